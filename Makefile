@@ -1,0 +1,93 @@
+# One command each, from a fresh clone: `make demo` and `make test` create .venv, install and run.
+# Only git, make and a Python of at least 3.11 are needed.
+
+VENV ?= .venv
+DATA ?=
+# Extra requirements for the environment, e.g. PINS="pymc==5.28.*".
+PINS ?=
+# Give PYTHON=/path/to/python to choose; otherwise the first of these that runs and is new enough.
+PYTHON ?=
+CANDIDATES := python3.13 python3.12 python3.11 python3
+
+BIN := $(VENV)/bin
+WORKERS ?= 2
+# The workers are the parallelism; a BLAS pool in each would fight over the same cores.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help python demo test test-fast lint format types doctest docs notebooks notebooks-refresh bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# A candidate is *run*: version managers leave shims on the PATH that exist and fail, and some distributions
+# ship a Python without the modules that make an environment.
+define FIND_PYTHON
+found=; tried=; \
+for candidate in $(or $(PYTHON),$(CANDIDATES)); do \
+  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+  then found="$$candidate"; break; fi; \
+  version=`"$$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null` || version="does not run"; \
+  tried="$$tried\n  $$candidate: $$version"; \
+done; \
+if [ -z "$$found" ]; then \
+  printf "No usable Python was found. Python 3.11 or newer with the venv and ensurepip modules is needed.\nTried:$$tried\nInstall one (on Debian and Ubuntu also python3-venv), or name one: make PYTHON=/path/to/python ...\n" >&2; \
+  exit 1; \
+fi
+endef
+
+python: ## Show which Python `make` would use
+	@$(FIND_PYTHON); echo "$$found"
+
+$(BIN)/python:
+	@$(FIND_PYTHON); \
+	echo "Creating $(VENV) with $$found (`$$found --version`)"; "$$found" -m venv "$(VENV)"
+
+# The stamps say what was installed and when; a changed pyproject.toml installs again, anything else does not.
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[demo,test]" $(foreach pin,$(PINS),"$(pin)")
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]" $(foreach pin,$(PINS),"$(pin)")
+	@touch $@ $(VENV)/.installed-test
+
+demo: $(VENV)/.installed-test ## Sample real rows with ApproxMH and with NUTS; DATA=file.npz for your own X and y
+	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)")
+
+test: $(VENV)/.installed-test ## Every test, the slow statistical ones included
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+
+test-fast: $(VENV)/.installed-test ## The tests without those marked slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+lint: $(VENV)/.installed-dev ## Style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed-dev ## Rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.installed-dev ## Static types of the package
+	$(BIN)/mypy
+
+doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and the documentation
+	$(BIN)/python -m pytest --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs
+
+docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+notebooks: $(VENV)/.installed-dev ## Execute every notebook with small settings, leaving the files as they are
+	PMA_SMALL=1 $(BIN)/jupyter execute notebooks/*.ipynb
+
+notebooks-refresh: $(VENV)/.installed-dev ## Execute every notebook in full and store the outputs
+	$(BIN)/jupyter execute --inplace notebooks/*.ipynb
+
+bench: $(VENV)/.installed-dev ## Print the benchmarks
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+clean: ## Remove environments, caches and everything generated
+	rm -rf .venv .venv-* build dist output docs/_build docs/generated docs/notebooks docs/jupyter_execute .ci/logs
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
