@@ -73,7 +73,7 @@ types: $(VENV)/.installed-dev ## Static types of the package
 	$(BIN)/mypy
 
 doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and the documentation
-	$(BIN)/python -m pytest --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs
+	$(BIN)/python -m pytest --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs/*.md
 
 docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -1,0 +1,250 @@
+"""Tables of what a run read and of how far it is from a reference run.
+
+Effective sample sizes and Monte Carlo errors are ArviZ's; this file only arranges them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import arviz as az
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from pymc_austerity.results import (
+    SamplingResult,
+    as_dataset,
+    check_labels,
+    comparable_variables,
+    group,
+    labelled,
+    number_of_rows,
+    over_steps,
+    posterior_variables,
+    rows_per_draw,
+)
+
+__all__ = ["compare", "data_usage"]
+
+
+def data_usage(
+    idata: SamplingResult, *, total_rows: int | None = None, var_names: Sequence[str] | None = None
+) -> pd.Series:
+    """Summarise how many rows of the data a run read.
+
+    A row counts once for a draw, however many terms of the acceptance ratio it enters. Tuning draws are not
+    part of what ``pm.sample`` keeps and are not counted.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What ``pm.sample`` returned for a step of this package.
+    total_rows : int, optional
+        Rows of the data. By default the length of the longest observed variable.
+    var_names : sequence of str, optional
+        Variables among which the smallest effective sample size is looked for; all of them by default. Name
+        the parameters if the model stores large deterministics.
+
+    Returns
+    -------
+    pandas.Series
+        ``mean``, ``median``, ``q90``, ``q99`` and ``max`` of the rows read for a draw; ``total_rows``;
+        ``share``, the mean as a share of the data; ``full_scans``, the share of draws that read all rows;
+        ``ess``, the smallest bulk effective sample size (ArviZ's) over the variables;
+        ``ess_per_million_rows``, effective draws for a million rows read.
+
+    Raises
+    ------
+    ValueError
+        If no step of the run counted its rows, if the number of rows is unknown, or a variable is.
+
+    See Also
+    --------
+    plot_data_usage : The same as a figure.
+    compare : Differences from a reference run.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=20_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     idata = pm.sample(
+    ...         300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False
+    ...     )
+    >>> usage = pma.data_usage(idata)
+    >>> int(usage["total_rows"])
+    20000
+    >>> bool(usage["median"] < usage["total_rows"])
+    True
+    """
+    rows = rows_per_draw(idata)
+    total = number_of_rows(idata, total_rows)
+    # Asked of the step, not inferred from the count: the counts of several steps may add up to all rows.
+    full = over_steps(group(idata, "sample_stats")["full_data"]).any("step")
+    ess = float(
+        min(array.min() for array in as_dataset(az.ess(posterior_variables(idata, var_names))).values())
+    )
+    read = float(rows.sum())
+    return pd.Series(
+        {
+            "mean": float(rows.mean()),
+            "median": float(rows.median()),
+            "q90": float(rows.quantile(0.9)),
+            "q99": float(rows.quantile(0.99)),
+            "max": float(rows.max()),
+            "total_rows": float(total),
+            "share": float(rows.mean()) / total,
+            "full_scans": float(full.mean()),
+            "ess": ess,
+            "ess_per_million_rows": ess / read * 1e6 if read else np.nan,
+        },
+        name="rows per draw",
+    )
+
+
+def compare(
+    results: Mapping[str, SamplingResult],
+    *,
+    reference: str,
+    var_names: Sequence[str] | None = None,
+    level: float = 0.01,
+) -> pd.DataFrame:
+    r"""Compare the posteriors of several runs with a reference run, in units of its posterior spread.
+
+    With :math:`m, s` the mean and standard deviation of a run and :math:`m_0, s_0` those of the reference,
+    the table holds the shift :math:`(m - m_0)/s_0` and the ratio :math:`s/s_0`, each with the Monte Carlo
+    standard error that both runs contribute. A difference is flagged only where that error does not explain
+    it.
+
+    Parameters
+    ----------
+    results : mapping of str to InferenceData or DataTree
+        The runs by name, the reference among them.
+    reference : str
+        The name of the run to compare with, usually NUTS or ``ExactMH``.
+    var_names : sequence of str, optional
+        Variables to compare; by default those that every run has.
+    level : float, default 0.01
+        Probability with which a run that agrees with the reference in everything gets any flag at all: the
+        level is divided among the means and standard deviations of all its parameters (Bonferroni).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a parameter and run, indexed by ``parameter`` (variable and coordinates) and ``run``:
+
+        ``mean``, ``sd``
+            Posterior mean and standard deviation.
+        ``shift``, ``shift_mcse``
+            Difference of the means in reference standard deviations, and its Monte Carlo error.
+        ``sd_ratio``, ``sd_ratio_mcse``
+            Ratio of the standard deviations, and its Monte Carlo error.
+        ``differs``
+            ``"mean"``, ``"sd"``, ``"mean, sd"`` or empty: what differs by more than Monte Carlo error.
+        ``ess``, ``ess_per_s``
+            Bulk effective sample size, and the same per second of the sampling time that PyMC records (wall
+            time over all chains, tuning included, compilation not).
+        ``rows_per_draw``
+            Mean rows read for a draw. For a run of NUTS its leapfrog steps times the rows of the data, for
+            each takes a gradient over all of them. NaN where a run tells neither.
+
+    Raises
+    ------
+    ValueError
+        If the reference is not among the runs, nothing is left to compare it with, the level is not a
+        probability, no variable is common to all runs, or a variable differs in shape or coordinates.
+
+    See Also
+    --------
+    plot_comparison : The marginal distributions beside those of the reference.
+
+    Notes
+    -----
+    Monte Carlo errors of means are those of ``arviz.mcse``. That of a standard deviation follows from the
+    error of the mean squared deviation :math:`v = s^2` by :math:`\mathrm{se}(s) = \mathrm{se}(v)/(2s)`. The
+    errors are estimates from the same draws: with fewer than some hundred effective draws they are uncertain
+    themselves, and chains that have not mixed (see ``arviz.rhat``) make them meaningless.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=5_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     settings = dict(tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
+    ...     approx = pm.sample(1000, step=pma.ApproxMH(), **settings)
+    ...     exact = pm.sample(1000, step=pma.ExactMH(), **settings)
+    >>> table = pma.compare({"approx": approx, "exact": exact}, reference="exact")
+    >>> bool(abs(table.loc[("mean", "approx"), "shift"]) < 0.5)
+    True
+    """
+    if not 0 < level < 1:
+        raise ValueError(
+            f"level: must lie strictly between 0 and 1, got {level}. It is the probability of any flag when "
+            "the runs agree; 0.01 is the default."
+        )
+    names = comparable_variables(results, reference, var_names)
+    summaries = {run: _summary(idata, names) for run, idata in results.items()}
+    expected = summaries[reference]
+    check_labels({run: summary.index for run, summary in summaries.items()}, reference)
+
+    # Two questions, mean and sd, are asked of every parameter of a run.
+    critical = norm.isf(level / 2 / (2 * len(expected)))
+    tables = {}
+    for run, summary in summaries.items():
+        table = summary[["mean", "sd"]].copy()
+        table["shift"] = (summary["mean"] - expected["mean"]) / expected["sd"]
+        table["shift_mcse"] = np.hypot(summary["mcse_mean"], expected["mcse_mean"]) / expected["sd"]
+        table["sd_ratio"] = summary["sd"] / expected["sd"]
+        table["sd_ratio_mcse"] = (
+            np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
+        )
+        mean_differs = table["shift"].abs() > critical * table["shift_mcse"]
+        sd_differs = (table["sd_ratio"] - 1).abs() > critical * table["sd_ratio_mcse"]
+        table["differs"] = [
+            ", ".join(label for label, yes in (("mean", m), ("sd", s)) if yes)
+            for m, s in zip(mean_differs, sd_differs)
+        ]
+        if run == reference:
+            table[["shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse"]] = np.nan
+            table["differs"] = ""
+        table["ess"] = summary["ess"]
+        table["ess_per_s"] = summary["ess"] / _seconds(results[run])
+        table["rows_per_draw"] = _mean_rows(results[run])
+        tables[run] = table
+    combined = pd.concat(tables, names=["run", "parameter"]).swaplevel()
+    # Runs of one parameter together, both in the order given.
+    return combined.loc[[(parameter, run) for parameter in expected.index for run in results]]
+
+
+def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
+    """Return moments, their Monte Carlo errors and effective sizes, a row a parameter."""
+    draws = posterior_variables(idata, names)
+    sample = ("chain", "draw")
+    sd = draws.std(sample)
+    squared_deviation = (draws - draws.mean(sample)) ** 2
+    columns = {
+        "mean": draws.mean(sample),
+        "sd": sd,
+        "mcse_mean": as_dataset(az.mcse(draws)),
+        # A chain that never moved has a standard deviation of exactly zero, without error.
+        "mcse_sd": (as_dataset(az.mcse(squared_deviation)) / (2 * sd)).where(sd > 0, 0.0),
+        "ess": as_dataset(az.ess(draws)),
+    }
+    return pd.DataFrame({name: labelled(values) for name, values in columns.items()})
+
+
+def _seconds(idata: SamplingResult) -> float:
+    return float(group(idata, "posterior").attrs.get("sampling_time", np.nan))
+
+
+def _mean_rows(idata: SamplingResult) -> float:
+    """Return the mean rows read for a draw, NaN where the run does not tell."""
+    stats = group(idata, "sample_stats")
+    if "n_rows" in stats:
+        return float(rows_per_draw(idata).mean())
+    if "n_steps" in stats and group(idata, "observed_data").data_vars:
+        return float(stats["n_steps"].mean()) * number_of_rows(idata)
+    return np.nan

@@ -1,0 +1,213 @@
+"""Figures of what a run read and of its marginals beside a reference run."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from pymc_austerity.results import (
+    SamplingResult,
+    comparable_variables,
+    labelled_draws,
+    number_of_rows,
+    rows_per_draw,
+)
+
+__all__ = ["plot_comparison", "plot_data_usage"]
+
+# Okabe and Ito's colours, told apart with any kind of colour vision, dark ones first; line styles change
+# along with them so that a print without colour still distinguishes the runs.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+LINE_STYLES = ("-", "--", "-.", ":")
+BINS = 40
+
+
+def plot_data_usage(
+    idata: SamplingResult, *, total_rows: int | None = None, axes: Sequence[Axes] | None = None
+) -> np.ndarray:
+    """Plot the rows read for each draw: their distribution, and their course along the chains.
+
+    Axes that show rows are logarithmic: a sequential test reads few rows for most decisions and very many for
+    the close ones, and a chain that has left the typical set shows as a change of level in the course.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What ``pm.sample`` returned for a step of this package.
+    total_rows : int, optional
+        Rows of the data. By default the length of the longest observed variable.
+    axes : sequence of two matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    numpy.ndarray of Axes, shape (2,)
+        The histogram and the course.
+
+    Raises
+    ------
+    ValueError
+        If no step of the run counted its rows, if the number of rows is unknown, or ``axes`` are not two.
+
+    See Also
+    --------
+    data_usage : The same as numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=20_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     idata = pm.sample(
+    ...         300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False
+    ...     )
+    >>> histogram, course = pma.plot_data_usage(idata)
+    >>> course.get_ylabel()
+    'rows read'
+    """
+    rows = rows_per_draw(idata)
+    total = number_of_rows(idata, total_rows)
+    if axes is None:
+        _, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    if len(axes) != 2:
+        raise ValueError(
+            f"axes: two are needed, one for the histogram and one for the course, got {len(axes)}."
+        )
+    histogram, course = axes
+
+    # A draw whose proposal has no prior density reads nothing, which a logarithmic axis cannot show.
+    read = rows.to_numpy()[rows.to_numpy() > 0]
+    low, high = (read.min(), max(read.max(), total)) if read.size else (1, total)
+    histogram.hist(
+        read, bins=np.geomspace(low / 1.1, high * 1.1, BINS), color="0.7", edgecolor="0.3", linewidth=0.5
+    )
+    histogram.axvline(
+        float(rows.mean()), color=COLOURS[0], linestyle="-", label=f"mean {float(rows.mean()):,.0f}"
+    )
+    histogram.axvline(total, color=COLOURS[1], linestyle="--", label=f"all rows {total:,}")
+    unread = rows.size - read.size
+    histogram.set(
+        xscale="log",
+        yscale="log",
+        xlabel="rows read" + (f" ({unread:,} draws that read none are not shown)" if unread else ""),
+        ylabel="draws",
+    )
+    histogram.legend(frameon=False)
+
+    for number, chain in enumerate(rows.transpose("chain", "draw").to_numpy()):
+        # Rasterised: a vector file with a mark for each of 10^5 draws is unusable.
+        course.plot(
+            np.where(chain > 0, chain, np.nan),
+            linestyle="none",
+            marker=".",
+            markersize=2,
+            alpha=0.5,
+            color=COLOURS[number % len(COLOURS)],
+            rasterized=True,
+        )
+    course.axhline(total, color=COLOURS[1], linestyle="--")
+    course.set(yscale="log", xlabel="draw (colours: chains)", ylabel="rows read")
+    return np.asarray(axes)
+
+
+def plot_comparison(
+    results: Mapping[str, SamplingResult],
+    *,
+    reference: str,
+    var_names: Sequence[str] | None = None,
+    max_panels: int = 16,
+    axes: Sequence[Axes] | None = None,
+) -> np.ndarray:
+    """Plot the marginal distribution of each parameter for several runs over that of a reference run.
+
+    Histograms, not smoothed densities: every run is counted in the same bins, so a difference seen is one of
+    the draws.
+
+    Parameters
+    ----------
+    results : mapping of str to InferenceData or DataTree
+        The runs by name, the reference among them.
+    reference : str
+        The name of the run drawn as the grey area.
+    var_names : sequence of str, optional
+        Variables to show; by default those that every run has.
+    max_panels : int, default 16
+        At most so many parameters are drawn, the first ones, with a warning about the others.
+    axes : sequence of matplotlib Axes, optional
+        Where to draw, one for each parameter shown; a new figure by default.
+
+    Returns
+    -------
+    numpy.ndarray of Axes, shape (parameters shown,)
+
+    Raises
+    ------
+    ValueError
+        If the reference is not among the runs or nothing is left to compare it with, no variable is common to
+        all runs, a variable differs in shape or coordinates, or ``axes`` are too few.
+
+    See Also
+    --------
+    compare : The same as numbers, with Monte Carlo errors.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=5_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     settings = dict(tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
+    ...     approx = pm.sample(1000, step=pma.ApproxMH(), **settings)
+    ...     exact = pm.sample(1000, step=pma.ExactMH(), **settings)
+    >>> (panel,) = pma.plot_comparison({"approx": approx, "exact": exact}, reference="exact")
+    >>> panel.get_title()
+    'mean'
+    """
+    names = comparable_variables(results, reference, var_names)
+    draws = labelled_draws(results, names, reference)
+    parameters = list(draws[reference])
+    if len(parameters) > max_panels:
+        warnings.warn(
+            f"plot_comparison: {len(parameters)} parameters, of which the first {max_panels} are drawn. "
+            "Choose with var_names=, or raise max_panels=.",
+            stacklevel=2,
+        )
+        parameters = parameters[:max_panels]
+    if axes is None:
+        columns = min(4, len(parameters))
+        lines = -(-len(parameters) // columns)
+        figure, grid = plt.subplots(
+            lines, columns, figsize=(3 * columns, 2.3 * lines), layout="constrained", squeeze=False
+        )
+        axes = grid.ravel()[: len(parameters)]
+        for unused in grid.ravel()[len(parameters) :]:
+            figure.delaxes(unused)
+    if len(axes) < len(parameters):
+        raise ValueError(f"axes: {len(parameters)} parameters need as many axes, got {len(axes)}.")
+
+    for panel, parameter in zip(axes, parameters):
+        pooled = np.concatenate([values[parameter] for values in draws.values()])
+        # Bins fine enough for the reference, wide enough for all: a run that strays is seen, not cut off.
+        edges = np.histogram_bin_edges(pooled, bins=BINS)
+        panel.hist(draws[reference][parameter], edges, density=True, color="0.8", label=reference)
+        others = (run for run in results if run != reference)
+        for number, run in enumerate(others):
+            panel.hist(
+                draws[run][parameter],
+                edges,
+                density=True,
+                histtype="step",
+                linewidth=1.4,
+                color=COLOURS[number % len(COLOURS)],
+                linestyle=LINE_STYLES[number % len(LINE_STYLES)],
+                label=run,
+            )
+        panel.set_title(parameter)
+        panel.set_yticks([])
+    axes[0].legend(frameon=False, fontsize="small")
+    return np.asarray(axes[: len(parameters)])

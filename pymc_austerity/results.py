@@ -1,0 +1,169 @@
+"""Reading what ``pm.sample`` returns, with ArviZ 0.x and 1.x alike."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+#: What ``pm.sample`` returns: ``arviz.InferenceData`` (ArviZ 0.x) or ``xarray.DataTree`` (ArviZ 1.x).
+SamplingResult: TypeAlias = "xr.DataTree | az.InferenceData"
+
+
+def group(idata: SamplingResult, name: str) -> xr.Dataset:
+    """Return a group of a sampling result as a Dataset, an empty one where the group is missing."""
+    if name not in idata:
+        return xr.Dataset()
+    return as_dataset(idata[name])
+
+
+def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None = None) -> xr.Dataset:
+    """Return the posterior draws of the chosen variables as floats.
+
+    Raises
+    ------
+    ValueError
+        If there is no posterior group, or a name is not in it.
+    """
+    draws = group(idata, "posterior")
+    if not draws.data_vars:
+        raise ValueError(
+            "idata: it has no posterior group, so there are no draws to describe. "
+            "Pass what pm.sample returned."
+        )
+    missing = sorted(set(var_names or ()) - set(draws.data_vars))
+    if missing:
+        raise ValueError(
+            f"var_names: {missing} not in the posterior, which has {sorted(draws.data_vars)}. "
+            "Name variables from that list."
+        )
+    return draws[list(var_names or draws.data_vars)].astype(float)
+
+
+def rows_per_draw(idata: SamplingResult) -> xr.DataArray:
+    """Return the rows read for each draw.
+
+    A compound step with several row-reading steps reports one count a step; a draw needs them all, so they
+    are added.
+
+    Returns
+    -------
+    DataArray of int, shape (chain, draw)
+
+    Raises
+    ------
+    ValueError
+        If no step of the run counted its rows.
+    """
+    stats = group(idata, "sample_stats")
+    if "n_rows" not in stats:
+        raise ValueError(
+            f"idata: no n_rows in its sample_stats (found {sorted(map(str, stats.data_vars))}), so no step "
+            "of this run counted the rows it read. Pass a run made with a step of pymc_austerity, and keep "
+            "its sample_stats."
+        )
+    return over_steps(stats["n_rows"]).sum("step")
+
+
+def number_of_rows(idata: SamplingResult, total_rows: int | None = None) -> int:
+    """Return the number of rows of the data: ``total_rows`` if given, else the longest observed variable's.
+
+    Raises
+    ------
+    ValueError
+        If ``total_rows`` is not positive, or is not given and nothing observed was stored.
+    """
+    if total_rows is not None:
+        if total_rows < 1:
+            raise ValueError(f"total_rows: must be at least 1, got {total_rows}. Pass the rows of the data.")
+        return int(total_rows)
+    lengths = [array.shape[0] for array in group(idata, "observed_data").data_vars.values() if array.ndim]
+    if not lengths:
+        raise ValueError(
+            "total_rows: idata has no observed_data to count the rows of the data from, so shares of the "
+            "data are unknown. Pass total_rows=."
+        )
+    return max(lengths)
+
+
+def over_steps(stat: xr.DataArray) -> xr.DataArray:
+    """Return a statistic with dimensions chain, draw and step, whether one step reported it or several."""
+    extra = [dim for dim in stat.dims if dim not in ("chain", "draw")]
+    return stat.rename({extra[0]: "step"}) if extra else stat.expand_dims("step")
+
+
+def comparable_variables(
+    results: Mapping[str, SamplingResult], reference: str, var_names: Sequence[str] | None
+) -> list[str]:
+    """Return the variables to compare: those asked for, else those that every run has.
+
+    Raises
+    ------
+    ValueError
+        If the reference is not among the runs, nothing is left to compare with it, or no variable is in all.
+    """
+    if reference not in results:
+        raise ValueError(f"reference: {reference!r} is not among the runs {list(results)}. Name one of them.")
+    if len(results) < 2:
+        raise ValueError(
+            f"results: only {reference!r} is there, with nothing to compare it to. Add another run."
+        )
+    if var_names is not None:
+        return list(var_names)
+    variables = {run: list(posterior_variables(idata).data_vars) for run, idata in results.items()}
+    common = [name for name in variables[reference] if all(name in others for others in variables.values())]
+    if not common:
+        raise ValueError(
+            f"results: no variable is in every run (found {variables}), so nothing can be compared."
+        )
+    return common
+
+
+def labelled(values: xr.Dataset) -> pd.Series:
+    """Flatten a Dataset to a Series labelled as ArviZ labels: ``beta[x1]``, ``effect[a, 0]``."""
+    flat = {}
+    for name, array in values.data_vars.items():
+        if not array.ndim:
+            flat[name] = array.item()
+            continue
+        for key, value in array.to_series().items():
+            flat[f"{name}[{', '.join(map(str, key if isinstance(key, tuple) else (key,)))}]"] = value
+    return pd.Series(flat, dtype=float)
+
+
+def labelled_draws(
+    results: Mapping[str, SamplingResult], names: Sequence[str], reference: str
+) -> dict[str, pd.DataFrame]:
+    """Return the draws of each run as a table: a row a draw of any chain, a column a parameter."""
+    tables = {}
+    for run, idata in results.items():
+        draws = posterior_variables(idata, names)
+        labels = labelled(draws.isel(chain=0, draw=0, drop=True)).index
+        columns = [
+            array.transpose("chain", "draw", ...)
+            .to_numpy()
+            .reshape(draws.sizes["chain"] * draws.sizes["draw"], -1)
+            for array in draws.data_vars.values()
+        ]
+        tables[run] = pd.DataFrame(np.concatenate(columns, axis=1), columns=labels)
+    check_labels({run: table.columns for run, table in tables.items()}, reference)
+    return tables
+
+
+def check_labels(labels: Mapping[str, pd.Index], reference: str) -> None:
+    """Refuse runs whose parameters do not match those of the reference one by one."""
+    for run, index in labels.items():
+        if not index.equals(labels[reference]):
+            unmatched = list(index.symmetric_difference(labels[reference])) or list(index)
+            raise ValueError(
+                f"results: {run!r} and the reference {reference!r} differ in shape or coordinates at "
+                f"{unmatched[:5]}, so their parameters cannot be matched. Choose variables with var_names=, "
+                "or give both runs the same coords."
+            )
+
+
+def as_dataset(result: "xr.Dataset | xr.DataTree") -> xr.Dataset:
+    """Return what an ArviZ function gave as a Dataset: ArviZ 1.x may wrap it in a DataTree."""
+    return result.to_dataset() if isinstance(result, xr.DataTree) else result

@@ -1,0 +1,43 @@
+"""What several test files share: the data folder, a figure back end that needs no screen, small results."""
+
+import os
+from pathlib import Path
+
+import arviz as az
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Folder of the real data sets; a test that needs one skips where there is none."""
+    default = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+    folder = Path(os.environ.get("PMA_DATA", default)).resolve()
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}; set PMA_DATA to the folder that holds the .npz files")
+    return folder
+
+
+@pytest.fixture
+def sampling_result():
+    """Build what ``pm.sample`` returns from arrays: InferenceData under ArviZ 0.x, DataTree under 1.x."""
+
+    def build(posterior, sample_stats=None, observed_data=None, seconds=None, **kwargs):
+        groups = {"posterior": posterior, "sample_stats": sample_stats, "observed_data": observed_data}
+        groups = {
+            name: {variable: np.asarray(values) for variable, values in group.items()}
+            for name, group in groups.items()
+            if group is not None
+        }
+        if int(az.__version__.split(".")[0]) < 1:
+            idata = az.from_dict(**groups, **kwargs)
+        else:
+            idata = az.from_dict(groups, **kwargs)
+        if seconds is not None:
+            idata["posterior"].attrs["sampling_time"] = seconds
+        return idata
+
+    return build

@@ -1,0 +1,97 @@
+import arviz as az
+import numpy as np
+import pandas as pd
+import pytest
+
+from pymc_austerity.results import (
+    comparable_variables,
+    labelled,
+    labelled_draws,
+    number_of_rows,
+    posterior_variables,
+    rows_per_draw,
+)
+
+
+@pytest.fixture
+def draws():
+    return np.random.default_rng(3).normal(size=(2, 100, 3, 2))
+
+
+@pytest.fixture
+def idata(sampling_result, draws):
+    return sampling_result(
+        {"effect": draws, "scale": draws[:, :, 0, 0], "switch": draws[:, :, 1, 1] > 0},
+        dims={"effect": ["county", "kind"]},
+        coords={"county": ["a", "b", "c"]},
+    )
+
+
+def test_labels_are_those_of_arviz(idata):
+    means = labelled(posterior_variables(idata).mean(("chain", "draw")))
+    assert list(means.index)[:-1] == list(az.summary(idata, var_names=["effect", "scale"]).index)
+
+
+def test_labels_belong_to_their_values(idata, draws):
+    means = labelled(posterior_variables(idata).mean(("chain", "draw")))
+    assert means["effect[b, 1]"] == pytest.approx(draws[:, :, 1, 1].mean())
+    assert means["scale"] == pytest.approx(draws[:, :, 0, 0].mean())
+
+
+def test_draw_table_agrees_with_the_labelled_moments(idata):
+    table = labelled_draws({"run": idata}, ["effect", "scale", "switch"], "run")["run"]
+    means = labelled(posterior_variables(idata).mean(("chain", "draw")))
+    assert len(table) == 200
+    pd.testing.assert_series_equal(table.mean(), means)
+    # Means alone do not see draws that were shuffled between chains and parameters.
+    assert table["effect[c, 0]"].iloc[100 + 7] == idata["posterior"]["effect"].values[1, 7, 2, 0]
+
+
+def test_rows_of_several_steps_add_up(sampling_result, draws):
+    counts = np.arange(2 * 100 * 2).reshape(2, 100, 2)
+    rows = rows_per_draw(sampling_result({"mean": draws[..., 0, 0]}, {"n_rows": counts}))
+    assert rows.dims == ("chain", "draw")
+    np.testing.assert_array_equal(rows, counts.sum(axis=2))
+
+
+def test_number_of_rows_is_the_longest_observed_variable_unless_given(sampling_result, draws):
+    idata = sampling_result(
+        {"mean": draws[..., 0, 0]},
+        observed_data={"small": np.zeros(5), "large": np.zeros((70, 200)), "one": 1.0},
+    )
+    assert number_of_rows(idata) == 70
+    assert number_of_rows(idata, 1234) == 1234
+
+
+@pytest.mark.parametrize("total_rows", [0, -3])
+def test_number_of_rows_refuses_nonsense(idata, total_rows):
+    with pytest.raises(ValueError, match=f"total_rows: must be at least 1, got {total_rows}"):
+        number_of_rows(idata, total_rows)
+
+
+def test_errors_say_what_is_missing(idata, sampling_result):
+    with pytest.raises(ValueError, match=r"observed_data .* Pass total_rows="):
+        number_of_rows(idata)
+    with pytest.raises(ValueError, match="no n_rows"):
+        rows_per_draw(idata)
+    with pytest.raises(ValueError, match=r"\['nothing'\] not in the posterior.*effect"):
+        posterior_variables(idata, ["scale", "nothing"])
+    with pytest.raises(ValueError, match="no posterior group"):
+        posterior_variables({})
+
+
+def test_comparable_variables_are_the_common_ones_in_the_order_of_the_reference(sampling_result, draws):
+    one, two = draws[..., 0, 0], draws[..., 1, 0]
+    results = {
+        "reference": sampling_result({"b": one, "a": two, "c": two}),
+        "other": sampling_result({"a": one, "b": two}),
+    }
+    assert comparable_variables(results, "reference", None) == ["b", "a"]
+    assert comparable_variables(results, "reference", ["a"]) == ["a"]
+    with pytest.raises(ValueError, match=r"reference: 'NUTS' is not among the runs \['reference', 'other'\]"):
+        comparable_variables(results, "NUTS", None)
+    with pytest.raises(ValueError, match="only 'other' is there"):
+        comparable_variables({"other": results["other"]}, "other", None)
+    results["third"] = sampling_result({"z": one})
+    with pytest.raises(ValueError, match="no variable is in every run"):
+        comparable_variables(results, "reference", None)
