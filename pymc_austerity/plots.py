@@ -96,7 +96,8 @@ def plot_data_usage(
         xlabel="rows read" + (f" ({unread:,} draws that read none are not shown)" if unread else ""),
         ylabel="draws",
     )
-    histogram.legend(frameon=False)
+    # Above the axes: inside, it would cover the lines it explains.
+    histogram.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
     for number, chain in enumerate(rows.transpose("chain", "draw").to_numpy()):
         # Rasterised: a vector file with a mark for each of 10^5 draws is unusable.

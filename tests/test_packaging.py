@@ -1,0 +1,139 @@
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import pymc_austerity as pma
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+RUNS = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
+# What a version manager leaves on the PATH for a version that is not selected.
+SHIM = "#!/bin/sh\necho 'command not found' >&2\nexit 127\n"
+# An interpreter that answers, but fails the check of version and modules.
+TOO_OLD = '#!/bin/sh\ncase "$2" in *sys.exit*) exit 1 ;; *) echo 3.9 ;; esac\n'
+
+make = shutil.which("make")
+needs_make = pytest.mark.skipif(make is None, reason="make is not installed")
+
+
+@pytest.fixture
+def run_make(tmp_path):
+    """Run make with nothing on the PATH but the interpreters given."""
+
+    def run(*arguments, **interpreters):
+        for name, script in interpreters.items():
+            path = tmp_path / name.replace("_", ".")
+            path.write_text(script)
+            path.chmod(0o755)
+        return subprocess.run(
+            [make, "--no-print-directory", *arguments],
+            cwd=ROOT,
+            env={"PATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+
+    return run
+
+
+@needs_make
+class TestChoiceOfPython:
+    @pytest.mark.parametrize(
+        ("interpreters", "chosen"),
+        [
+            ({"python3_13": RUNS, "python3_12": RUNS, "python3": RUNS}, "python3.13"),
+            ({"python3_13": SHIM, "python3_12": RUNS, "python3_11": RUNS}, "python3.12"),
+            ({"python3_13": SHIM, "python3_12": SHIM, "python3_11": TOO_OLD, "python3": RUNS}, "python3"),
+        ],
+    )
+    def test_the_first_that_runs_and_is_new_enough(self, run_make, interpreters, chosen):
+        result = run_make("python", **interpreters)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.strip() == chosen
+
+    def test_none_is_said_clearly(self, run_make):
+        result = run_make("python", python3_12=SHIM, python3=TOO_OLD)
+        assert result.returncode != 0
+        assert "Python 3.11 or newer" in result.stderr
+        assert "python3.12: does not run" in result.stderr
+        assert "python3: 3.9" in result.stderr
+
+    def test_a_named_one_is_used_or_refused(self, run_make):
+        assert run_make("python", "PYTHON=mine", mine=RUNS, python3_13=RUNS).stdout.strip() == "mine"
+        refused = run_make("python", "PYTHON=old", old=TOO_OLD, python3_13=RUNS)
+        assert refused.returncode != 0
+        assert "old: 3.9" in refused.stderr
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["test", "demo"])
+def test_a_second_call_installs_only_when_the_requirements_changed(tmp_path, target):
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").touch()
+    stamp = venv / ".installed-test"
+    stamp.touch()
+
+    def plan():
+        command = [make, "--dry-run", target, f"VENV={venv}"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert "pip install" not in plan()
+    os.utime(stamp, (0, 0))
+    assert "pip install" in plan()
+    stamp.unlink()
+    assert "pip install" in plan()
+
+
+@needs_make
+def test_a_data_file_reaches_the_demo(tmp_path):
+    command = [make, "--dry-run", "demo", "DATA=my rows.npz", f"VENV={tmp_path}"]
+    plan = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert '-m pymc_austerity.demo --data "my rows.npz"' in plan
+
+
+def test_version_managers_offer_both_pythons():
+    assert (ROOT / ".python-version").read_text().split() == ["3.13", "3.11"]
+
+
+def test_continuous_integration_starts_with_the_tests():
+    script = ROOT / ".ci" / "run"
+    subprocess.run(["bash", "-n", script], check=True)
+    assert re.search(r"^part tests make test$", script.read_text(), re.MULTILINE)
+
+
+def test_the_version_has_one_source():
+    assert pma.__version__ == version("pymc-austerity") == PROJECT["version"]
+
+
+def test_every_import_is_a_declared_requirement():
+    declared = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["dependencies"]}
+    demo = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["optional-dependencies"]["demo"]}
+    imported = {}
+    for path in (ROOT / "pymc_austerity").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            imported |= {name.split(".")[0]: path.name for name in names}
+    outside = set(imported) - set(sys.stdlib_module_names) - {"pymc_austerity"}
+    assert "numpy" in outside
+    undeclared = {name: imported[name] for name in outside - declared - demo}
+    assert not undeclared
+
+
+def test_the_reference_lists_every_public_name():
+    listed = set(re.findall(r"^   (\w+)$", (ROOT / "docs" / "api.rst").read_text(), re.MULTILINE))
+    public = {name for name in pma.__all__ if not name.startswith("_")}
+    assert listed == public
