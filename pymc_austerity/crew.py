@@ -1,0 +1,269 @@
+"""Run independent jobs on any `concurrent.futures.Executor` without losing what is finished.
+
+A function (φ) that may be large travels once per worker, not once per job.  Results come back as they are
+ready; a killed worker, an error in φ or Ctrl-C ends the run after everything finished has been handed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+#: Up to this size φ rides along with every job; above, it goes through a file that each worker opens once.
+_INLINE_BYTES = 256 * 1024
+#: Jobs are bundled to about this many seconds of work, far above the cost of a round trip (about 1 ms).
+_BUNDLE_SECONDS = 0.2
+_MAX_BUNDLE = 256
+#: Bundles in flight for executors that do not say how many workers they have.
+_DEFAULT_WORKERS = 32
+
+
+class JobError(RuntimeError):
+    """φ raised an error in a job; the message holds the error and where it happened."""
+
+
+class WorkersLostError(RuntimeError):
+    """The executor can no longer run jobs, as after the death of a worker process."""
+
+
+@dataclass(frozen=True)
+class _Failure:
+    index: int
+    error: str
+    details: str
+
+
+@dataclass(frozen=True)
+class _NotFound:
+    """A worker on another machine cannot see the file that holds φ."""
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    digest: str
+    path: str
+    content: bytes | None
+
+    def open(self) -> Any:
+        with _lock:
+            if self.digest not in _opened:
+                content = self.content
+                if content is None:
+                    try:
+                        content = Path(self.path).read_bytes()
+                    except FileNotFoundError:
+                        return _NotFound()
+                _opened[self.digest] = cloudpickle.loads(content)
+                while len(_opened) > 2:
+                    _opened.popitem(last=False)
+            return _opened[self.digest]
+
+
+#: What this worker process has opened, the newest last; φ may have been compiled since.
+_opened: OrderedDict[str, Any] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int]) -> Any:
+    phi = parcel.open() if isinstance(parcel, _Parcel) else parcel
+    if isinstance(phi, _NotFound):
+        return phi
+    results: list[Any] = []
+    for index in indices:
+        try:
+            results.append((index, job(phi, index)))
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            results.append((index, _Failure(index, text, traceback.format_exc())))
+            break
+    return results
+
+
+class Crew:
+    """Workers that share one function φ.
+
+    Parameters
+    ----------
+    phi : callable
+        Handed to every job.
+    executor : concurrent.futures.Executor or None
+        Where jobs run; None runs them here, one after the other.
+
+    Raises
+    ------
+    TypeError
+        When φ cannot be sent to other processes.
+
+    Examples
+    --------
+    >>> with Crew(lambda x: x * x, None) as crew:
+    ...     list(crew.run(lambda phi, index: phi(index), range(3)))
+    [(0, 0), (1, 1), (2, 4)]
+    """
+
+    def __init__(self, phi: Callable[..., Any], executor: Executor | None):
+        if executor is not None and not isinstance(executor, Executor):
+            raise TypeError(
+                f"executor must be a concurrent.futures.Executor or None, found {type(executor).__name__}. "
+                "With Dask pass client.get_executor()."
+            )
+        self._executor = executor
+        self._phi = phi
+        self._file: Path | None = None
+        self._content = b""
+        self._parcel: Any = phi
+        # Subclasses of ThreadPoolExecutor may isolate their threads, so only the class itself shares objects.
+        if executor is not None and type(executor) is not ThreadPoolExecutor:
+            self._parcel = self._pack()
+
+    def _pack(self) -> _Parcel:
+        try:
+            self._content = cloudpickle.dumps(self._phi)
+        except Exception as error:
+            raise TypeError(
+                f"phi cannot be sent to the workers of {type(self._executor).__name__}: {error}. "
+                "Let it hold only data that pickle (open files inside phi), or use a ThreadPoolExecutor."
+            ) from error
+        digest = hashlib.sha256(self._content).hexdigest()
+        if len(self._content) <= _INLINE_BYTES:
+            return _Parcel(digest, "", self._content)
+        with tempfile.NamedTemporaryFile(prefix="phi-", suffix=".pickle", delete=False) as file:
+            file.write(self._content)
+        self._file = Path(file.name)
+        return _Parcel(digest, file.name, None)
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+    def run(
+        self, job: Callable[[Any, int], Any], indices: Iterable[int], deadline: float = float("inf")
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield ``(index, job(phi, index))`` as the results become ready.
+
+        Parameters
+        ----------
+        job : callable
+            Small; sent with every bundle.
+        indices : iterable of int
+            May be endless; closing the generator stops the run.
+        deadline : float
+            Value of `time.monotonic` after which nothing new is begun, save for the very first job.
+
+        Raises
+        ------
+        JobError
+            When φ raised.
+        WorkersLostError
+            When the executor broke.
+        KeyboardInterrupt
+            On Ctrl-C, after the finished results have been yielded.
+        """
+        if self._executor is None:
+            yield from self._run_here(job, indices, deadline)
+        else:
+            yield from self._run_there(self._executor, job, iter(indices), deadline)
+
+    def _run_here(
+        self, job: Callable[[Any, int], Any], indices: Iterable[int], deadline: float
+    ) -> Iterator[tuple[int, Any]]:
+        for position, index in enumerate(indices):
+            if position and time.monotonic() > deadline:
+                return
+            try:
+                result = job(self._phi, index)
+            except Exception as error:
+                raise JobError(_complaint(index, f"{type(error).__name__}: {error}")) from error
+            yield index, result
+
+    def _run_there(
+        self, executor: Executor, job: Callable[[Any, int], Any], indices: Iterator[int], deadline: float
+    ) -> Iterator[tuple[int, Any]]:
+        # Twice the workers: one bundle at work and one waiting for each.
+        window = 2 * (getattr(executor, "_max_workers", None) or _DEFAULT_WORKERS)
+        bundles: dict[Future[Any], list[int]] = {}
+        begun = time.monotonic()
+        finished = 0
+
+        def submit(bundle: list[int]) -> None:
+            try:
+                bundles[executor.submit(_run_bundle, self._parcel, job, bundle)] = bundle
+            except RuntimeError as error:
+                raise WorkersLostError(f"{type(executor).__name__} takes no more jobs: {error}") from error
+
+        def fill() -> None:
+            while len(bundles) < window and (time.monotonic() < deadline or not (finished or bundles)):
+                # Elapsed time × workers / results is an estimate of the seconds per job.
+                seconds = (time.monotonic() - begun) * (window / 2) / finished if finished else float("inf")
+                size = min(_MAX_BUNDLE, max(1, int(_BUNDLE_SECONDS / max(seconds, 1e-9))))
+                bundle = list(islice(indices, size))
+                if not bundle:
+                    return
+                submit(bundle)
+
+        try:
+            fill()
+            while bundles:
+                done, _ = wait(bundles, return_when=FIRST_COMPLETED)
+                # In order of submission, so that an error is the same one every time where possible.
+                for future in [f for f in bundles if f in done]:
+                    bundle = bundles[future]
+                    results = _outcome(future)
+                    del bundles[future]
+                    if isinstance(results, _NotFound):
+                        self._parcel = replace(self._parcel, content=self._content)
+                        submit(bundle)
+                        continue
+                    for index, result in results:
+                        if isinstance(result, _Failure):
+                            raise JobError(_complaint(index, result.error, result.details))
+                        finished += 1
+                        yield index, result
+                fill()
+        except (KeyboardInterrupt, WorkersLostError, JobError):
+            yield from _salvage(bundles)
+            raise
+        finally:
+            for future in bundles:
+                future.cancel()
+
+
+def _outcome(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # φ's own errors come back as values: this is the executor's, or a result that does not travel.
+        raise WorkersLostError(f"the executor failed with {type(error).__name__}: {error}") from error
+
+
+def _salvage(bundles: dict[Future[Any], list[int]]) -> Iterator[tuple[int, Any]]:
+    for future in list(bundles):
+        if future.done() and not future.cancelled() and future.exception() is None:
+            results = future.result()
+            del bundles[future]
+            if not isinstance(results, _NotFound):
+                yield from ((i, r) for i, r in results if not isinstance(r, _Failure))
+
+
+def _complaint(index: int, error: str, details: str = "") -> str:
+    return f"phi failed in replication {index}: {error}" + (f"\n\n{details}" if details else "")

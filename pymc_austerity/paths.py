@@ -1,0 +1,293 @@
+"""The unbiased estimator from paths of partial posteriors (Strathmann, Sejdinovic and Girolami 2015).
+
+A replication draws a random ordering of the rows and a truncation T, evaluates φ on nested subsets
+n_1 < … < n_T of that ordering, and returns Σ_{t ≤ T} (φ_t − φ_{t−1}) / P(T ≥ t).  Its expectation is φ on
+all rows (Lemma 1), although it mostly reads a few hundred of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from numpy.random import SeedSequence
+from numpy.typing import ArrayLike
+
+from pymc_austerity.crew import Crew, JobError, WorkersLostError
+from pymc_austerity.pilot import Choice, choose_alpha, pilot_levels
+from pymc_austerity.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
+from pymc_austerity.replication import Phi, PilotPath, Replication, level_of, wants_rng
+from pymc_austerity.replication_progress import ReplicationProgress
+from pymc_austerity.truncation import Truncation, path_sizes
+
+Seed = int | Sequence[int] | SeedSequence | np.random.Generator | None
+
+#: A standard error from fewer replications is too uncertain (15 % at 25) to stop a run.
+MIN_REPLICATIONS = 25
+
+
+class ReplicationError(RuntimeError):
+    """φ failed in a replication.
+
+    Attributes
+    ----------
+    finished : xarray.Dataset or None
+        The replications finished before, ready for ``append=``.
+    """
+
+    def __init__(self, message: str, finished: xr.Dataset | None):
+        super().__init__(message)
+        self.finished = finished
+
+
+def debias(
+    phi: Phi,
+    n_rows: int,
+    *,
+    min_batch: int,
+    ratio: float = 2,
+    alpha: float | Literal["auto"] = "auto",
+    replications: int | None = None,
+    tolerance: ArrayLike | None = None,
+    max_seconds: float | None = None,
+    executor: Executor | None = None,
+    random_seed: Seed = None,
+    append: xr.Dataset | None = None,
+    cost: Callable[[int], float] = float,
+    pilot_paths: int = 24,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Estimate φ on all rows, without bias, from φ on random subsets of rows.
+
+    Parameters
+    ----------
+    phi : callable
+        ``phi(row_numbers)`` returns a number, an array or an `xarray.DataArray` of fixed shape for any
+        array of distinct row numbers (int64, shape (n,), random order).  A φ with a parameter named
+        ``rng`` gets its own `numpy.random.Generator`; one that draws random numbers must use it.
+    n_rows : int
+        Number of rows N of the whole data.
+    min_batch : int
+        Size a of the smallest subset: large enough for φ to be sane on it.
+    ratio : float
+        Growth r of the subsets along a path.
+    alpha : float or "auto"
+        Exponent of P(T = t) ∝ r^(−αt).  The variance stays bounded as N grows where α < β, with
+        E|φ_t − φ_N|² ≤ c·n_t^(−β).  "auto" estimates β from pilot paths.
+    replications : int, optional
+        Number R of replications, those of `append` included.
+    tolerance : float or array, optional
+        Stop as soon as no component of the standard error exceeds this, in the unit of φ (at least 25
+        replications).  With `replications` whichever comes first.
+    max_seconds : float, optional
+        Begin no replication after this time.  What is then under way is finished, since to drop the slow
+        ones would favour short paths.
+    executor : concurrent.futures.Executor, optional
+        Where replications run: threads, processes, or ``dask.distributed.Client.get_executor()``.  By
+        default here, one after the other.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        The same seed gives the same replications on any executor.
+    append : xarray.Dataset, optional
+        Result of an earlier run to continue, in memory or loaded from disk.  Its settings and seed are
+        taken over; missing replications are made up first.
+    cost : callable
+        Cost of φ on n rows, in any unit, for the choice of α: rows by default.
+        ``lambda n: 1_000 + n`` suits a φ with an overhead worth 1,000 rows, ``lambda n: n**3`` an exact
+        Gaussian process.
+    pilot_paths : int
+        Number of pilot paths for ``alpha="auto"``.
+    progressbar : bool
+        Show a progress bar with the estimate and its error.
+
+    Returns
+    -------
+    xarray.Dataset
+        Along the dimension ``replication``: ``replicate`` (× shape of φ), ``level`` (T), ``rows_touched``,
+        ``seconds``, and the running ``estimate`` and ``standard_error`` (NaN for the first).  Along
+        ``batch``: ``batch_size`` and ``tail_probability`` P(T ≥ t).  ``attrs`` holds the settings, α and the
+        reason for it, why the run stopped, and ``unseen_variance``, the share of the variance that comes
+        from truncations deeper than any that occurred, for the fitted β (1 where there is none).
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range, before φ is called.
+    TypeError
+        For a φ or an executor of the wrong kind.
+    ReplicationError
+        When φ raises, or returns something not finite or of changing shape; it holds what was finished.
+
+    Warns
+    -----
+    UserWarning
+        When the run was interrupted or workers were lost: replications may then be missing.
+
+    Notes
+    -----
+    Lemma 1 and Algorithm 1 of H. Strathmann, D. Sejdinovic and M. Girolami, *Unbiased Bayes for Big Data:
+    Paths of Partial Posteriors*, arXiv:1501.03326 (2015); C. Rhee and P. Glynn (2012, 2013).
+    Pilot paths are extra replications that do not enter the estimate: T would otherwise depend on φ.
+
+    Examples
+    --------
+    The posterior mean of a Gaussian mean, prior N(0, 1), from a million rows:
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(1).normal(2, 1, 1_000_000)
+    >>> result = debias(lambda rows: x[rows].sum() / (1 + len(rows)), len(x), min_batch=20,
+    ...                 replications=200, random_seed=2, progressbar=False)
+    >>> estimate, error = float(result.estimate[-1]), float(result.standard_error[-1])
+    >>> bool(abs(estimate - x.sum() / (1 + len(x))) < 4 * error)
+    True
+    >>> int(result.rows_touched.sum()) < len(x)
+    True
+    """
+    started = time.monotonic()
+    _check_phi(phi)
+    _check_stopping(replications, tolerance, max_seconds, MIN_REPLICATIONS)
+    seed = as_seed(random_seed)
+    done: dict[int, Replicate] = {}
+    if append is not None:
+        settings = settings_of(append)
+        settings.require_match(n_rows=n_rows, min_batch=min_batch, ratio=ratio, alpha=alpha)
+        if random_seed is not None:
+            settings.require_seed(seed)
+        done = finished_replicates(append)
+    else:
+        sizes = path_sizes(n_rows, min_batch, ratio)
+        if alpha != "auto":
+            Truncation(sizes, float(alpha), ratio)
+    deadline = started + max_seconds if max_seconds is not None else float("inf")
+    with Crew(phi, executor) as crew:
+        if append is None:
+            choice = _choose(crew, phi, sizes, seed, alpha, ratio, cost, pilot_paths)
+            settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
+        stopped = _replicate(crew, phi, settings, done, replications, tolerance, deadline, progressbar)
+    return result_dataset(done, settings, stopped)
+
+
+def _choose(
+    crew: Crew,
+    phi: Phi,
+    sizes: tuple[int, ...],
+    seed: SeedSequence,
+    alpha: float | Literal["auto"],
+    ratio: float,
+    cost: Callable[[int], float],
+    pilot_paths: int,
+) -> Choice:
+    if alpha != "auto":
+        return Choice(float(alpha), np.nan, np.nan, "given by the user")
+    if len(sizes) == 1:
+        return Choice(1.0, np.nan, np.nan, "the only batch is the whole data; α plays no part")
+    levels = pilot_levels(sizes)
+    if not levels:
+        return choose_alpha(sizes, ratio, None, cost)
+    if pilot_paths < 8:
+        raise ValueError(
+            f"pilot_paths must be at least 8 for a usable convergence rate, found {pilot_paths}. "
+            "Raise it, or give alpha."
+        )
+    job = PilotPath(sizes[:levels], sizes[-1], seed, wants_rng(phi))
+    try:
+        paths = dict(crew.run(job, range(pilot_paths)))
+    except JobError as error:
+        raise ReplicationError(f"In the pilot for alpha='auto': {error}", None) from error
+    return choose_alpha(sizes, ratio, np.stack([paths[i] for i in sorted(paths)]), cost)
+
+
+def _replicate(
+    crew: Crew,
+    phi: Phi,
+    settings: Settings,
+    done: dict[int, Replicate],
+    replications: int | None,
+    tolerance: ArrayLike | None,
+    deadline: float,
+    progressbar: bool,
+) -> str:
+    """Fill `done` with replications until a stopping rule holds, and say which one did."""
+    everything: Iterable[int] = itertools.count() if replications is None else range(replications)
+    had = frozenset(done)
+    missing = (i for i in everything if i not in had)
+    job = Replication(settings.truncation, settings.n_rows, settings.seed, wants_rng(phi))
+    with ReplicationProgress(replications, done, tolerance, MIN_REPLICATIONS, progressbar) as progress:
+        try:
+            todo = crew.run(job, () if progress.update() else missing, deadline)
+            with closing(todo) as results:
+                for index, replicate in results:
+                    done[index] = replicate
+                    if progress.update():
+                        break
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            return _warn_cut(done, settings, "interrupted by the user")
+        except WorkersLostError as error:
+            if not done:
+                raise
+            return _warn_cut(done, settings, f"workers lost: {error}")
+        except JobError as error:
+            finished = result_dataset(done, settings, "phi failed") if done else None
+            raise ReplicationError(str(error), finished) from error
+    if progress.precise_at is not None:
+        # Replications run ahead on other workers are dropped: the result must not depend on their number.
+        for index in [i for i in done if i >= progress.precise_at]:
+            del done[index]
+        return "tolerance reached"
+    complete = replications is not None and len(done) >= replications
+    return "replications done" if complete else "max_seconds reached"
+
+
+def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> str:
+    missing = sorted(set(range(max(done))) - set(done))
+    levels = [level_of(settings.truncation, settings.seed, i) for i in missing]
+    holes = (
+        f" {len(missing)} replications begun earlier are not among them (truncated at batches {levels}); to "
+        "leave out long ones biases the estimate."
+        if missing
+        else ""
+    )
+    warnings.warn(
+        f"Run stopped, {why}: {len(done)} finished replications are returned.{holes} "
+        "Pass the result as append= to go on and fill the gaps.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return why
+
+
+def as_seed(seed: Seed) -> SeedSequence:
+    """Turn any accepted seed into a `SeedSequence` of its own."""
+    if isinstance(seed, SeedSequence):
+        return seed
+    if isinstance(seed, np.random.Generator):
+        return SeedSequence([int(word) for word in seed.integers(2**32, size=4)])
+    return SeedSequence(seed)
+
+
+def _check_phi(phi: Phi) -> None:
+    if not callable(phi):
+        raise TypeError(f"phi must be a function of row numbers, found {type(phi).__name__}.")
+
+
+def _check_stopping(
+    replications: int | None, tolerance: ArrayLike | None, max_seconds: float | None, least: int
+) -> None:
+    if replications is None and tolerance is None and max_seconds is None:
+        raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
+    if replications is not None and replications < 1:
+        raise ValueError(f"replications must be at least 1, found {replications}.")
+    if tolerance is not None and not (np.asarray(tolerance) > 0).all():
+        raise ValueError(
+            f"tolerance is a standard error in the unit of phi and must be positive, found {tolerance}."
+        )
+    if max_seconds is not None and not max_seconds > 0:
+        raise ValueError(f"max_seconds must be positive, found {max_seconds}.")

@@ -1,0 +1,132 @@
+"""One replication: a random ordering of the rows, φ along its nested subsets, and their telescoping sum."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.random import SeedSequence
+from numpy.typing import ArrayLike, NDArray
+
+from pymc_austerity.replicates import Replicate
+from pymc_austerity.truncation import Truncation
+
+Phi = Callable[..., ArrayLike]
+
+#: Streams of random numbers: pilot paths must not be the replications whose truncation they chose.
+_PILOT, _REPLICATION = 0, 1
+
+
+@dataclass(frozen=True)
+class PilotPath:
+    """Job: φ along one pilot path, shape (m, ...)."""
+
+    sizes: tuple[int, ...]
+    n_rows: int
+    seed: SeedSequence
+    wants_rng: bool
+
+    def __call__(self, phi: Phi, index: int) -> NDArray[np.float64]:
+        """Walk pilot path `index`."""
+        _, order, inner = _streams(self.seed, _PILOT, index)
+        return np.stack(
+            [np.asarray(v) for v in walk(phi, self.sizes, self.n_rows, order, inner, self.wants_rng)]
+        )
+
+
+@dataclass(frozen=True)
+class Replication:
+    """Job: one replication."""
+
+    truncation: Truncation
+    n_rows: int
+    seed: SeedSequence
+    wants_rng: bool
+
+    def __call__(self, phi: Phi, index: int) -> Replicate:
+        """Walk replication `index` to its truncation and sum it up."""
+        begun = time.perf_counter()
+        _, order, inner = _streams(self.seed, _REPLICATION, index)
+        level = level_of(self.truncation, self.seed, index)
+        path = walk(phi, self.truncation.sizes[:level], self.n_rows, order, inner, self.wants_rng)
+        value = telescope(path, self.truncation)
+        return Replicate(level, self.truncation.rows(level), time.perf_counter() - begun, value)
+
+
+def _streams(seed: SeedSequence, kind: int, index: int) -> list[SeedSequence]:
+    """Seeds of the truncation, the ordering and φ: one for each purpose, none used twice."""
+    return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, kind, index)).spawn(3)
+
+
+def level_of(truncation: Truncation, seed: SeedSequence, index: int) -> int:
+    """Return the T of a replication, which its seed fixes."""
+    return truncation.draw(np.random.default_rng(_streams(seed, _REPLICATION, index)[0]))
+
+
+def draw_rows(n_rows: int, count: int, seed: SeedSequence) -> NDArray[np.int64]:
+    """Draw the first `count` entries of a random ordering of all row numbers, in O(count) where count ≪ N."""
+    return np.random.default_rng(seed).choice(n_rows, size=count, replace=False, shuffle=True)
+
+
+def walk(
+    phi: Phi, sizes: Sequence[int], n_rows: int, order: SeedSequence, inner: SeedSequence, wants_rng: bool
+) -> Iterator[NDArray[np.float64] | xr.DataArray]:
+    """Yield φ on the nested subsets of one random ordering of the rows."""
+    rows = draw_rows(n_rows, sizes[-1], order)
+    for size, seed in zip(sizes, inner.spawn(len(sizes))):
+        extra = {"rng": np.random.default_rng(seed)} if wants_rng else {}
+        try:
+            value = phi(rows[:size], **extra)
+        except Exception as error:
+            error.add_note(f"while phi read {size} of {n_rows} rows")
+            raise
+        yield checked_value(value, size)
+
+
+def telescope(
+    path: Iterable[NDArray[np.float64] | xr.DataArray], truncation: Truncation
+) -> NDArray[np.float64] | xr.DataArray:
+    """Return Σ_t (φ_t − φ_{t−1}) / P(T ≥ t) along a truncated path, with φ_0 = 0 (Lemma 1)."""
+    total = before = None
+    for value, probability, size in zip(path, truncation.tail, truncation.sizes):
+        here = np.asarray(value)
+        if before is None:
+            total = here / probability
+        elif here.shape != before.shape:
+            raise ValueError(
+                f"phi returned shape {before.shape} for fewer rows and {here.shape} for {size}: the shape "
+                "must not depend on the rows. Return a summary, not one value per row."
+            )
+        else:
+            total = total + (here - before) / probability
+        before, last = here, value
+    return last.copy(data=total) if isinstance(last, xr.DataArray) else np.asarray(total)
+
+
+def checked_value(value: Any, size: int) -> NDArray[np.float64] | xr.DataArray:
+    """Return what φ returned as floats, or say what is wrong with it."""
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "fiub":
+        raise TypeError(
+            f"phi must return real numbers, found dtype {numbers.dtype} ({type(value).__name__})."
+        )
+    numbers = numbers.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError(
+            f"phi returned {np.size(numbers) - int(np.isfinite(numbers).sum())} of {numbers.size} values "
+            f"that are not finite, for {size} rows. Where a subset is too small for phi, raise min_batch."
+        )
+    return value.astype(np.float64) if isinstance(value, xr.DataArray) else numbers
+
+
+def wants_rng(phi: Phi) -> bool:
+    """Whether φ takes a generator of its own."""
+    try:
+        return "rng" in inspect.signature(phi).parameters
+    except (TypeError, ValueError):  # builtins may have no signature
+        return False

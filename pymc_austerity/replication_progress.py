@@ -1,0 +1,97 @@
+"""The progress bar of a run, and the point where it has become precise enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pymc_austerity.replicates import Replicate
+
+
+class ReplicationProgress:
+    """Follows the replications in their order, whatever order they arrive in.
+
+    Parameters
+    ----------
+    total : int or None
+        Number of replications, where it is known.
+    done : mapping of int to Replicate
+        Filled by the caller.
+    tolerance : array or None
+        Standard error to reach in every component.
+    least : int
+        No stop before this many replications.
+    show : bool
+        Draw a progress bar.
+
+    Attributes
+    ----------
+    precise_at : int or None
+        Smallest number of replications, counted from the first without a gap, whose standard error is
+        within `tolerance`.
+    """
+
+    def __init__(
+        self,
+        total: int | None,
+        done: Mapping[int, Replicate],
+        tolerance: ArrayLike | None,
+        least: int,
+        show: bool,
+    ):
+        self._done = done
+        self._tolerance = None if tolerance is None else np.asarray(tolerance, dtype=float)
+        self._least = least
+        self._count = 0
+        self._mean = self._squares = np.zeros(())
+        self.precise_at: int | None = None
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            disable=not show,
+        )
+        self._task = self._bar.add_task("replications", total=total)
+
+    def __enter__(self) -> ReplicationProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def update(self) -> bool:
+        """Take in what has been added to `done`, and say whether the estimate is precise enough."""
+        while self._count in self._done and self.precise_at is None:
+            # Welford's recursion.
+            value = np.asarray(self._done[self._count].value)
+            self._count += 1
+            step = value - self._mean
+            self._mean = self._mean + step / self._count
+            self._squares = self._squares + step * (value - self._mean)
+            if self._count >= self._least and self._precise():
+                self.precise_at = self._count
+        self._bar.update(self._task, completed=len(self._done), description=self.summary())
+        return self.precise_at is not None
+
+    def _precise(self) -> bool:
+        return self._tolerance is not None and bool((self._error() <= self._tolerance).all())
+
+    def _error(self) -> np.ndarray:
+        return np.sqrt(self._squares / max(self._count - 1, 1) / max(self._count, 1))
+
+    def summary(self) -> str:
+        """Return the estimate ± its standard error, or the largest error where φ is an array."""
+        if self._count < 2:
+            return "replications"
+        error = self._error()
+        if error.size == 1:
+            return f"estimate {float(self._mean.item()):.5g} ± {float(error.item()):.2g}"
+        return f"{error.size} estimates, each ± {float(error.max()):.2g} or less"

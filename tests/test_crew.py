@@ -1,0 +1,230 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from pymc_austerity import crew
+from pymc_austerity.paths import ReplicationError, debias
+
+N_ROWS = 2_000
+X = np.random.default_rng(1).normal(2, 3, N_ROWS)
+
+
+def posterior_mean(rows):
+    return X[rows].sum() / (len(rows) + 10)
+
+
+def run(phi=posterior_mean, **settings):
+    defaults = {"min_batch": 10, "alpha": 0.6, "replications": 40, "random_seed": 3, "progressbar": False}
+    return debias(phi, N_ROWS, **(defaults | settings))
+
+
+def processes(workers=2):
+    # Forking a process that has threads is unsafe, and a warning from Python 3.12 on.
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+
+def assert_same(first, second):
+    xr.testing.assert_identical(first.drop_vars("seconds"), second.drop_vars("seconds"))
+
+
+class DiesOnce:
+    """φ that kills its own process the first time it reads many rows."""
+
+    def __init__(self, flag: Path):
+        self.flag = flag
+
+    def __call__(self, rows):
+        if len(rows) >= 320 and not self.flag.exists():
+            self.flag.touch()
+            os._exit(3)
+        return posterior_mean(rows)
+
+
+@pytest.mark.parametrize("settings", [{}, {"replications": None, "tolerance": 0.5}, {"alpha": "auto"}])
+def test_same_result_on_threads_and_processes(settings):
+    here = run(**settings)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(5) as five, processes(2) as two:
+        for executor in (one, five, two):
+            assert_same(run(executor=executor, **settings), here)
+
+
+def test_a_large_phi_travels_by_file_and_the_file_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    large = np.tile(X, 40)
+    assert large.nbytes > crew._INLINE_BYTES
+
+    def phi(rows):
+        return large[rows].sum() / (len(rows) + 10)
+
+    with processes(1) as executor:
+        assert_same(run(phi, executor=executor), run())
+    assert not list(tmp_path.glob("phi-*"))
+
+
+def test_phi_travels_by_value_where_the_file_is_not_seen(monkeypatch):
+    large = np.tile(X, 40)
+
+    def phi(rows):
+        return large[rows].sum() / (len(rows) + 10)
+
+    # A parcel that points to a file of another machine.
+    pack = crew.Crew._pack
+    monkeypatch.setattr(crew.Crew, "_pack", lambda self: crew.replace(pack(self), path="/nowhere/phi.pickle"))
+    with processes(1) as executor:
+        assert_same(run(phi, executor=executor), run())
+
+
+def test_a_killed_worker_loses_nothing_that_was_finished(tmp_path):
+    whole = run()
+    phi = DiesOnce(tmp_path / "died")
+    with processes(2) as executor, pytest.warns(UserWarning, match="append="):
+        part = run(phi, executor=executor)
+    assert (tmp_path / "died").exists()
+    assert 0 < part.sizes["replication"] < 40
+    assert "workers lost" in part.attrs["stopped"]
+    # What came back is what an undisturbed run has for those replications.
+    same = whole.sel(replication=part.replication)
+    np.testing.assert_array_equal(part.replicate, same.replicate)
+    with processes(2) as executor:
+        assert_same(run(phi, executor=executor, append=part, random_seed=None), whole)
+
+
+@pytest.mark.slow
+def test_dask_cluster_of_two_processes_survives_the_death_of_a_worker(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            local_directory=tmp_path,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        executor = client.get_executor()
+        before = set(client.scheduler_info()["workers"])
+        assert_same(run(executor=executor), run())
+        assert_same(run(DiesOnce(tmp_path / "died"), executor=executor), run())
+        assert (tmp_path / "died").exists()
+        client.wait_for_workers(2)
+        assert set(client.scheduler_info()["workers"]) != before
+
+
+def test_errors_of_phi_come_back_from_workers_with_their_place():
+    def fails(rows):
+        if len(rows) >= 320:
+            raise OSError("disk gone")
+        return posterior_mean(rows)
+
+    with processes(1) as executor, pytest.raises(ReplicationError, match="disk gone") as caught:
+        run(fails, executor=executor)
+    assert "while phi read 320 of 2000 rows" in str(caught.value)
+    assert caught.value.finished.sizes["replication"] > 0
+
+
+def test_a_phi_that_does_not_pickle_is_refused_before_anything_starts():
+    lock = threading.Lock()
+    with processes(1) as executor, pytest.raises(TypeError, match="ThreadPoolExecutor"):
+        run(lambda rows: lock and 0.0, executor=executor)
+
+
+def test_a_closed_executor_is_an_error():
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(crew.WorkersLostError, match="no more jobs"):
+        run(executor=executor)
+
+
+# --- Ctrl-C ----------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_here_returns_what_is_done_and_the_run_goes_on():
+    calls = []
+
+    def phi(rows):
+        calls.append(len(rows))
+        if len(calls) == 30:
+            signal.raise_signal(signal.SIGINT)
+        return posterior_mean(rows)
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        part = run(phi)
+    assert 3 < part.sizes["replication"] < 40
+    assert part.attrs["stopped"] == "interrupted by the user"
+    assert_same(run(append=part, random_seed=None), run())
+
+
+def test_ctrl_c_while_workers_are_busy_names_the_gaps():
+    def phi(rows):
+        time.sleep(0.6 if len(rows) >= 320 else 0.001)
+        return posterior_mean(rows)
+
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    with ThreadPoolExecutor(2) as executor:
+        timer.start()
+        with pytest.warns(UserWarning, match=r"append="):
+            part = run(phi, executor=executor)
+    assert 0 < part.sizes["replication"] < 40
+    assert_same(run(append=part, random_seed=None), run())
+
+
+def test_ctrl_c_before_anything_is_done_is_ctrl_c():
+    def phi(rows):
+        signal.raise_signal(signal.SIGINT)
+        return 0.0
+
+    with pytest.raises(KeyboardInterrupt):
+        run(phi)
+
+
+@pytest.mark.slow
+def test_ctrl_c_from_a_terminal_reaches_a_pool_of_processes(tmp_path):
+    """The signal goes to the whole process group, as the terminal sends it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import time, warnings
+            from concurrent.futures import ProcessPoolExecutor
+            from multiprocessing import get_context
+            from pymc_austerity.paths import debias
+
+            def phi(rows):
+                time.sleep(0.02)
+                return float(rows.sum())
+
+            if __name__ == "__main__":
+                with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+                    print("ready", flush=True)
+                    result = debias(phi, 1000, min_batch=10, alpha=0.9, replications=2_000, executor=executor,
+                                    random_seed=1, progressbar=False)
+                print("replications", result.sizes["replication"], result.attrs["stopped"], flush=True)
+            """
+        )
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(crew.__file__).parents[1])}
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(6)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert out.startswith("replications"), err
+    assert 0 < int(out.split()[1]) < 2_000

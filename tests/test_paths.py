@@ -1,0 +1,350 @@
+import itertools
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from pymc_austerity import paths, replication
+from pymc_austerity.paths import ReplicationError, debias
+from pymc_austerity.replication import draw_rows
+from pymc_austerity.truncation import Truncation
+
+N_ROWS, SHRINK = 1_000, 100.0
+X = np.random.default_rng(11).normal(2, 3, N_ROWS)
+FULL = X.sum() / (N_ROWS + SHRINK)
+
+
+def posterior_mean(rows):
+    """Mean of a Gaussian mean under a N(0, 1/SHRINK) prior: far from FULL on small subsets."""
+    return X[rows].sum() / (len(rows) + SHRINK)
+
+
+def run(phi=posterior_mean, **settings):
+    defaults = {"min_batch": 10, "alpha": 0.5, "replications": 50, "random_seed": 3, "progressbar": False}
+    return debias(phi, N_ROWS, **(defaults | settings))
+
+
+def z_scores(seeds=40, **settings):
+    """One z-score a seed: (estimate − φ on all rows) / standard error."""
+    scores = []
+    for seed in range(seeds):
+        result = run(replications=400, random_seed=seed, **settings)
+        scores.append(float((result.estimate[-1] - FULL) / result.standard_error[-1]))
+    return np.array(scores)
+
+
+def assert_unbiased(scores):
+    assert abs(scores.mean() * np.sqrt(len(scores))) < 3.9
+    # Too wide or too narrow standard errors; 1e-4 in each tail, and skewed replicates take part of that.
+    assert 1e-4 < stats.chi2.cdf((scores**2).sum(), len(scores)) < 1 - 1e-4
+
+
+# --- the estimator ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"ratio": 3}, {"alpha": "auto"}, {"min_batch": 7, "alpha": 0.8}])
+def test_unbiased_over_many_seeds(settings):
+    assert_unbiased(z_scores(**settings))
+
+
+@pytest.mark.slow
+def test_bias_of_wrong_weights_is_seen(monkeypatch):
+    right = replication.telescope
+    monkeypatch.setattr(
+        replication,
+        "telescope",
+        lambda path, law: right(path, SimpleNamespace(tail=law.probability, sizes=law.sizes)),
+    )
+    with pytest.raises(AssertionError):
+        assert_unbiased(z_scores())
+
+
+@pytest.mark.slow
+def test_bias_of_a_truncation_that_never_reaches_the_end_is_seen(monkeypatch):
+    right = Truncation.draw
+    monkeypatch.setattr(Truncation, "draw", lambda law, rng: min(right(law, rng), len(law.sizes) - 1))
+    with pytest.raises(AssertionError):
+        assert_unbiased(z_scores())
+
+
+@pytest.mark.slow
+def test_bias_of_a_last_batch_that_is_not_all_rows_is_seen(monkeypatch):
+    right = paths.path_sizes
+    monkeypatch.setattr(paths, "path_sizes", lambda *arguments: right(*arguments)[:-1])
+    with pytest.raises(AssertionError):
+        assert_unbiased(z_scores())
+
+
+def squared_errors(sizes):
+    """E|φ_n − φ_N|² for n rows drawn without replacement: spread plus squared shrinkage."""
+    n = np.array(sizes, dtype=float)
+    spread = n * X.var(ddof=1) * (1 - n / N_ROWS) / (n + SHRINK) ** 2
+    return spread + (n * X.mean() / (n + SHRINK) - FULL) ** 2
+
+
+def variance_error(replicates, expected):
+    """Deviation of a sample variance from `expected`, in its own standard errors."""
+    squares = (replicates - replicates.mean()) ** 2
+    return (squares.mean() - expected) / (squares.std() / np.sqrt(len(squares)))
+
+
+@pytest.mark.slow
+def test_variance_is_that_of_lemma_1():
+    result = run(replications=20_000)
+    law = Truncation(tuple(result.batch_size.values), 0.5)
+    expected = law.variance(squared_errors(law.sizes))
+    assert abs(variance_error(result.replicate.values, expected)) < 3.9
+    # Negative controls: the formula with P(T = t), and without the shrinkage part of the error.
+    wrong = (squared_errors(law.sizes)[:-1] * np.abs(np.diff(1 / law.probability))).sum()
+    assert abs(variance_error(result.replicate.values, wrong)) > 3.9
+    n = np.array(law.sizes, dtype=float)
+    wrong = law.variance(n * X.var() * (1 - n / N_ROWS) / (n + SHRINK) ** 2)
+    assert abs(variance_error(result.replicate.values, wrong)) > 3.9
+
+
+def fresh_rows(rows, rng):
+    """Ignore the nested subset and draw another of its size."""
+    return posterior_mean(rng.choice(N_ROWS, len(rows), replace=False))
+
+
+@pytest.mark.slow
+def test_independent_subsets_within_a_path_change_nothing():
+    """By Lemma 1 the variance rests on E|φ_t − φ_N|² alone, however the φ_t hang together."""
+    result = run(fresh_rows, replications=20_000)
+    law = Truncation(tuple(result.batch_size.values), 0.5)
+    assert abs(variance_error(result.replicate.values, law.variance(squared_errors(law.sizes)))) < 3.9
+    assert abs(float((result.estimate[-1] - FULL) / result.standard_error[-1])) < 3.9
+
+
+@pytest.mark.slow
+def test_differences_between_unrelated_subsets_stay_unbiased_with_a_larger_variance(monkeypatch):
+    """Each difference φ_t − φ_{t−1} from two subsets of its own: terms no longer cancel along the path."""
+    rng = np.random.default_rng(17)
+
+    def telescope_afresh(path, law):
+        values = list(path)
+        total = values[0]
+        for before, value, tail in zip(law.sizes, values[1:], law.tail[1:]):
+            total = total + (value - X[rng.choice(N_ROWS, before, replace=False)].mean()) / tail
+        return np.asarray(total)
+
+    def mean(rows):
+        return X[rows].mean()
+
+    nested = run(mean, replications=20_000)
+    monkeypatch.setattr(replication, "telescope", telescope_afresh)
+    apart = run(mean, replications=20_000)
+    assert abs(float((apart.estimate[-1] - X.mean()) / apart.standard_error[-1])) < 3.9
+    n = nested.batch_size.values
+    expected = Truncation(tuple(n), 0.5).variance(X.var(ddof=1) * (1 / n - 1 / N_ROWS))
+    assert abs(variance_error(nested.replicate.values, expected)) < 3.9
+    assert variance_error(apart.replicate.values, 1.5 * expected) > 3.9
+
+
+def test_rows_are_a_uniform_ordering():
+    pairs = [tuple(draw_rows(4, 2, np.random.SeedSequence(i))) for i in range(6_000)]
+    counts = [pairs.count((i, j)) for i in range(4) for j in range(4) if i != j]
+    assert sum(counts) == 6_000
+    assert stats.chisquare(counts).pvalue > 1e-4
+    # A few of many: NumPy takes another algorithm there, whose order must be random too.
+    first = [draw_rows(40_000, 3, np.random.SeedSequence(i))[0] for i in range(2_000)]
+    assert stats.kstest(np.array(first) / 40_000, "uniform").pvalue > 1e-4
+    # Negative control: sorted rows.
+    first = [np.sort(draw_rows(40_000, 3, np.random.SeedSequence(i)))[0] for i in range(2_000)]
+    assert stats.kstest(np.array(first) / 40_000, "uniform").pvalue < 1e-4
+
+
+def test_subsets_are_nested_within_a_replication_and_fresh_between():
+    seen = []
+
+    def phi(rows):
+        seen.append(np.array(rows))
+        return 0.0
+
+    result = run(phi, replications=30)
+    position = 0
+    firsts = []
+    for level in result.level.values:
+        path = seen[position : position + level]
+        position += level
+        assert [len(rows) for rows in path] == result.batch_size.values[:level].tolist()
+        for smaller, larger in itertools.pairwise(path):
+            np.testing.assert_array_equal(larger[: len(smaller)], smaller)
+        assert len(np.unique(path[-1])) == len(path[-1])
+        firsts.append(tuple(path[0]))
+    assert position == len(seen)
+    assert len(set(firsts)) == 30
+    np.testing.assert_array_equal(
+        result.rows_touched, [result.batch_size.values[:t].sum() for t in result.level.values]
+    )
+
+
+# --- the result ------------------------------------------------------------------------------------------
+
+
+def test_result_holds_everything():
+    result = run(alpha="auto")
+    assert set(result.data_vars) == {
+        "replicate", "level", "rows_touched", "seconds", "estimate", "standard_error", "batch_size",
+        "tail_probability",
+    }  # fmt: skip
+    values = result.replicate.values
+    np.testing.assert_allclose(result.estimate, [values[: k + 1].mean() for k in range(50)])
+    np.testing.assert_allclose(result.standard_error[1:], [stats.sem(values[: k + 1]) for k in range(1, 50)])
+    assert np.isnan(result.standard_error[0])
+    assert "β" in result.attrs["alpha_reason"]
+    assert 0 < result.attrs["alpha"] < 2
+    assert result.attrs["pilot_rows"] == 24 * 310
+    assert result.attrs["stopped"] == "replications done"
+    assert 0 <= result.attrs["unseen_variance"] <= 1
+
+
+def test_running_error_survives_a_large_mean():
+    result = run(lambda rows: 1e9 + posterior_mean(rows) * 0)
+    np.testing.assert_allclose(result.standard_error[1:], 0, atol=1e-3)
+
+
+def test_phi_may_return_arrays_and_labelled_arrays():
+    plain = run(lambda rows: [[X[rows].mean(), X[rows].std()], [1, len(rows)]])
+    assert plain.replicate.dims == ("replication", "phi_dim_0", "phi_dim_1")
+    assert plain.estimate.shape == (50, 2, 2)
+    np.testing.assert_allclose(plain.estimate[-1, 1, 0], 1)
+
+    def labelled(rows):
+        return xr.DataArray([X[rows].mean(), X[rows].std()], dims="moment", coords={"moment": ["mean", "sd"]})
+
+    result = run(labelled)
+    assert result.replicate.dims == ("replication", "moment")
+    np.testing.assert_array_equal(result.estimate.sel(moment="sd"), plain.estimate[:, 0, 1])
+
+
+def test_same_seed_same_result_and_other_seed_another():
+    first, again, other = run(), run(), run(random_seed=4)
+    xr.testing.assert_identical(first.drop_vars("seconds"), again.drop_vars("seconds"))
+    assert not np.allclose(first.replicate, other.replicate)
+
+
+def test_a_random_phi_gets_its_own_generator():
+    draws = []
+
+    def noisy(rows, rng):
+        draws.append(rng.random())
+        return posterior_mean(rows) + draws[-1]
+
+    first, again = run(noisy), run(noisy)
+    np.testing.assert_array_equal(first.replicate, again.replicate)
+    assert len(set(draws)) == len(draws) // 2
+    # Neither the ordering nor the truncation shares its stream with φ's generator.
+    np.testing.assert_array_equal(first.level, run().level)
+
+
+def test_generators_are_accepted_as_seeds():
+    first, again = run(random_seed=np.random.default_rng(1)), run(random_seed=np.random.default_rng(1))
+    np.testing.assert_array_equal(first.replicate, again.replicate)
+
+
+def test_tolerance_stops_at_the_first_sufficient_replication():
+    result = run(replications=None, tolerance=0.1)
+    errors = result.standard_error.values
+    assert errors[-1] <= 0.1
+    assert (errors[24:-1] > 0.1).all()
+    assert result.attrs["stopped"] == "tolerance reached"
+    capped = run(replications=30, tolerance=1e-9)
+    assert capped.sizes["replication"] == 30
+
+
+def test_tolerance_holds_for_every_component():
+    result = run(
+        lambda rows: [posterior_mean(rows), 10 * posterior_mean(rows)], replications=None, tolerance=[1, 1]
+    )
+    assert (result.standard_error[-1] <= 1).all()
+
+
+def test_max_seconds_ends_a_run_and_gives_at_least_one_replication():
+    result = run(replications=None, max_seconds=0.2)
+    assert result.attrs["stopped"] == "max_seconds reached"
+    assert result.sizes["replication"] > 10
+    assert run(replications=None, max_seconds=1e-9).sizes["replication"] == 1
+
+
+def test_the_progress_bar_shows_estimate_and_error(capsys):
+    run(progressbar=True)
+    shown = capsys.readouterr().out
+    assert "±" in shown
+    assert "50/50" in shown
+    run(progressbar=False)
+    assert not capsys.readouterr().out
+
+
+# --- errors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"replications": None}, "when to stop"),
+        ({"replications": 0}, "replications"),
+        ({"tolerance": -1}, "tolerance"),
+        ({"max_seconds": 0}, "max_seconds"),
+        ({"min_batch": 0}, "min_batch"),
+        ({"min_batch": 2_000}, "min_batch"),
+        ({"ratio": 1}, "ratio"),
+        ({"alpha": -1}, "alpha"),
+        ({"alpha": 1_000}, "alpha"),
+        ({"alpha": "auto", "pilot_paths": 2}, "pilot_paths"),
+    ],
+)
+def test_bad_arguments_are_refused_before_phi_is_called(settings, message):
+    calls = []
+    with pytest.raises(ValueError, match=message):
+        run(lambda rows: calls.append(rows) or 0.0, **settings)
+    assert not calls
+
+
+def test_bad_types_are_refused():
+    with pytest.raises(TypeError, match="function of row numbers"):
+        run(3.0)
+    with pytest.raises(TypeError, match="Executor"):
+        run(executor="processes")
+
+
+@pytest.mark.parametrize(
+    ("phi", "message"),
+    [
+        (lambda rows: np.nan, "not finite"),
+        (lambda rows: X[rows], "shape"),
+        (lambda rows: "mean", "real numbers"),
+        (lambda rows: 1 / 0, "ZeroDivisionError"),
+        (lambda rows: xr.DataArray([1.0], dims="batch"), "taken"),
+    ],
+)
+def test_errors_of_phi_are_explained(phi, message):
+    with pytest.raises((ReplicationError, ValueError), match=message):
+        run(phi)
+
+
+def test_an_error_of_phi_keeps_what_was_finished():
+    calls = []
+
+    def fails_late(rows):
+        calls.append(len(rows))
+        if len(calls) > 40:
+            raise OSError("disk gone")
+        return posterior_mean(rows)
+
+    with pytest.raises(ReplicationError, match="disk gone") as caught:
+        run(fails_late)
+    finished = caught.value.finished
+    assert finished.sizes["replication"] > 5
+    completed = run(append=finished, random_seed=None)
+    np.testing.assert_array_equal(completed.replicate, run().replicate)
+
+
+def test_no_warning_in_an_ordinary_run():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(alpha="auto")
