@@ -1,0 +1,58 @@
+"""Tuning of random-walk proposals: pure functions of a state, called while a chain tunes and never after."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: Robbins–Monro gains t^{-0.6}: their sum diverges and the sum of their squares does not.
+_GAIN_EXPONENT = 0.6
+#: Weight c/(t+c) of a new draw in the running moments: draws of the approach to the mode are forgotten like t^{-c}.
+_MEMORY = 3.0
+#: Pull of a young covariance estimate towards a small multiple of the identity, in draws per dimension.
+_SHRINKAGE = 5.0
+
+
+@njit
+def adapt_scale(log_scale: float, accepted: bool, target: float, t: int) -> float:
+    """Move the log scale of a proposal towards its target acceptance rate.
+
+    Stochastic approximation of Robbins and Monro (1951) as in Andrieu and Thoms (2008, Algorithm 4).
+
+    Parameters
+    ----------
+    log_scale : float
+    accepted : bool
+        Whether proposal number `t` (from 1) was accepted.
+    target : float
+        Acceptance rate to reach.
+    t : int
+    """
+    return log_scale + ((1.0 if accepted else 0.0) - target) / t**_GAIN_EXPONENT
+
+
+@njit
+def adapt_moments(mean: np.ndarray, cov: np.ndarray, theta: np.ndarray, t: int) -> None:
+    """Update the running mean and covariance of a chain in place with its draw number `t` (from 1)."""
+    weight = _MEMORY / (t + _MEMORY)
+    d = mean.size
+    delta = theta - mean
+    for i in range(d):
+        mean[i] += weight * delta[i]
+        for j in range(d):
+            # (1 − w) corrects for the mean having moved, so that cov stays positive semi-definite.
+            cov[i, j] = (1 - weight) * (cov[i, j] + weight * delta[i] * delta[j])
+
+
+@njit
+def proposal_factor(cov: np.ndarray, initial_scale: np.ndarray, t: int) -> np.ndarray:
+    """Return the Cholesky factor of the proposal covariance (2.38²/D)·Σ (Haario, Saksman and Tamminen 2001).
+
+    Σ is the running covariance shrunk towards the initial scales, so that it has full rank from the start.
+    """
+    d = initial_scale.size
+    keep = t / (t + _SHRINKAGE * d)
+    shrunk = keep * cov
+    for i in range(d):
+        shrunk[i, i] += (1 - keep) * 1e-3 * initial_scale[i] ** 2 + 1e-12 * initial_scale[i] ** 2
+    return np.linalg.cholesky(shrunk) * (2.38 / np.sqrt(d))

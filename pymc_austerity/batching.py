@@ -1,0 +1,237 @@
+"""Rebuild a model's log-likelihood so that it takes a batch of rows in place of the whole data.
+
+A PyMC graph has the number of rows baked in: in static shapes, in the ``size`` of random variables,
+in ``Alloc`` nodes.  The rebuild therefore starts one level above the log-probability, at the random
+variables: every data array whose first axis is the row axis becomes a symbolic batch, every node below
+it is made again, and only then is the log-probability derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.shape_utils import change_dist_size
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import walk
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.type import TensorType
+
+from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
+
+#: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
+_SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
+
+
+class NotRowWiseError(ValueError):
+    """The log-likelihood of a model cannot be split into one term per row of the data."""
+
+
+def array_of(leaf: Variable) -> np.ndarray:
+    """Return the array behind a constant or a shared variable, without a copy."""
+    if isinstance(leaf, SharedVariable):
+        return leaf.get_value(borrow=True)
+    return leaf.data
+
+
+def is_array_leaf(var: Variable) -> bool:
+    """Whether `var` is a constant or shared array (a random generator is neither)."""
+    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, TensorType)
+
+
+@dataclass(frozen=True)
+class RowLeaf:
+    """A data array of the model and the symbolic batch that takes its place."""
+
+    source: Variable
+    batch: Variable
+    label: str
+
+    @property
+    def array(self) -> np.ndarray:
+        """The array as it is now: ``pm.set_data`` may have replaced it since the last call."""
+        return array_of(self.source)
+
+
+def find_row_leaves(
+    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable]
+) -> dict[Variable, RowLeaf]:
+    """Find the arrays with `n_rows` rows that the row-wise terms read.
+
+    Parameters
+    ----------
+    terms : mapping of str to sequence of Variable
+        Graphs to search, under the name of the model variable they belong to.
+    n_rows : int
+        Length of the row axis.
+    stop : iterable of Variable
+        Free random variables: what lies above them belongs to the prior.
+
+    Returns
+    -------
+    dict
+        From each constant or shared variable to its `RowLeaf`.  Constants that hold the same memory share one.
+    """
+    blocked = set(stop)
+
+    def parents(var: Variable) -> list[Variable]:
+        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
+
+    leaves: dict[Variable, RowLeaf] = {}
+    by_memory: dict[tuple[Any, ...], RowLeaf] = {}
+    for name, graphs in terms.items():
+        for var in walk(graphs, parents, bfs=False):
+            if var in leaves or not is_array_leaf(var) or var.type.ndim == 0:
+                continue
+            array = array_of(var)
+            if array.shape[0] != n_rows:
+                continue
+            memory = array.__array_interface__
+            key = (memory["data"][0], memory["strides"], array.shape, array.dtype.str)
+            if isinstance(var, SharedVariable) or key not in by_memory:
+                label = var.name or f"array of shape {array.shape} ({array.dtype})"
+                batch_type = TensorType(var.type.dtype, shape=(None, *array.shape[1:]))
+                leaf = RowLeaf(var, batch_type(f"batch_{len(leaves)}"), f"{label!r} of {name!r}")
+                by_memory[key] = leaf
+            leaves[var] = by_memory[key]
+    return leaves
+
+
+class BatchRebuild:
+    """Make graphs again with batches of rows in place of whole data arrays.
+
+    Parameters
+    ----------
+    replace : mapping of Variable to Variable
+        Known replacements: row leaves to batches, row-count variables to the length of the batch,
+        free random variables to themselves.
+    n_rows : int
+        Number of rows of the full data, as it may be baked into the graph.
+    n_batch : Variable
+        Length of the batch, an int64 scalar.
+    """
+
+    def __init__(self, replace: Mapping[Variable, Variable], n_rows: int, n_batch: Variable):
+        self._memo = dict(replace)
+        self._n_rows = n_rows
+        self._n_batch = n_batch
+
+    def __call__(self, var: Variable) -> Variable:
+        """Return `var` as a function of the batch."""
+        pending = [var]
+        while pending:
+            current = pending[-1]
+            if current in self._memo:
+                pending.pop()
+                continue
+            if current.owner is None:
+                self._memo[current] = current
+                continue
+            missing = [i for i in current.owner.inputs if i not in self._memo]
+            if missing:
+                pending.extend(missing)
+                continue
+            self._rebuild_node(current.owner)
+        return self._memo[var]
+
+    def define(self, var: Variable, replacement: Variable) -> None:
+        """Record what takes the place of `var` in graphs rebuilt later."""
+        self._memo[var] = replacement
+
+    def resize(self, rv: Variable, shape: Sequence[Any]) -> Variable:
+        """Rebuild a random variable with the batch dimensions `shape`."""
+        node = rv.owner
+        if isinstance(node.op, SpecifyShape):
+            return self.resize(node.inputs[0], shape)
+        inputs = [self(i) for i in node.inputs]
+        # Not make_node: an op built for N rows refuses a batch, and change_dist_size makes a new op anyway.
+        stub = Apply(node.op, inputs, [out.type() for out in node.outputs]).outputs[node.outputs.index(rv)]
+        resized = change_dist_size(stub, shape)
+        # PyMC resizes a CustomDist with the parameters it was first given, whatever the inputs of its node.
+        final = [self(i) for i in resized.owner.inputs]
+        if any(new is not old for new, old in zip(final, resized.owner.inputs, strict=True)):
+            outputs = [out.type() for out in resized.owner.outputs]
+            resized = Apply(resized.owner.op, final, outputs).outputs[resized.owner.outputs.index(resized)]
+        return resized
+
+    def _rebuild_node(self, node: Apply) -> None:
+        inputs = [self._memo[i] for i in node.inputs]
+        shape_inputs = next((s for op, s in _SHAPE_INPUTS.items() if isinstance(node.op, op)), None)
+        if shape_inputs is not None:
+            inputs[shape_inputs] = [self._patch_shape(i) for i in inputs[shape_inputs]]
+        if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+            self._memo.update(zip(node.outputs, node.outputs, strict=True))
+            return
+        if isinstance(node.op, SpecifyShape):
+            # The row axis of a batch has no fixed length; the other axes keep theirs.
+            self._memo[node.outputs[0]] = pt.specify_shape(
+                inputs[0], [None if s is self._n_batch else s for s in inputs[1:]]
+            )
+        elif isinstance(node.op, RandomVariable):
+            inputs[1] = self._patch_size(inputs[1])
+            self._memo.update(zip(node.outputs, node.op.make_node(*inputs).outputs, strict=True))
+        elif isinstance(node.op, SymbolicRandomVariable):
+            rv = node.default_output()
+            batch_ndim = rv.ndim - node.op.ndim_supp
+            shape = [self._n_batch, *(rv.shape[i] for i in range(1, batch_ndim))] if batch_ndim else []
+            self._memo[rv] = self.resize(rv, shape)
+        elif isinstance(node.op, OpFromGraph):
+            self._memo.update(zip(node.outputs, _call_again(node.op, inputs), strict=True))
+        else:
+            new = node.clone_with_new_inputs(inputs, strict=False)
+            self._memo.update(zip(node.outputs, new.outputs, strict=True))
+
+    def _patch_shape(self, shape: Variable) -> Variable:
+        """Replace the constant number of rows by the length of the batch in a shape input."""
+        if not isinstance(shape, Constant) or not isinstance(shape.type, TensorType):
+            return shape
+        value = np.asarray(shape.data)
+        if value.ndim == 0:
+            return self._n_batch if value == self._n_rows else shape
+        return self._patch_size(shape)
+
+    def _patch_size(self, size: Variable) -> Variable:
+        if isinstance(size, Constant) and isinstance(size.type, TensorType):
+            value = np.asarray(size.data)
+            if value.size and value[0] == self._n_rows:
+                return pt.stack([self._n_batch, *(pt.constant(int(v), dtype="int64") for v in value[1:])])
+        return size
+
+
+def _call_again(op: OpFromGraph, inputs: Sequence[Variable]) -> list[Variable]:
+    """Apply an op with an inner graph to inputs of another shape."""
+    if isinstance(op, DEFERRED_SYMBOLIC_OPS):
+        return op(*inputs, return_list=True)
+    # The inner graph was typed for N rows, so it is written out.
+    return graph_replace(op.inner_outputs, dict(zip(op.inner_inputs, inputs, strict=True)), strict=False)
+
+
+def batch_term(
+    rebuild: BatchRebuild, rv: Variable, value: Variable, value_shape: Sequence[int], n_batch: Variable
+) -> Variable:
+    """Log-probability of an observed variable on a batch.
+
+    Returns
+    -------
+    Variable
+        Of shape ``(batch, ...)``, one entry per row and per component that is independent within the row.
+    """
+    ndim_supp = _support_ndim(rv)
+    batch_ndim = rv.type.ndim - ndim_supp
+    resized = rebuild.resize(rv, [n_batch, *value_shape[1:batch_ndim]])
+    return pm.logp(resized, rebuild(value), warn_rvs=False)
+
+
+def _support_ndim(rv: Variable) -> int:
+    op = rv.owner.op
+    return _support_ndim(rv.owner.inputs[0]) if isinstance(op, SpecifyShape) else op.ndim_supp

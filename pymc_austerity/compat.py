@@ -1,0 +1,31 @@
+"""What differs between PyMC 5.28 and PyMC 6, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.compile.builders as _builders
+from pymc.util import get_random_generator
+
+#: Ops whose inner graph follows the types of their inputs (PyTensor 3 only).
+DEFERRED_SYMBOLIC_OPS: tuple[type, ...] = (_builders.SymbolicOp,) if hasattr(_builders, "SymbolicOp") else ()
+
+
+class ChainSetup:
+    """Let a step method prepare for a chain in one place, whichever hook PyMC calls.
+
+    PyMC 6 calls ``setup_chain(rng, tune, draws)`` before each chain, PyMC 5 calls ``set_rng(rng)``.
+    """
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        """Forget the previous chain and take `rng` for the next one."""
+        raise NotImplementedError
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Prepare for one chain (PyMC 6)."""
+        self.start_chain(get_random_generator(rng, copy=False))
+
+    def set_rng(self, rng: Any) -> None:
+        """Prepare for one chain (PyMC 5)."""
+        self.start_chain(get_random_generator(rng, copy=False))

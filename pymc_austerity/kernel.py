@@ -1,0 +1,178 @@
+"""One compiled transition: propose, draw batches, accumulate, decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from numba import njit
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.proposals import Proposal
+from pymc_austerity.rows import RowSource, build_gather
+
+#: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
+CHUNK = 4096
+
+DECIDED, BAD_PRIOR, BAD_ROW = 0, 1, 2
+
+
+class Outcome(NamedTuple):
+    """What happened in one transition.
+
+    Attributes
+    ----------
+    theta : numpy.ndarray, shape (D,)
+        The next draw.
+    status : int
+        DECIDED, or that the log prior (BAD_PRIOR) or a row's log-likelihood (BAD_ROW) is not finite at the
+        current point.
+    accepted : bool
+    n_rows : int
+        Row likelihoods evaluated, both sides of the ratio counted once.
+    n_stages : int
+        Looks at the data.
+    log_ratio, log_ratio_sd : float
+        Estimate of the log acceptance ratio of all rows, and its standard error (0 at full data).
+    row : int
+        The offending row where status is BAD_ROW.
+    """
+
+    theta: np.ndarray
+    status: int
+    accepted: bool
+    n_rows: int
+    n_stages: int
+    log_ratio: float
+    log_ratio_sd: float
+    row: int
+
+
+@dataclass(frozen=True)
+class Density:
+    """The compiled log density of a model.
+
+    Attributes
+    ----------
+    log_prior : callable
+        ``log_prior(theta, others, *fixed)`` returns a tuple with one 0-d array.
+    both_sides : callable
+        ``both_sides(theta_new, theta, others, *fixed, *batch)`` returns ℓ_i(θ′) and ℓ_i(θ) for the batch.
+    """
+
+    log_prior: Callable[..., Any]
+    both_sides: Callable[..., Any]
+
+
+def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> Density:
+    """Compile the graphs of a `RowLikelihood` to functions that other compiled code can call.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+    compile_kwargs : dict, optional
+        Passed on to ``pymc.compile``; a mode other than numba is refused.
+    """
+    kwargs = {"mode": "NUMBA", **(compile_kwargs or {})}
+    if "NUMBA" not in str(kwargs["mode"]).upper():
+        raise ValueError(
+            f"compile_kwargs={{'mode': {kwargs['mode']!r}}}: the transition is compiled by numba and can only call "
+            "functions of PyTensor's NUMBA mode. Leave the mode out."
+        )
+    theta_new = likelihood.theta.type("theta_new")
+    rows = likelihood.row_log_likelihood
+    (rows_new,) = graph_replace([rows], {likelihood.theta: theta_new}, strict=False)
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+    log_prior = pm.compile(inputs, [likelihood.log_prior], on_unused_input="ignore", **kwargs)
+    both = pm.compile([theta_new, *inputs, *likelihood.batches], [rows_new, rows], on_unused_input="ignore", **kwargs)
+    return Density(log_prior.vm.jit_fn, both.vm.jit_fn)
+
+
+def build_transition(
+    density: Density, array_ndims: tuple[int, ...], proposal: Proposal, test: AcceptanceTest, rows: RowSource
+) -> Callable[..., Any]:
+    """Compose a proposal, a test and a way to draw rows into one compiled function.
+
+    Parameters
+    ----------
+    density : Density
+    array_ndims : tuple of int
+        Number of dimensions of each data array.
+    proposal, test, rows
+        The parts; see `Proposal`, `AcceptanceTest` and `RowSource`.
+
+    Returns
+    -------
+    callable
+        ``transition(theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose,
+        rng_decide, rng_rows)``, which returns the fields of an `Outcome`.  It compiles at its first call.
+    """
+    log_prior, both_sides = density.log_prior, density.both_sides
+    propose, draw_noise, decide = proposal.propose, test.draw_noise, test.decide
+    draw, restore = rows.draw, rows.restore
+    gather = build_gather(array_ndims)
+
+    @njit
+    def transition(  # type: ignore[no-untyped-def]
+        theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose, rng_decide, rng_rows
+    ):
+        n_total = len(arrays[0])
+        scale = n_total / temperature
+        noise = draw_noise(rng_decide)
+        theta_new, log_q_ratio = propose(rng_propose, theta, walk_state)
+        prior = log_prior(theta, others, *fixed)[0].item()
+        prior_new = log_prior(theta_new, others, *fixed)[0].item()
+        if not np.isfinite(prior):
+            return theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1
+        if not np.isfinite(prior_new):
+            return theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1
+        offset = prior_new - prior + log_q_ratio
+        n, mean, m2 = 0, 0.0, 0.0
+        status, bad_row, verdict, stage = DECIDED, -1, UNDECIDED, 0
+        log_ratio_sd = 0.0
+        while verdict == UNDECIDED:
+            while n < stages.sizes[stage]:
+                stop = min(n + CHUNK, stages.sizes[stage])
+                numbers = draw(rng_rows, row_state, n, stop)
+                batch = gather(arrays, numbers)
+                new, old = both_sides(theta_new, theta, others, *(fixed + batch))
+                total_new, total_old = new.sum(), old.sum()
+                if not np.isfinite(total_old):
+                    status, verdict = BAD_ROW, REJECT
+                    for i in range(old.size):
+                        if not np.isfinite(old[i]):
+                            bad_row = np.int64(numbers[i])
+                elif not np.isfinite(total_new):
+                    verdict = REJECT
+                # Chan, Golub and LeVeque's update of mean and sum of squares by a whole batch.
+                k = stop - n
+                batch_mean = (total_new - total_old) / k
+                squares = 0.0
+                for i in range(k):
+                    squares += (new[i] - old[i] - batch_mean) ** 2
+                shift = batch_mean - mean
+                m2 += squares + shift * shift * n * k / stop
+                mean += shift * k / stop
+                n = stop
+                if verdict == REJECT:
+                    break
+            if verdict == UNDECIDED:
+                sd = np.sqrt(m2 / (n - 1))
+                verdict = decide(stages, stage, Moments(n, n_total, mean, sd), offset, scale, noise)
+                log_ratio_sd = scale * sd * np.sqrt((1 - (n - 1) / (n_total - 1)) / n)
+                stage += 1
+            else:
+                mean, log_ratio_sd = -np.inf, 0.0  # a row that is impossible under θ′ settles it
+                stage += 1
+        restore(row_state, n)
+        accepted = verdict == ACCEPT
+        return (
+            theta_new if accepted else theta, status, accepted, n, stage, scale * mean + offset, log_ratio_sd, bad_row,
+        )  # fmt: skip
+
+    return transition

@@ -1,0 +1,266 @@
+"""From a PyMC model to a log prior and a log-likelihood that takes a batch of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.batching import (
+    BatchRebuild,
+    NotRowWiseError,
+    RowLeaf,
+    array_of,
+    batch_term,
+    find_row_leaves,
+)
+from pymc_austerity.row_axis import LENGTH, RowAxis, prove_row_axis
+from pymc_austerity.row_terms import RowTerms, choose_row_terms, shared_inputs
+
+_FINITE_CHUNK = 100_000
+
+
+class Block(NamedTuple):
+    """Where the value of one variable sits in a flat vector."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class RowLikelihood:
+    """The log density of a model, split into a log prior and one term per row of the data.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows N.
+    blocks, other_blocks : tuple of Block
+        Layout of θ (the variables that the step moves) and of the variables that other steps move.
+    theta, others : Variable
+        The flat float64 vectors that stand for them in the graphs.
+    batches : tuple of Variable
+        One symbolic batch per data array.
+    fixed : tuple of Variable
+        Stand-ins for the shared variables that are not indexed by row.
+    log_prior : Variable
+        Scalar: everything that is not row-wise, with the Jacobians of the transforms.
+    row_log_likelihood : Variable
+        Vector: ℓ_i(θ) for the rows of the batch.
+    """
+
+    n_rows: int
+    blocks: tuple[Block, ...]
+    other_blocks: tuple[Block, ...]
+    theta: Variable
+    others: Variable
+    batches: tuple[Variable, ...]
+    fixed: tuple[Variable, ...]
+    log_prior: Variable
+    row_log_likelihood: Variable
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where the arrays come from that a `RowLikelihood` takes: read anew, they follow ``pm.set_data``."""
+
+    leaves: tuple[RowLeaf, ...]
+    fixed: tuple[Variable, ...]
+
+    def current(self) -> tuple[np.ndarray, ...]:
+        """Return the data arrays as the model holds them now, unchecked."""
+        return tuple(array_of(leaf.source) for leaf in self.leaves)
+
+    def row_arrays(self) -> tuple[np.ndarray, ...]:
+        """Return the data arrays as they are now, rows on the first axis.
+
+        Raises
+        ------
+        ValueError
+            Arrays of different length, or with entries that are not finite.
+        """
+        arrays = self.current()
+        lengths = {leaf.label: len(a) for leaf, a in zip(self.leaves, arrays, strict=True)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(
+                f"The data arrays of the model differ in length: {lengths}. Row i of each must belong to the same "
+                "observation. Replace all of them in one pm.set_data call."
+            )
+        for leaf, array in zip(self.leaves, arrays, strict=True):
+            _require_finite(leaf.label, array)
+        return arrays
+
+    def fixed_arrays(self) -> tuple[np.ndarray, ...]:
+        """Return the values of the shared variables that are not indexed by row."""
+        return tuple(np.asarray(array_of(s)) for s in self.fixed)
+
+
+def row_likelihood(
+    model: Model,
+    variables: Sequence[Variable] | None = None,
+    observed: str | Sequence[str] | None = None,
+    initial_point: Mapping[str, np.ndarray] | None = None,
+) -> tuple[RowLikelihood, DataSource, RowTerms]:
+    """Split the log density of a model into a log prior and row-wise terms, and prove the split.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        A model whose data arrays have their rows on the first axis.
+    variables : sequence of Variable, optional
+        Value variables that form θ; all free variables by default.
+    observed : str or sequence of str, optional
+        Names of the observed variables or potentials whose rows are subsampled; by default those with most rows.
+    initial_point : mapping of str to array, optional
+        Point that gives the shapes; ``model.initial_point()`` by default.
+
+    Returns
+    -------
+    RowLikelihood, DataSource, RowTerms
+        The graphs, the place their data come from, and the variables of the model that are row-wise.
+
+    Raises
+    ------
+    NotRowWiseError
+        The likelihood does not split; the message names the variable, the reason and the remedy.
+    ValueError
+        There are no rows, it is unclear which rows are meant, or data are missing or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope")
+    ...     y = pm.Normal("y", slope * np.linspace(0, 1, 100), 1, observed=np.zeros(100))
+    >>> likelihood, data, terms = row_likelihood(model)
+    >>> likelihood.n_rows, len(data.row_arrays())
+    (100, 2)
+    """
+    point = model.initial_point() if initial_point is None else initial_point
+    theta_vars = list(model.value_vars if variables is None else variables)
+    other_vars = [v for v in model.value_vars if v not in theta_vars]
+    terms = choose_row_terms(model, observed, point)
+    rows, leaves = _row_graph(model, terms)
+    prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
+    blocks, other_blocks = _layout(theta_vars, point), _layout(other_vars, point)
+    theta, others = pt.dvector("theta"), pt.dvector("others")
+    sources = shared_inputs([prior, rows])
+    fixed = {s: s.type(s.name) for s in sources}
+    values = dict(zip(theta_vars, _split(theta, blocks), strict=True))
+    values |= dict(zip(other_vars, _split(others, other_blocks), strict=True))
+    log_prior, row_log_likelihood = graph_replace([prior, rows], {**values, **fixed}, strict=False)
+    likelihood = RowLikelihood(
+        terms.n_rows,
+        blocks,
+        other_blocks,
+        theta,
+        others,
+        tuple(leaf.batch for leaf in leaves),
+        tuple(fixed.values()),
+        log_prior,
+        row_log_likelihood,
+    )
+    return likelihood, DataSource(tuple(leaves), tuple(sources)), terms
+
+
+def _row_graph(model: Model, terms: RowTerms) -> tuple[Variable, list[RowLeaf]]:
+    """Sum the row-wise terms into one vector over the batch, a graph of value variables and batches."""
+    values = {rv: model.rvs_to_values[rv] for rv in terms.observed}
+    graphs = {rv.name: [rv, value] for rv, value in values.items()} | {p.name: [p] for p in terms.potentials}
+    found = find_row_leaves(graphs, terms.n_rows, model.free_RVs)
+    leaves = list(dict.fromkeys(found.values()))
+    if not leaves:
+        raise ValueError(
+            f"None of {sorted(graphs)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
+        )
+    for leaf in leaves:
+        _require_finite(leaf.label, array_of(leaf.source))
+    n_batch = leaves[0].batch.shape[0]
+    replace: dict[Variable, Variable] = {var: leaf.batch for var, leaf in found.items()}
+    # Before pm.logp, which would derive densities for random variables that it still finds in the graph.
+    replace |= dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
+    replace |= dict.fromkeys(_row_lengths(model, terms), n_batch)
+    rebuild = BatchRebuild(replace, terms.n_rows, n_batch)
+    for rv, value in values.items():
+        rebuild.define(rv, rebuild(value))  # where one observed variable is the mean of another
+    seeds = {leaf.batch: RowAxis(0) for leaf in leaves} | {n_batch: LENGTH}
+    rows = [
+        _row_vector(rv.name, lambda rv=rv, s=shape: batch_term(rebuild, rv, values[rv], s, n_batch), seeds)
+        for rv, shape in terms.observed.items()
+    ]
+    rows += [_row_vector(p.name, lambda p=p: rebuild(p), seeds) for p in terms.potentials]
+    return sum(rows[1:], start=rows[0]), leaves
+
+
+def _row_vector(name: str, build: Callable[[], Variable], seeds: Mapping[Variable, RowAxis]) -> Variable:
+    """Build one row-wise term as a vector over the batch, and prove from the graph that it is one."""
+    remedy = (
+        "Compute statistics over rows outside the model and pass the result as data; a model whose rows depend on "
+        "each other can be sampled with pymc_austerity.PartialPosteriorPaths or pm.NUTS."
+    )
+    try:
+        term = build()
+        if term.type.ndim == 0:
+            raise NotRowWiseError("it is summed over the rows before it can be split: return one entry per row")
+        axis = prove_row_axis(term, seeds)
+    except NotRowWiseError as error:
+        raise NotRowWiseError(f"{name!r} does not split into rows: {error}. {remedy}") from error
+    except (NotImplementedError, TypeError, ValueError, IndexError) as error:
+        raise NotRowWiseError(
+            f"{name!r} could not be rebuilt for a batch of rows ({type(error).__name__}: {error}). {remedy}"
+        ) from error
+    if axis != RowAxis(0):
+        raise NotRowWiseError(
+            f"{name!r} does not have its rows on the first axis (found: {axis}). Put the rows of every array first."
+        )
+    return term.sum(axis=tuple(range(1, term.type.ndim))) if term.type.ndim > 1 else term
+
+
+def _row_lengths(model: Model, terms: RowTerms) -> list[Variable]:
+    """Return the symbolic dimension lengths of the model that count rows."""
+    names = {dims[0] for t in terms.all if (dims := model.named_vars_to_dims.get(t.name))}
+    return [model.dim_lengths[name] for name in names if name is not None]
+
+
+def _require_finite(label: str, array: np.ndarray) -> None:
+    if array.dtype.kind not in "fc":
+        return
+    for start in range(0, len(array), _FINITE_CHUNK):
+        chunk = array[start : start + _FINITE_CHUNK]
+        if not np.isfinite(chunk).all():
+            bad = np.flatnonzero(~np.isfinite(chunk).reshape(len(chunk), -1).all(axis=1)) + start
+            raise ValueError(
+                f"Data array {label} is not finite in row {bad[0]} (and {len(bad) - 1} more of the next "
+                f"{_FINITE_CHUNK}). A batch that meets such a row has no log-likelihood, so every test would "
+                "depend on whether it was drawn. Remove or impute these rows."
+            )
+
+
+def flatten(point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
+    """Return the values of `blocks` in `point` as one float64 vector."""
+    vector = np.empty(blocks[-1].stop if blocks else 0)
+    for block in blocks:
+        vector[block.start : block.stop] = np.ravel(point[block.name])
+    return vector
+
+
+def _layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:
+    blocks, start = [], 0
+    for var in variables:
+        value = np.asarray(point[var.name])
+        blocks.append(Block(var.name, value.shape, var.type.dtype, start, start + value.size))
+        start += value.size
+    return tuple(blocks)
+
+
+def _split(vector: Variable, blocks: Sequence[Block]) -> list[Variable]:
+    return [(vector[b.start : b.stop].reshape(b.shape) if b.shape else vector[b.start]).astype(b.dtype) for b in blocks]

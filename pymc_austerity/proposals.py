@@ -1,0 +1,268 @@
+"""Proposals: each returns θ′ and log q(θ|θ′) − log q(θ′|θ), and never decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from pymc_austerity.adaptation import adapt_moments, adapt_scale, proposal_factor
+
+#: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
+_MIN_DISCRETE_SD = 0.5
+
+
+class WalkState(NamedTuple):
+    """State of a random walk, of arrays only, so that compiled code can update it in place.
+
+    Attributes
+    ----------
+    log_scale : numpy.ndarray, shape (1,)
+        Log of the scale that tuning moves.
+    factor : numpy.ndarray, shape (D,) or (D, D)
+        Standard deviations, or lower Cholesky factor of the covariance, of an increment at scale 1.
+    discrete : numpy.ndarray of bool, shape (D,)
+    target : numpy.ndarray, shape (1,)
+        Acceptance rate to reach.
+    t : numpy.ndarray of int64, shape (1,)
+        Proposals adapted to so far.
+    mean, cov : numpy.ndarray, shapes (D,) and (D, D)
+        Running moments of the chain; empty where they are not used.
+    initial_scale : numpy.ndarray, shape (D,)
+    """
+
+    log_scale: np.ndarray
+    factor: np.ndarray
+    discrete: np.ndarray
+    target: np.ndarray
+    t: np.ndarray
+    mean: np.ndarray
+    cov: np.ndarray
+    initial_scale: np.ndarray
+
+
+@runtime_checkable
+class Proposal(Protocol):
+    """What a step needs of a proposal.
+
+    ``propose(rng, theta, state)`` returns (θ′, log q(θ|θ′) − log q(θ′|θ)); ``adapt(state, theta, accepted)``
+    changes `state` in place.  Both are compiled by numba.
+    """
+
+    @property
+    def propose(self) -> Callable[..., Any]:
+        """Compiled proposal."""
+        ...
+
+    @property
+    def adapt(self) -> Callable[..., Any]:
+        """Compiled adaptation."""
+        ...
+
+    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
+        """Return the state at the start of a chain for θ of shape (D,)."""
+        ...
+
+
+@njit
+def _whole_steps(step: np.ndarray, sd: np.ndarray, discrete: np.ndarray) -> None:
+    """Round the increments of discrete variables; the walk stays symmetric."""
+    for d in range(step.size):
+        if discrete[d]:
+            if sd[d] < _MIN_DISCRETE_SD:
+                step[d] *= _MIN_DISCRETE_SD / sd[d]
+            step[d] = np.rint(step[d])
+
+
+@njit
+def propose_independent(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
+    """Random walk with independent increments."""
+    sd = np.exp(state.log_scale[0]) * state.factor
+    step = sd * rng.standard_normal(theta.size)
+    _whole_steps(step, sd, state.discrete)
+    return theta + step, 0.0
+
+
+@njit
+def propose_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
+    """Random walk with increments L z."""
+    d = theta.size
+    scale = np.exp(state.log_scale[0])
+    z = rng.standard_normal(d)
+    step = np.zeros(d)
+    sd = np.zeros(d)
+    for i in range(d):
+        for j in range(i + 1):
+            step[i] += scale * state.factor[i, j] * z[j]
+            sd[i] += (scale * state.factor[i, j]) ** 2
+    _whole_steps(step, np.sqrt(sd), state.discrete)
+    return theta + step, 0.0
+
+
+@njit
+def adapt_walk(state: WalkState, theta: np.ndarray, accepted: bool) -> None:
+    """Adapt the scale alone."""
+    state.t[0] += 1
+    state.log_scale[0] = adapt_scale(state.log_scale[0], accepted, state.target[0], state.t[0])
+
+
+@njit
+def adapt_covariance(state: WalkState, theta: np.ndarray, accepted: bool) -> None:
+    """Adapt the scale and, now and then, the covariance."""
+    adapt_walk(state, theta, accepted)
+    t = state.t[0]
+    adapt_moments(state.mean, state.cov, theta, t)
+    d = theta.size
+    every = max(10, d)  # a factorisation costs D³, an update of the moments D²
+    if t >= 2 * every and t % every == 0:
+        if t == 2 * every:
+            state.log_scale[0] = 0.0  # from here on the factor carries the scale
+        state.factor[:, :] = proposal_factor(state.cov, state.initial_scale, t)
+
+
+def _initial_scale(scale: ArrayLike | None, dimension: int, n_rows: int) -> np.ndarray:
+    # With N rows a posterior is about 1/√N wide; tuning finds the constant.
+    found = np.asarray(2.38 / np.sqrt(dimension * n_rows) if scale is None else scale, dtype=float)
+    return np.broadcast_to(found, (dimension,)).copy()
+
+
+def _default_target(dimension: int) -> float:
+    return 0.5 if dimension <= 2 else 0.25
+
+
+def _check_target(target_accept: float | None) -> None:
+    if target_accept is not None and not 0 < target_accept < 1:
+        raise ValueError(
+            f"target_accept={target_accept} must lie between 0 and 1: tuning moves the scale until that share of "
+            "proposals is accepted. Leave it out for 0.5 (up to two dimensions) or 0.25."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWalk:
+    """Gaussian random walk θ′ = θ + s·increment, with the scale s adapted while tuning.
+
+    Discrete variables move by whole numbers (increments are rounded).
+
+    Parameters
+    ----------
+    scale : float or array_like of shape (D,), optional
+        Standard deviations of the increment in the unconstrained space.  About 1/√N by default.
+    cov : array_like of shape (D, D), optional
+        Covariance of the increment, in place of `scale`.
+    target_accept : float, optional
+        Acceptance rate that tuning aims at; 0.5 up to two dimensions and 0.25 above by default.
+
+    Raises
+    ------
+    ValueError
+        Both of `scale` and `cov`, values that are not positive (definite), or a size other than D.
+
+    Examples
+    --------
+    >>> import pymc_austerity as pma
+    >>> pma.RandomWalk(scale=0.01)
+    RandomWalk(scale=0.01, cov=None, target_accept=None)
+    """
+
+    scale: ArrayLike | None = None
+    cov: ArrayLike | None = None
+    target_accept: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and self.cov is not None:
+            raise ValueError("RandomWalk was given both scale and cov, which contradict each other. Keep one.")
+        if self.scale is not None and not (np.all(np.isfinite(self.scale)) and np.all(np.asarray(self.scale) > 0)):
+            raise ValueError(
+                f"RandomWalk(scale={self.scale!r}) must be positive and finite: a walk with scale 0 never moves."
+            )
+        if self.cov is not None:
+            cov = np.asarray(self.cov, dtype=float)
+            if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not np.allclose(cov, cov.T):
+                raise ValueError(
+                    f"RandomWalk(cov=) has shape {cov.shape} and must be a symmetric square matrix; pass standard "
+                    "deviations as scale=."
+                )
+            if np.linalg.eigvalsh(cov).min() <= 0:
+                raise ValueError(
+                    "RandomWalk(cov=) is not positive definite, so some directions would never be proposed. "
+                    "Add a small multiple of the identity."
+                )
+        _check_target(self.target_accept)
+
+    @property
+    def propose(self) -> Callable[..., Any]:
+        """Independent or correlated increments."""
+        return propose_independent if self.cov is None else propose_correlated
+
+    @property
+    def adapt(self) -> Callable[..., Any]:
+        """Adaptation of the scale."""
+        return adapt_walk
+
+    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
+        """Return the walk at the start of a chain."""
+        d = theta.size
+        given = np.shape(self.scale if self.cov is None else self.cov)
+        if given not in ((), (d,) if self.cov is None else (d, d)):
+            raise ValueError(
+                f"RandomWalk was given a {'scale' if self.cov is None else 'cov'} of shape {given}, but the step "
+                f"moves {d} numbers in all (in the unconstrained space, in the order of its variables)."
+            )
+        if self.cov is None:
+            factor = _initial_scale(self.scale, d, n_rows)
+        else:
+            factor = np.linalg.cholesky(np.asarray(self.cov, dtype=float))
+        target = _default_target(d) if self.target_accept is None else self.target_accept
+        return _walk_state(factor, discrete, target, np.empty(0), np.empty((0, 0)), np.empty(0))
+
+
+@dataclass(frozen=True)
+class AdaptiveMetropolis:
+    """Gaussian random walk whose covariance follows that of the chain while tuning.
+
+    Haario, Saksman and Tamminen (2001), with the scale adapted to a target acceptance rate (Andrieu and Thoms
+    2008, Algorithm 4).  Nothing adapts after tuning.
+
+    Parameters
+    ----------
+    target_accept : float, optional
+        0.5 up to two dimensions and 0.25 above by default, as in Bardenet, Doucet and Holmes (2014).
+
+    Examples
+    --------
+    >>> import pymc_austerity as pma
+    >>> pma.AdaptiveMetropolis(target_accept=0.3)
+    AdaptiveMetropolis(target_accept=0.3)
+    """
+
+    target_accept: float | None = None
+
+    propose: ClassVar[Callable[..., Any]] = staticmethod(propose_correlated)
+    adapt: ClassVar[Callable[..., Any]] = staticmethod(adapt_covariance)
+
+    def __post_init__(self) -> None:
+        _check_target(self.target_accept)
+
+    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
+        """Return the walk at the start of a chain: independent, of width 1/√N."""
+        d = theta.size
+        scale = _initial_scale(None, d, n_rows)
+        scale[discrete] = 1.0
+        target = _default_target(d) if self.target_accept is None else self.target_accept
+        return _walk_state(np.diag(scale), discrete, target, theta.copy(), np.zeros((d, d)), scale)
+
+
+def _walk_state(
+    factor: np.ndarray,
+    discrete: np.ndarray,
+    target: float,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    initial_scale: np.ndarray,
+) -> WalkState:
+    return WalkState(np.zeros(1), factor, discrete, np.array([target]), np.zeros(1, np.int64), mean, cov, initial_scale)

@@ -1,0 +1,112 @@
+"""Check by numbers that the compiled row-wise likelihood is the model's own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pymc as pm
+from pymc.model import Model
+
+from pymc_austerity.batching import NotRowWiseError
+from pymc_austerity.kernel import CHUNK, Density
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.row_terms import RowTerms
+from pymc_austerity.rows import Rows, build_gather
+
+_log = logging.getLogger("pymc_austerity")
+
+#: A full evaluation may hold this many bytes; larger data are checked against blocks of themselves.
+_FULL_CHECK_BYTES = 2**29
+#: From this many rows on a full evaluation takes long enough for a user to wonder.
+_LARGE = 500_000
+#: Spread of the random point, in the unconstrained space, and the fallbacks where the density is not finite there.
+_SPREADS = (0.3, 0.03, 0.0)
+_RELATIVE_ERROR = 1e-6
+
+
+def check_rows(
+    model: Model,
+    terms: RowTerms,
+    likelihood: RowLikelihood,
+    density: Density,
+    rows: Rows,
+    fixed: Sequence[np.ndarray],
+    point: Mapping[str, np.ndarray],
+) -> None:
+    """Compare batches with repeated, shuffled rows to the log-probability that PyMC computes for all rows.
+
+    Costs one full evaluation of the likelihood.  Where that would hold more than 512 MiB, batches are compared
+    with blocks of consecutive rows instead, which still finds rows that depend on each other.
+
+    Raises
+    ------
+    NotRowWiseError
+        When a row's log-likelihood depends on the batch it is in.
+    """
+    rng = np.random.default_rng(20140621)
+    gather = build_gather(tuple(a.ndim for a in rows.arrays))
+    sizes = (min(len(rows), 97), min(len(rows), 31))
+    batches = [rng.integers(0, len(rows), size) for size in sizes]
+    width = sum(a.size // len(a) for a in rows.arrays)
+    full = 8 * width * len(rows) <= _FULL_CHECK_BYTES
+    if len(rows) >= _LARGE:
+        what = "one full evaluation of the likelihood" if full else "blocks of rows"
+        _log.info(f"Checking that the likelihood splits into {len(rows):,} rows ({what}) ...")
+    row_values = _full_rows(model, terms) if full else None
+    for spread in _SPREADS:
+        at = _random_point(point, spread, rng)
+        theta, others = (_flat(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
+
+        def evaluate(numbers: np.ndarray, theta: np.ndarray = theta, others: np.ndarray = others) -> np.ndarray:
+            return density.both_sides(theta, theta, others, *fixed, *gather(rows.arrays, numbers))[0]
+
+        if row_values is not None:
+            expected = row_values(at)
+            expected = [expected[b] for b in batches]
+        else:
+            expected = [np.concatenate([evaluate(_block(r, len(rows)))[[r % CHUNK]] for r in b]) for b in batches]
+        if all(np.isfinite(e).all() for e in expected):
+            break
+    else:
+        # PyMC's own check of the starting values says what is wrong there.
+        return
+    for numbers, values in zip(batches, expected, strict=True):
+        found = evaluate(numbers)
+        wrong = ~np.isclose(found, values, rtol=_RELATIVE_ERROR, atol=_RELATIVE_ERROR * np.abs(values).max())
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            names = [t.name for t in terms.all]
+            raise NotRowWiseError(
+                f"The log-likelihood of {names} at row {numbers[i]} is {found[i]:.9g} in a batch of {len(numbers)} "
+                f"rows but {values[i]:.9g} among all {len(rows)}: it depends on the other rows or on their number, "
+                "so a sum over a batch would not estimate the sum over all rows. Compute what depends on all "
+                "rows outside the model and pass it as data."
+            )
+
+
+def _full_rows(model: Model, terms: RowTerms):  # type: ignore[no-untyped-def]
+    graphs = model.logp(vars=list(terms.all), sum=False)
+    vectors = [g.sum(axis=tuple(range(1, g.ndim))) if g.ndim > 1 else g for g in graphs]
+    total = sum(vectors[1:], start=vectors[0])
+    function = pm.compile(model.value_vars, total, on_unused_input="ignore")
+    return lambda at: function(*[at[v.name] for v in model.value_vars])
+
+
+def _random_point(point: Mapping[str, np.ndarray], spread: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    moved = {}
+    for name, value in point.items():
+        value = np.asarray(value)
+        jitter = spread * rng.standard_normal(value.shape) if value.dtype.kind == "f" else 0
+        moved[name] = np.asarray(value + jitter, dtype=value.dtype)
+    return moved
+
+
+def _flat(point: Mapping[str, np.ndarray], blocks: Sequence) -> np.ndarray:  # type: ignore[type-arg]
+    return np.concatenate([np.empty(0), *(np.ravel(point[b.name]).astype(float) for b in blocks)])
+
+
+def _block(row: int, n_rows: int) -> np.ndarray:
+    start = row - row % CHUNK
+    return np.arange(start, min(start + CHUNK, n_rows))

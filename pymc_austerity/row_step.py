@@ -1,0 +1,277 @@
+"""The part that all step methods share: from a model to a compiled transition, and from its outcome to a draw."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from multiprocessing import parent_process
+from typing import Any, ClassVar
+
+import numpy as np
+from pymc.blocking import PointType, StatsType
+from pymc.exceptions import SamplingError
+from pymc.model import Model, modelcontext
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import RandomGeneratorState, dataclass_state
+from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.compat import ChainSetup
+from pymc_austerity.kernel import BAD_PRIOR, DECIDED, Outcome, build_transition, compile_density
+from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
+from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk, WalkState
+from pymc_austerity.row_check import check_rows
+from pymc_austerity.rows import Rows
+
+_log = logging.getLogger("pymc_austerity")
+
+#: Above this many parameters a dense proposal covariance costs more than it gains by default.
+_MAX_DENSE = 200
+#: Rows of the transition that compiles everything before sampling starts.
+_WARM_UP_ROWS = 64
+
+
+@dataclass_state
+class RowStepState(StepMethodState):
+    """What a chain needs to go on where it stopped."""
+
+    tune: bool
+    rng_propose: RandomGeneratorState
+    rng_decide: RandomGeneratorState
+    rng_rows: RandomGeneratorState
+    walk: WalkState
+    n_steps: int
+    test: Any = field(metadata={"frozen": True})
+    temperature: float = field(metadata={"frozen": True})
+
+
+class RowStep(ChainSetup, BlockedStep):
+    """A step method whose acceptance test reads rows of the data.
+
+    Not meant to be used itself: `ApproxMH` and its siblings choose the test.
+
+    Parameters
+    ----------
+    test : AcceptanceTest
+    variables : sequence of Variable or None
+        Free variables to move; all by default.
+    proposal : Proposal or None
+    observed : str, sequence of str, or None
+    temperature : float
+    tune : bool
+    model, rng, initial_point, compile_kwargs, blocked
+        As in every PyMC step method.
+    """
+
+    name = "row_step"
+    default_blocked = True
+    _state_class = RowStepState
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "accepted": (bool, []),
+        "accept": (np.float64, []),
+        "n_rows": (np.int64, []),
+        "n_stages": (np.int64, []),
+        "full_data": (bool, []),
+        "log_ratio": (np.float64, []),
+        "log_ratio_sd": (np.float64, []),
+        "scaling": (np.float64, []),
+    }
+
+    def __init__(
+        self,
+        test: AcceptanceTest,
+        variables: Sequence[Variable] | None,
+        *,
+        proposal: Proposal | None,
+        observed: str | Sequence[str] | None,
+        temperature: float,
+        tune: bool,
+        model: Model | None,
+        rng: RandomGenerator,
+        initial_point: PointType | None,
+        compile_kwargs: dict[str, Any] | None,
+        blocked: bool,
+    ):
+        model = modelcontext(model)
+        if not (np.isfinite(temperature) and temperature > 0):
+            raise ValueError(
+                f"temperature={temperature} must be positive and finite: every row's log-likelihood is divided by "
+                "it. 1 samples the posterior."
+            )
+        if proposal is not None and not isinstance(proposal, Proposal):
+            raise TypeError(
+                f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
+                "or pymc_austerity.AdaptiveMetropolis()."
+            )
+        point = model.initial_point() if initial_point is None else initial_point
+        self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
+        self.test = test
+        self.temperature = float(temperature)
+        self.blocked = blocked
+        self.tune = tune
+        self._adapts = tune
+        self._compile_kwargs = compile_kwargs
+        likelihood, source, terms = row_likelihood(model, self.vars, observed, point)
+        self._likelihood: RowLikelihood = likelihood
+        self._source: DataSource | None = source
+        self._rows = Rows(source.row_arrays())
+        self._seen = source.current()
+        self._fixed = source.fixed_arrays()
+        self._theta0 = flatten(point, likelihood.blocks)
+        self._others0 = flatten(point, likelihood.other_blocks)
+        self.proposal = proposal or _default_proposal(self._theta0.size)
+        density = self._compile()
+        check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
+        self.start_chain(get_random_generator(rng))
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        self._read_data()
+        self.rng = rng
+        self.rng_propose, self.rng_decide, self.rng_rows = rng.spawn(3)
+        self.walk = self._new_walk()
+        self.n_steps = 0
+        self._rates = RunningRates()
+
+    def reset_tuning(self) -> None:
+        """Take back all adaptation."""
+        self.walk = self._new_walk()
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Make one transition from `point`."""
+        if self._transition is None:
+            self._compile()
+        likelihood = self._likelihood
+        theta = flatten(point, likelihood.blocks)
+        outcome = Outcome(
+            *self._transition(
+                theta,
+                flatten(point, likelihood.other_blocks),
+                self._fixed,
+                self._rows.arrays,
+                self._row_state,
+                self.walk,
+                self._stages,
+                self.temperature,
+                self.rng_propose,
+                self.rng_decide,
+                self.rng_rows,
+            )
+        )
+        if outcome.status != DECIDED:
+            self._stop_at(point, outcome)
+        if self.tune and self._adapts:
+            self.proposal.adapt(self.walk, outcome.theta, outcome.accepted)
+        self.n_steps += 1
+        full = outcome.n_rows == len(self._rows)
+        stats = DrawStats(
+            accepted=outcome.accepted,
+            accept=np.exp(min(0.0, outcome.log_ratio)) if full else np.nan,
+            n_rows=outcome.n_rows,
+            n_stages=outcome.n_stages,
+            full_data=full,
+            log_ratio=outcome.log_ratio,
+            log_ratio_sd=outcome.log_ratio_sd,
+            scaling=np.exp(self.walk.log_scale[0]),
+        )
+        self._rates.update(stats, outcome.accepted, outcome.n_rows / len(self._rows))
+        if not outcome.accepted:
+            return point, [stats]
+        return _with_blocks(point, outcome.theta, likelihood.blocks), [stats]
+
+    def _compile(self) -> Any:
+        """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
+        density = compile_density(self._likelihood, self._compile_kwargs)
+        arrays = tuple(a[:_WARM_UP_ROWS] for a in self._rows.arrays)
+        self._transition = build_transition(
+            density, tuple(a.ndim for a in arrays), self.proposal, self.test, self.test.rows
+        )
+        walk = self._new_walk()
+        n_rows = len(arrays[0])
+        self._transition(
+            self._theta0,
+            self._others0,
+            self._fixed,
+            arrays,
+            self.test.rows.state(n_rows),
+            walk,
+            self.test.stages(n_rows),
+            self.temperature,
+            *np.random.default_rng(0).spawn(3),
+        )
+        self.proposal.adapt(walk, self._theta0, False)
+        return density
+
+    def _new_walk(self) -> WalkState:
+        discrete = np.zeros(self._theta0.size, dtype=bool)
+        for block in self._likelihood.blocks:
+            discrete[block.start : block.stop] = np.dtype(block.dtype).kind in "iub"
+        return self.proposal.state(self._theta0, discrete, len(self._rows))
+
+    def _read_data(self) -> None:
+        """Take up what ``pm.set_data`` changed since the last chain."""
+        if self._source is not None:
+            self._fixed = self._source.fixed_arrays()
+            current = self._source.current()
+            if any(new is not old for new, old in zip(current, self._seen, strict=True)):
+                self._rows, self._seen = Rows(self._source.row_arrays()), current
+        self._row_state = self.test.rows.state(len(self._rows))
+        self._stages = self.test.stages(len(self._rows))
+
+    def _stop_at(self, point: PointType, outcome: Outcome) -> None:
+        """Stop at a point without a finite density, keeping what was drawn before."""
+        what = (
+            "The log prior is not finite"
+            if outcome.status == BAD_PRIOR
+            else f"The log-likelihood of row {outcome.row} is not finite"
+        )
+        message = (
+            f"{what} at the current point {dict(point)} (values in the unconstrained space). "
+            "Either the chain starts where the model has no density (see initvals= of pm.sample), or the point was "
+            "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
+            "Widen the likelihood (a heavier tail, a bounded link function) or remove the row."
+        )
+        if self.n_steps == 0:
+            raise SamplingError(message)
+        # PyMC discards all draws when a step raises, but keeps them when sampling is interrupted.
+        _log.error(f"{message} Sampling stops here; the draws so far are returned.")
+        sampler = parent_process()
+        if sampler is not None and sampler.pid is not None:
+            os.kill(sampler.pid, signal.SIGINT)
+        raise KeyboardInterrupt(message)
+
+    def _progressbar_config(self, n_chains: int = 1) -> Any:
+        return progress_columns(n_chains)
+
+    def _make_progressbar_update_functions(self) -> Any:
+        return (progress_fields,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process compiles for itself; it gets the data, not the model that they came from.
+        dropped = {"_transition": None, "_source": None, "_seen": (), "_row_state": None, "_BlockedStep__newargs": None}
+        return {**self.__dict__, **dropped}
+
+    def __reduce__(self) -> Any:
+        return _revive, (type(self), self.__getstate__())
+
+
+def _revive(cls: type[RowStep], state: dict[str, Any]) -> RowStep:
+    step: RowStep = object.__new__(cls)
+    step.__dict__.update(state)
+    step._read_data()
+    return step
+
+
+def _default_proposal(dimension: int) -> Proposal:
+    return AdaptiveMetropolis() if dimension <= _MAX_DENSE else RandomWalk()
+
+
+def _with_blocks(point: PointType, theta: np.ndarray, blocks: Sequence[Block]) -> PointType:
+    """Return `point` with the variables of the step replaced."""
+    moved: Mapping[str, np.ndarray] = {b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for b in blocks}
+    return {**point, **moved}
