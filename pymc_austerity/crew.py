@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -156,7 +156,7 @@ class Crew:
 
     def run(
         self, job: Callable[[Any, int], Any], indices: Iterable[int], deadline: float = float("inf")
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         """Yield ``(index, job(phi, index))`` as the results become ready.
 
         Parameters
@@ -184,7 +184,7 @@ class Crew:
 
     def _run_here(
         self, job: Callable[[Any, int], Any], indices: Iterable[int], deadline: float
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         for position, index in enumerate(indices):
             if position and time.monotonic() > deadline:
                 return
@@ -196,7 +196,7 @@ class Crew:
 
     def _run_there(
         self, executor: Executor, job: Callable[[Any, int], Any], indices: Iterator[int], deadline: float
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         # Twice the workers: one bundle at work and one waiting for each.
         window = 2 * (getattr(executor, "_max_workers", None) or _DEFAULT_WORKERS)
         bundles: dict[Future[Any], list[int]] = {}
@@ -256,7 +256,7 @@ def _outcome(future: Future[Any]) -> Any:
         raise WorkersLostError(f"the executor failed with {type(error).__name__}: {error}") from error
 
 
-def _salvage(bundles: dict[Future[Any], list[int]]) -> Iterator[tuple[int, Any]]:
+def _salvage(bundles: dict[Future[Any], list[int]]) -> Generator[tuple[int, Any], None, None]:
     for future in list(bundles):
         if future.done() and not future.cancelled() and future.exception() is None:
             results = future.result()
