@@ -1,0 +1,119 @@
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_austerity import demo
+
+ROWS = 4_000
+
+
+def save(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.fixture
+def covariates():
+    return np.random.default_rng(1).normal(size=(ROWS, 2)) * (1, 50) + (0, 7)
+
+
+def test_rand_rows():
+    X, y = demo.rand_health_insurance()
+    assert X.shape == (20_190, 9)
+    assert y.shape == (20_190,)
+    # Cameron and Trivedi's mean number of visits; a shifted or shuffled column would miss it.
+    assert y.mean() == pytest.approx(2.8604, abs=1e-4)
+    assert "mdvis" not in X
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        ([0, 1, 1, 0], "yes/no"),
+        ([True, False], "yes/no"),
+        ([0, 3, 1], "count"),
+        ([0.0, 3.0], "count"),
+        ([-1, 3], "measurement"),
+        ([0.5, 1], "measurement"),
+    ],
+)
+def test_kind_of_outcome(outcome, kind):
+    assert demo.kind_of(np.array(outcome)) == kind
+
+
+@pytest.mark.parametrize(
+    ("outcome", "distribution", "others"),
+    [
+        (np.arange(ROWS) % 2, "Bernoulli", set()),
+        (np.arange(ROWS) % 7, "NegBinomial", {"alpha"}),
+        (np.linspace(-1, 1, ROWS), "Normal", {"sigma"}),
+    ],
+)
+def test_regression_fits_the_outcome(covariates, outcome, distribution, others):
+    X, y = demo.pd.DataFrame(covariates, columns=["a", "b"]), outcome
+    model = demo.regression(X.assign(constant=1.0), y)
+    assert {variable.name for variable in model.free_RVs} == {"intercept", "beta"} | others
+    assert model.coords["covariate"] == ("a", "b")
+    (observed,) = model.observed_RVs
+    assert type(observed.owner.op).__name__.startswith(distribution)
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path, covariates):
+    y = np.arange(ROWS) % 3
+    X, read = demo.rows_from_file(save(tmp_path / "rows.npz", X=covariates, y=y))
+    np.testing.assert_array_equal(X.to_numpy(), covariates)
+    np.testing.assert_array_equal(read, y)
+    assert list(X.columns) == ["x0", "x1"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.ones((3, 2))}, r"no array y \(found \['X'\]\)"),
+        ({"X": np.ones((3, 2)), "y": np.ones(4)}, r"X has shape \(3, 2\) and y \(4,\)"),
+        ({"X": np.ones(3), "y": np.ones(3)}, r"X has shape \(3,\)"),
+        ({"X": np.ones((0, 2)), "y": np.ones(0)}, r"X has shape \(0, 2\)"),
+        ({"X": np.array([["a"]]), "y": np.ones(1)}, "X holds <U1, not numbers"),
+        ({"X": np.ones((2, 1)), "y": np.array([1, np.nan])}, "y holds NaN"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(tmp_path, capsys, arrays, message):
+    path = save(tmp_path / "rows.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        demo.rows_from_file(path)
+    # On the command line the same message, without a traceback.
+    with pytest.raises(SystemExit):
+        demo.main(["--data", str(path)])
+    assert "error:" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_named(capsys):
+    with pytest.raises(SystemExit):
+        demo.main(["--data", "nowhere.npz"])
+    assert "nowhere.npz" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
+    logits = 0.5 + covariates @ (1.0, 0.01)
+    y = (np.random.default_rng(2).random(ROWS) < 1 / (1 + np.exp(-logits))).astype(int)
+    path = save(tmp_path / "rows.npz", X=covariates, y=y)
+    picture = tmp_path / "made" / "demo.png"
+    demo.main(
+        ["--data", str(path), "--figure", str(picture)]
+        + ["--chains", "2", "--draws", "2000", "--tune", "1000", "--nuts-draws", "500"]
+    )
+    printed = capsys.readouterr().out
+    for expected in ("4,000 rows, 2 covariates", "logistic regression", "ApproxMH  2 x 2,000", "NUTS      2 x 500"):
+        assert expected in printed
+    assert "0 of 3 parameters differ" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_standardised_outside_the_model(covariates):
+    """The model must not change when covariates change their units."""
+    y = np.arange(ROWS) % 2
+    models = [demo.regression(demo.pd.DataFrame(covariates * unit), y) for unit in (1, 1000)]
+    points = [model.compile_logp()(model.initial_point()) for model in models]
+    assert points[0] == pytest.approx(points[1])
+    assert isinstance(models[0], pm.Model)
