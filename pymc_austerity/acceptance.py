@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -61,9 +61,20 @@ class AcceptanceTest(Protocol):
     acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
     """
 
-    draw_noise: ClassVar[Callable[..., Any]]
-    decide: ClassVar[Callable[..., Any]]
-    rows: ClassVar[RowSource]
+    @property
+    def draw_noise(self) -> Callable[..., Any]:
+        """Compiled noise."""
+        ...
+
+    @property
+    def decide(self) -> Callable[..., Any]:
+        """Compiled decision."""
+        ...
+
+    @property
+    def rows(self) -> RowSource:
+        """How this test wants its rows drawn."""
+        ...
 
     def stages(self, n_rows: int) -> Stages:
         """Lay out the looks at `n_rows` rows."""

@@ -146,7 +146,7 @@ def build_transition(
                     status, verdict = BAD_ROW, REJECT
                     for i in range(old.size):
                         if not np.isfinite(old[i]):
-                            bad_row = np.int64(numbers[i])
+                            bad_row = int(numbers[i])
                 elif not np.isfinite(total_new):
                     verdict = REJECT
                 # Chan, Golub and LeVeque's update of mean and sum of squares by a whole batch.

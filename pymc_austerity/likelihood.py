@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -194,10 +195,10 @@ def _row_graph(model: Model, terms: RowTerms) -> tuple[Variable, list[RowLeaf]]:
         rebuild.define(rv, rebuild(value))  # where one observed variable is the mean of another
     seeds = {leaf.batch: RowAxis(0) for leaf in leaves} | {n_batch: LENGTH}
     rows = [
-        _row_vector(rv.name, lambda rv=rv, s=shape: batch_term(rebuild, rv, values[rv], s, n_batch), seeds)
+        _row_vector(rv.name, partial(batch_term, rebuild, rv, values[rv], shape, n_batch), seeds)
         for rv, shape in terms.observed.items()
     ]
-    rows += [_row_vector(p.name, lambda p=p: rebuild(p), seeds) for p in terms.potentials]
+    rows += [_row_vector(p.name, partial(rebuild, p), seeds) for p in terms.potentials]
     return sum(rows[1:], start=rows[0]), leaves
 
 

@@ -207,7 +207,7 @@ class RandomWalk:
     def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
         """Return the walk at the start of a chain."""
         d = theta.size
-        given = np.shape(self.scale if self.cov is None else self.cov)
+        given = np.asarray(self.scale if self.cov is None else self.cov).shape
         if given not in ((), (d,) if self.cov is None else (d, d)):
             raise ValueError(
                 f"RandomWalk was given a {'scale' if self.cov is None else 'cov'} of shape {given}, but the step "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pymc as pm
@@ -11,7 +11,7 @@ from pymc.model import Model
 
 from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.kernel import CHUNK, Density
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood, flatten
 from pymc_austerity.row_terms import RowTerms
 from pymc_austerity.rows import Rows, build_gather
 
@@ -57,16 +57,16 @@ def check_rows(
     row_values = _full_rows(model, terms) if full else None
     for spread in _SPREADS:
         at = _random_point(point, spread, rng)
-        theta, others = (_flat(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
+        theta, others = (flatten(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
 
         def evaluate(numbers: np.ndarray, theta: np.ndarray = theta, others: np.ndarray = others) -> np.ndarray:
             return density.both_sides(theta, theta, others, *fixed, *gather(rows.arrays, numbers))[0]
 
         if row_values is not None:
-            expected = row_values(at)
-            expected = [expected[b] for b in batches]
+            everything = row_values(at)
+            expected = [everything[b] for b in batches]
         else:
-            expected = [np.concatenate([evaluate(_block(r, len(rows)))[[r % CHUNK]] for r in b]) for b in batches]
+            expected = [np.array([evaluate(_block(r, len(rows)))[r % CHUNK] for r in b]) for b in batches]
         if all(np.isfinite(e).all() for e in expected):
             break
     else:
@@ -86,7 +86,7 @@ def check_rows(
             )
 
 
-def _full_rows(model: Model, terms: RowTerms):  # type: ignore[no-untyped-def]
+def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
     graphs = model.logp(vars=list(terms.all), sum=False)
     vectors = [g.sum(axis=tuple(range(1, g.ndim))) if g.ndim > 1 else g for g in graphs]
     total = sum(vectors[1:], start=vectors[0])
@@ -101,10 +101,6 @@ def _random_point(point: Mapping[str, np.ndarray], spread: float, rng: np.random
         jitter = spread * rng.standard_normal(value.shape) if value.dtype.kind == "f" else 0
         moved[name] = np.asarray(value + jitter, dtype=value.dtype)
     return moved
-
-
-def _flat(point: Mapping[str, np.ndarray], blocks: Sequence) -> np.ndarray:  # type: ignore[type-arg]
-    return np.concatenate([np.empty(0), *(np.ravel(point[b.name]).astype(float) for b in blocks)])
 
 
 def _block(row: int, n_rows: int) -> np.ndarray:

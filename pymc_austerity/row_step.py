@@ -103,11 +103,7 @@ class RowStep(ChainSetup, BlockedStep):
                 f"temperature={temperature} must be positive and finite: every row's log-likelihood is divided by "
                 "it. 1 samples the posterior."
             )
-        if proposal is not None and not isinstance(proposal, Proposal):
-            raise TypeError(
-                f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
-                "or pymc_austerity.AdaptiveMetropolis()."
-            )
+        _require_proposal(proposal)
         point = model.initial_point() if initial_point is None else initial_point
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
         self.test = test
@@ -144,25 +140,9 @@ class RowStep(ChainSetup, BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Make one transition from `point`."""
-        if self._transition is None:
-            self._compile()
         likelihood = self._likelihood
         theta = flatten(point, likelihood.blocks)
-        outcome = Outcome(
-            *self._transition(
-                theta,
-                flatten(point, likelihood.other_blocks),
-                self._fixed,
-                self._rows.arrays,
-                self._row_state,
-                self.walk,
-                self._stages,
-                self.temperature,
-                self.rng_propose,
-                self.rng_decide,
-                self.rng_rows,
-            )
-        )
+        outcome = self.transition(theta, flatten(point, likelihood.other_blocks))
         if outcome.status != DECIDED:
             self._stop_at(point, outcome)
         if self.tune and self._adapts:
@@ -183,6 +163,26 @@ class RowStep(ChainSetup, BlockedStep):
         if not outcome.accepted:
             return point, [stats]
         return _with_blocks(point, outcome.theta, likelihood.blocks), [stats]
+
+    def transition(self, theta: np.ndarray, others: np.ndarray) -> Outcome:
+        """Propose and decide from flat vectors of this step's variables and of all others."""
+        if self._transition is None:
+            self._compile()
+        return Outcome(
+            *self._transition(
+                theta,
+                others,
+                self._fixed,
+                self._rows.arrays,
+                self._row_state,
+                self.walk,
+                self._stages,
+                self.temperature,
+                self.rng_propose,
+                self.rng_decide,
+                self.rng_rows,
+            )
+        )
 
     def _compile(self) -> Any:
         """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
@@ -265,6 +265,14 @@ def _revive(cls: type[RowStep], state: dict[str, Any]) -> RowStep:
     step.__dict__.update(state)
     step._read_data()
     return step
+
+
+def _require_proposal(proposal: object) -> None:
+    if proposal is not None and not isinstance(proposal, Proposal):
+        raise TypeError(
+            f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
+            "or pymc_austerity.AdaptiveMetropolis()."
+        )
 
 
 def _default_proposal(dimension: int) -> Proposal:

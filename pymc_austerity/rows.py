@@ -80,8 +80,15 @@ class RowSource(Protocol):
     numbers of the rows at positions start..stop of the current test; ``restore`` forgets the test.
     """
 
-    draw: Callable[..., Any]
-    restore: Callable[..., Any]
+    @property
+    def draw(self) -> Callable[..., Any]:
+        """Compiled draw."""
+        ...
+
+    @property
+    def restore(self) -> Callable[..., Any]:
+        """Compiled restoration."""
+        ...
 
     def state(self, n_rows: int) -> np.ndarray:
         """Return the memory that one chain needs for `n_rows` rows."""
