@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import arviz as az
 import matplotlib.pyplot as plt
@@ -86,9 +87,7 @@ def rows_from_file(path: Path) -> tuple[pd.DataFrame, np.ndarray]:
         )
     for name, array in {"X": X, "y": y}.items():
         if array.dtype.kind not in "biuf":
-            raise ValueError(
-                f"{path}: {name} holds {array.dtype}, not numbers. Encode categories as numbers."
-            )
+            raise ValueError(f"{path}: {name} holds {array.dtype}, not numbers. Encode categories as numbers.")
         if not np.isfinite(array).all():
             raise ValueError(f"{path}: {name} holds NaN or infinite values. Remove or impute those rows.")
     return pd.DataFrame(X).rename(columns=lambda column: f"x{column}"), y
@@ -141,7 +140,7 @@ def figure(results: dict[str, SamplingResult], n_parameters: int) -> Figure:
     columns = min(n_panels, 4)
     lines = -(-n_panels // columns)
     sheet = plt.figure(figsize=(11, 3.2 + 2 * lines), layout="constrained")
-    above, below = sheet.subfigures(2, 1, height_ratios=(3.2, 2 * lines))
+    above, below = cast("np.ndarray", sheet.subfigures(2, 1, height_ratios=(3.2, 2 * lines)))
     panels = below.subplots(lines, columns, squeeze=False).ravel()
     for unused in panels[n_panels:]:
         unused.set_axis_off()
@@ -164,7 +163,7 @@ def report(results: dict[str, SamplingResult], seconds: dict[str, float], table:
         f"read      by ApproxMH: {usage['share']:.0%} of the data a draw, "
         f"at most {usage['median']:,.0f} rows in half of the draws, all rows in {usage['full_scans']:.1%}"
     )
-    largest = ours.loc[ours["shift"].abs().idxmax()]
+    largest = ours.iloc[int(ours["shift"].abs().argmax())]
     lines.append(
         f"agreement largest shift {largest['shift']:+.2f} posterior sd, Monte Carlo error "
         f"{largest['shift_mcse']:.2f}; {(ours['differs'] != '').sum()} of {len(ours)} parameters differ"
@@ -191,9 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--nuts-draws", type=int, default=500, help="draws a chain of NUTS (%(default)s)")
     parser.add_argument("--epsilon", type=float, default=0.01, help="error bound of a test (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
-    parser.add_argument(
-        "--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)"
-    )
+    parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)
 
     try:
@@ -201,9 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
     source = chosen.data or "doctor visits in the RAND Health Insurance Experiment"
-    print(
-        f"{len(X):,} rows, {X.shape[1]} covariates: {source}; {FAMILIES[kind_of(y)]} regression", flush=True
-    )
+    print(f"{len(X):,} rows, {X.shape[1]} covariates: {source}; {FAMILIES[kind_of(y)]} regression", flush=True)
 
     results, seconds = {}, {}
     with regression(X, y):

@@ -82,9 +82,7 @@ def data_usage(
     total = number_of_rows(idata, total_rows)
     # Asked of the step, not inferred from the count: the counts of several steps may add up to all rows.
     full = over_steps(group(idata, "sample_stats")["full_data"]).any("step")
-    ess = float(
-        min(array.min() for array in as_dataset(az.ess(posterior_variables(idata, var_names))).values())
-    )
+    ess = float(min(array.min() for array in as_dataset(az.ess(posterior_variables(idata, var_names))).values()))
     read = float(rows.sum())
     return pd.Series(
         {
@@ -198,14 +196,11 @@ def compare(
         table["shift"] = (summary["mean"] - expected["mean"]) / expected["sd"]
         table["shift_mcse"] = np.hypot(summary["mcse_mean"], expected["mcse_mean"]) / expected["sd"]
         table["sd_ratio"] = summary["sd"] / expected["sd"]
-        table["sd_ratio_mcse"] = (
-            np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
-        )
+        table["sd_ratio_mcse"] = np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
         mean_differs = table["shift"].abs() > critical * table["shift_mcse"]
         sd_differs = (table["sd_ratio"] - 1).abs() > critical * table["sd_ratio_mcse"]
         table["differs"] = [
-            ", ".join(label for label, yes in (("mean", m), ("sd", s)) if yes)
-            for m, s in zip(mean_differs, sd_differs)
+            ", ".join(label for label, yes in (("mean", m), ("sd", s)) if yes) for m, s in zip(mean_differs, sd_differs)
         ]
         if run == reference:
             table[["shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse"]] = np.nan

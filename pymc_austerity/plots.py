@@ -74,20 +74,16 @@ def plot_data_usage(
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     if len(axes) != 2:
-        raise ValueError(
-            f"axes: two are needed, one for the histogram and one for the course, got {len(axes)}."
-        )
+        raise ValueError(f"axes: two are needed, one for the histogram and one for the course, got {len(axes)}.")
     histogram, course = axes
 
     # A draw whose proposal has no prior density reads nothing, which a logarithmic axis cannot show.
     read = rows.to_numpy()[rows.to_numpy() > 0]
     low, high = (read.min(), max(read.max(), total)) if read.size else (1, total)
     histogram.hist(
-        read, bins=np.geomspace(low / 1.1, high * 1.1, BINS), color="0.7", edgecolor="0.3", linewidth=0.5
+        read, bins=list(np.geomspace(low / 1.1, high * 1.1, BINS)), color="0.7", edgecolor="0.3", linewidth=0.5
     )
-    histogram.axvline(
-        float(rows.mean()), color=COLOURS[0], linestyle="-", label=f"mean {float(rows.mean()):,.0f}"
-    )
+    histogram.axvline(float(rows.mean()), color=COLOURS[0], linestyle="-", label=f"mean {float(rows.mean()):,.0f}")
     histogram.axvline(total, color=COLOURS[1], linestyle="--", label=f"all rows {total:,}")
     unread = rows.size - read.size
     histogram.set(
@@ -171,7 +167,7 @@ def plot_comparison(
     """
     names = comparable_variables(results, reference, var_names)
     draws = labelled_draws(results, names, reference)
-    parameters = list(draws[reference])
+    parameters = [str(parameter) for parameter in draws[reference].columns]
     if len(parameters) > max_panels:
         warnings.warn(
             f"plot_comparison: {len(parameters)} parameters, of which the first {max_panels} are drawn. "
@@ -179,22 +175,14 @@ def plot_comparison(
             stacklevel=2,
         )
         parameters = parameters[:max_panels]
-    if axes is None:
-        columns = min(4, len(parameters))
-        lines = -(-len(parameters) // columns)
-        figure, grid = plt.subplots(
-            lines, columns, figsize=(3 * columns, 2.3 * lines), layout="constrained", squeeze=False
-        )
-        axes = grid.ravel()[: len(parameters)]
-        for unused in grid.ravel()[len(parameters) :]:
-            figure.delaxes(unused)
-    if len(axes) < len(parameters):
-        raise ValueError(f"axes: {len(parameters)} parameters need as many axes, got {len(axes)}.")
+    panels = _new_panels(len(parameters)) if axes is None else np.asarray(axes)
+    if len(panels) < len(parameters):
+        raise ValueError(f"axes: {len(parameters)} parameters need as many axes, got {len(panels)}.")
 
-    for panel, parameter in zip(axes, parameters):
+    for panel, parameter in zip(panels, parameters):
         pooled = np.concatenate([values[parameter] for values in draws.values()])
         # Bins fine enough for the reference, wide enough for all: a run that strays is seen, not cut off.
-        edges = np.histogram_bin_edges(pooled, bins=BINS)
+        edges = list(np.histogram_bin_edges(pooled, bins=BINS))
         panel.hist(draws[reference][parameter], edges, density=True, color="0.8", label=reference)
         others = (run for run in results if run != reference)
         for number, run in enumerate(others):
@@ -210,5 +198,15 @@ def plot_comparison(
             )
         panel.set_title(parameter)
         panel.set_yticks([])
-    axes[0].legend(frameon=False, fontsize="small")
-    return np.asarray(axes[: len(parameters)])
+    panels[0].legend(frameon=False, fontsize="small")
+    return panels[: len(parameters)]
+
+
+def _new_panels(number: int) -> np.ndarray:
+    """Return that many Axes of a new figure, four in a line."""
+    columns = min(4, number)
+    lines = -(-number // columns)
+    figure, grid = plt.subplots(lines, columns, figsize=(3 * columns, 2.3 * lines), layout="constrained", squeeze=False)
+    for unused in grid.ravel()[number:]:
+        figure.delaxes(unused)
+    return grid.ravel()[:number]

@@ -1,7 +1,7 @@
 """Reading what ``pm.sample`` returns, with ArviZ 0.x and 1.x alike."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import arviz as az
 import numpy as np
@@ -16,7 +16,7 @@ def group(idata: SamplingResult, name: str) -> xr.Dataset:
     """Return a group of a sampling result as a Dataset, an empty one where the group is missing."""
     if name not in idata:
         return xr.Dataset()
-    return as_dataset(idata[name])
+    return as_dataset(cast("xr.Dataset | xr.DataTree", idata[name]))
 
 
 def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None = None) -> xr.Dataset:
@@ -30,16 +30,15 @@ def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None =
     draws = group(idata, "posterior")
     if not draws.data_vars:
         raise ValueError(
-            "idata: it has no posterior group, so there are no draws to describe. "
-            "Pass what pm.sample returned."
+            "idata: it has no posterior group, so there are no draws to describe. Pass what pm.sample returned."
         )
-    missing = sorted(set(var_names or ()) - set(draws.data_vars))
+    available = [str(name) for name in draws.data_vars]
+    missing = sorted(set(var_names or ()) - set(available))
     if missing:
         raise ValueError(
-            f"var_names: {missing} not in the posterior, which has {sorted(draws.data_vars)}. "
-            "Name variables from that list."
+            f"var_names: {missing} not in the posterior, which has {sorted(available)}. Name variables from that list."
         )
-    return draws[list(var_names or draws.data_vars)].astype(float)
+    return draws[list(var_names or available)].astype(float)
 
 
 def rows_per_draw(idata: SamplingResult) -> xr.DataArray:
@@ -107,26 +106,22 @@ def comparable_variables(
     if reference not in results:
         raise ValueError(f"reference: {reference!r} is not among the runs {list(results)}. Name one of them.")
     if len(results) < 2:
-        raise ValueError(
-            f"results: only {reference!r} is there, with nothing to compare it to. Add another run."
-        )
+        raise ValueError(f"results: only {reference!r} is there, with nothing to compare it to. Add another run.")
     if var_names is not None:
         return list(var_names)
-    variables = {run: list(posterior_variables(idata).data_vars) for run, idata in results.items()}
+    variables = {run: list(map(str, posterior_variables(idata).data_vars)) for run, idata in results.items()}
     common = [name for name in variables[reference] if all(name in others for others in variables.values())]
     if not common:
-        raise ValueError(
-            f"results: no variable is in every run (found {variables}), so nothing can be compared."
-        )
+        raise ValueError(f"results: no variable is in every run (found {variables}), so nothing can be compared.")
     return common
 
 
 def labelled(values: xr.Dataset) -> pd.Series:
     """Flatten a Dataset to a Series labelled as ArviZ labels: ``beta[x1]``, ``effect[a, 0]``."""
-    flat = {}
+    flat: dict[str, float] = {}
     for name, array in values.data_vars.items():
         if not array.ndim:
-            flat[name] = array.item()
+            flat[str(name)] = array.item()
             continue
         for key, value in array.to_series().items():
             flat[f"{name}[{', '.join(map(str, key if isinstance(key, tuple) else (key,)))}]"] = value
@@ -142,9 +137,7 @@ def labelled_draws(
         draws = posterior_variables(idata, names)
         labels = labelled(draws.isel(chain=0, draw=0, drop=True)).index
         columns = [
-            array.transpose("chain", "draw", ...)
-            .to_numpy()
-            .reshape(draws.sizes["chain"] * draws.sizes["draw"], -1)
+            array.transpose("chain", "draw", ...).to_numpy().reshape(draws.sizes["chain"] * draws.sizes["draw"], -1)
             for array in draws.data_vars.values()
         ]
         tables[run] = pd.DataFrame(np.concatenate(columns, axis=1), columns=labels)

@@ -109,9 +109,7 @@ class TestCompare:
             pytest.skip("arviz.mcse(method='sd') of ArviZ 0.23 raises under current NumPy")
         results = {"a": sampling_result({"x": draws}), "b": sampling_result({"x": draws})}
         expected = np.sqrt(2) * float(az.mcse(draws, method="sd")) / draws.std()
-        assert compare(results, reference="a").loc[("x", "b"), "sd_ratio_mcse"] == pytest.approx(
-            expected, rel=1e-3
-        )
+        assert compare(results, reference="a").loc[("x", "b"), "sd_ratio_mcse"] == pytest.approx(expected, rel=1e-3)
 
     def test_errors_are_calibrated(self, sampling_result):
         """Differences over their errors have unit spread; over errors that ignore autocorrelation, not."""
@@ -180,20 +178,15 @@ class TestCompare:
     def test_layout_follows_parameters_and_runs(self, sampling_result):
         draws = independent(15, 3)
         settings = {"dims": {"beta": ["column"]}, "coords": {"column": ["u", "v", "w"]}}
-        results = {
-            run: sampling_result({"beta": draws, "other": draws[..., 0]}, **settings) for run in ("a", "b")
-        }
+        results = {run: sampling_result({"beta": draws, "other": draws[..., 0]}, **settings) for run in ("a", "b")}
         table = compare(results, reference="b", var_names=["beta"])
-        assert list(table.index) == [
-            (f"beta[{column}]", run) for column in ("u", "v", "w") for run in ("a", "b")
-        ]
+        assert list(table.index) == [(f"beta[{column}]", run) for column in ("u", "v", "w") for run in ("a", "b")]
         assert table.xs("b", level="run")["shift"].isna().all()
 
     def test_whole_numbers_and_switches_have_moments(self, sampling_result):
         draws = independent(16, 1)[..., 0]
         results = {
-            run: sampling_result({"count": np.round(draws).astype(int), "switch": draws > 0})
-            for run in ("a", "b")
+            run: sampling_result({"count": np.round(draws).astype(int), "switch": draws > 0}) for run in ("a", "b")
         }
         table = compare(results, reference="a")
         assert table.loc[("switch", "b"), "mean"] == pytest.approx((draws > 0).mean())
