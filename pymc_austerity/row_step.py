@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from multiprocessing import parent_process
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.kernel import BAD_PRIOR, DECIDED, Outcome, build_transition, compile_density
+from pymc_austerity.kernel import BAD_PRIOR, DECIDED, Density, Outcome, build_transition, compile_density
 from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk, WalkState
@@ -121,8 +121,9 @@ class RowStep(ChainSetup, BlockedStep):
         self._theta0 = flatten(point, likelihood.blocks)
         self._others0 = flatten(point, likelihood.other_blocks)
         self.proposal = proposal or _default_proposal(self._theta0.size)
-        density = self._compile()
+        density = compile_density(likelihood, compile_kwargs)
         check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
+        self._transition: Callable[..., Any] | None = self._compile(density)
         self.start_chain(get_random_generator(rng))
 
     def start_chain(self, rng: np.random.Generator) -> None:
@@ -167,7 +168,7 @@ class RowStep(ChainSetup, BlockedStep):
     def transition(self, theta: np.ndarray, others: np.ndarray) -> Outcome:
         """Propose and decide from flat vectors of this step's variables and of all others."""
         if self._transition is None:
-            self._compile()
+            self._transition = self._compile(compile_density(self._likelihood, self._compile_kwargs))
         return Outcome(
             *self._transition(
                 theta,
@@ -184,16 +185,15 @@ class RowStep(ChainSetup, BlockedStep):
             )
         )
 
-    def _compile(self) -> Any:
+    def _compile(self, density: Density) -> Callable[..., Any]:
         """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
-        density = compile_density(self._likelihood, self._compile_kwargs)
         arrays = tuple(a[:_WARM_UP_ROWS] for a in self._rows.arrays)
-        self._transition = build_transition(
+        transition = build_transition(
             density, tuple(a.ndim for a in arrays), self.proposal, self.test, self.test.rows
         )
         walk = self._new_walk()
         n_rows = len(arrays[0])
-        self._transition(
+        transition(
             self._theta0,
             self._others0,
             self._fixed,
@@ -205,7 +205,7 @@ class RowStep(ChainSetup, BlockedStep):
             *np.random.default_rng(0).spawn(3),
         )
         self.proposal.adapt(walk, self._theta0, False)
-        return density
+        return transition
 
     def _new_walk(self) -> WalkState:
         discrete = np.zeros(self._theta0.size, dtype=bool)
