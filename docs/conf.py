@@ -18,7 +18,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build", "jupyter_execute"]
+exclude_patterns = ["_build", "_templates", "jupyter_execute"]
+templates_path = ["_templates"]
 nitpicky = False
 
 # The notebooks live beside the package; Sphinx reads sources below its own folder only.
@@ -33,7 +34,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
-numpydoc_validation_checks = {"PR01", "PR02", "PR03", "PR04", "RT01", "SS03"}
+numpydoc_validation_checks = {"PR01", "PR02", "PR03", "SS03"}
 numpydoc_validation_exclude = {r"\.__"}
 
 html_theme = "pydata_sphinx_theme"
