@@ -8,6 +8,13 @@ import numpy as np
 import pytensor.compile.builders as _builders
 from pymc.util import get_random_generator
 
+try:
+    from pytensor.tensor.linalg import SolveBase
+except ImportError:  # PyTensor 2
+    from pytensor.tensor.slinalg import SolveBase
+
+__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase"]
+
 #: Ops whose inner graph follows the types of their inputs (PyTensor 3 only).
 DEFERRED_SYMBOLIC_OPS: tuple[type, ...] = (_builders.SymbolicOp,) if hasattr(_builders, "SymbolicOp") else ()
 

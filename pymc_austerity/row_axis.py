@@ -33,11 +33,12 @@ from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
-from pytensor.tensor.slinalg import SolveBase
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.type_other import MakeSlice
 
 from pymc_austerity.batching import NotRowWiseError
+from pymc_austerity.compat import SolveBase
 
 
 class RowAxis(NamedTuple):
@@ -332,6 +333,7 @@ def _reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
 def _index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> Axes:
     idx_list = getattr(op, "idx_list", None)
     indices = node.inputs[1:] if idx_list is None else indices_from_subtensor(node.inputs[1:], idx_list)
+    indices = [_plain(i) for i in indices]
     of = dict(zip(node.inputs[1:], axes[1:], strict=True))
     source = axes[0]
     if source is not None and source.kind == "shape":
@@ -340,8 +342,8 @@ def _index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> Axes:
     own_row = source is not None and _picks_own_row(full[source.axis], of)
     if source is not None and not own_row and not _is_full_slice(full[source.axis]):
         raise _refuse(node, "rows are picked or shifted inside the model (a lag, or an index over rows)")
-    arrays = [i for i, v in enumerate(full) if isinstance(v, Variable) and not _is_slice(v) and v.type.ndim]
-    scalars = [i for i, v in enumerate(full) if not _is_slice(v) and i not in arrays]
+    arrays = [i for i, v in enumerate(full) if isinstance(v, Variable) and not isinstance(v, slice) and v.type.ndim]
+    scalars = [i for i, v in enumerate(full) if not isinstance(v, slice) and i not in arrays]
     advanced = bool(arrays)
     index_ndim = max((full[i].type.ndim for i in arrays), default=0)
     row_in_index = [of[full[i]].axis + index_ndim - full[i].type.ndim for i in arrays if of.get(full[i])]
@@ -367,11 +369,9 @@ def _picks_own_row(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:
 def _index_shape(index: Any, shape: RowAxis, length: int | None) -> RowAxis | None:
     """Follow the number of rows through an index or a slice of a shape vector."""
     positions = range(length or shape.axis + 1)
-    if not _is_slice(index):
+    if not isinstance(index, slice):
         found = _constant(index)
         return LENGTH if found is None or positions[found] == shape.axis else None
-    if isinstance(index, Constant):
-        index = index.data
     bounds = [None if v is None else _constant(v) for v in (index.start, index.stop, index.step)]
     kept = positions[slice(*bounds)]
     return RowAxis(kept.index(shape.axis), "shape") if shape.axis in kept else None
@@ -386,19 +386,22 @@ def _constant(var: Any) -> int | None:
         return None
 
 
-def _is_slice(index: Any) -> bool:
-    return isinstance(index, slice) or (isinstance(index, Constant) and isinstance(index.data, slice))
+def _plain(index: Any) -> Any:
+    """Return an index with slices as Python slices: PyTensor 2 also has constants and nodes that make them."""
+    if isinstance(index, Constant) and isinstance(index.data, slice):
+        return index.data
+    if isinstance(index, Variable) and index.owner is not None and isinstance(index.owner.op, MakeSlice):
+        return slice(*index.owner.inputs)
+    return index
 
 
 def _is_full_slice(index: Any) -> bool:
-    if isinstance(index, Constant) and isinstance(index.data, slice):
-        index = index.data
     if not isinstance(index, slice):
         return False
-    bounds = (index.start, index.stop, index.step)
-    return all(b is None or (isinstance(b, Constant) and b.data is None) for b in bounds[:2]) and (
-        bounds[2] is None or _constant(bounds[2]) == 1
+    start, stop, step = (
+        None if isinstance(b, Constant) and b.data is None else b for b in (index.start, index.stop, index.step)
     )
+    return start is None and stop is None and (step is None or _constant(step) == 1)
 
 
 @_through.register

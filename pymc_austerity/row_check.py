@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -70,7 +71,14 @@ def check_rows(
         if all(np.isfinite(e).all() for e in expected):
             break
     else:
-        # PyMC's own check of the starting values says what is wrong there.
+        bad = [int(b[~np.isfinite(e)][0]) for b, e in zip(batches, expected, strict=True) if not np.isfinite(e).all()]
+        warnings.warn(
+            f"The log-likelihood is not finite at the starting point, in row {bad[0]} among others, so it could not be "
+            "checked there that it splits into rows. Sampling stops where it meets such a row at the current point. "
+            "Look at the model's initial point and at that row.",
+            UserWarning,
+            stacklevel=2,
+        )
         return
     for numbers, values in zip(batches, expected, strict=True):
         found = evaluate(numbers)

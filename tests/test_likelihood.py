@@ -1,0 +1,148 @@
+"""The row-wise likelihood is the model's own: batch by batch, against the full graph, for every kind of model."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from zoo import COUNT, REAL, REFUSED, SPLIT, N, X, slopes
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood import flatten, row_likelihood
+
+
+def random_point(model, rng, spread=0.3):
+    point = model.initial_point()
+    return {
+        name: value + spread * rng.standard_normal(np.shape(value)) if np.asarray(value).dtype.kind == "f" else value
+        for name, value in point.items()
+    }
+
+
+def compiled(likelihood):
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    outputs = [likelihood.log_prior, likelihood.row_log_likelihood]
+    return pm.compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=lambda case: case.name)
+def test_prior_and_rows_add_up_to_the_full_graph(case):
+    model, rng = case.build(), np.random.default_rng(1)
+    likelihood, source, _ = row_likelihood(model)
+    evaluate, full = compiled(likelihood), model.compile_logp(mode="FAST_COMPILE")
+    fixed, arrays = source.fixed_arrays(), source.row_arrays()
+    for _ in range(2):
+        point = random_point(model, rng)
+        theta, others = flatten(point, likelihood.blocks), flatten(point, likelihood.other_blocks)
+        log_prior, rows = evaluate(theta, others, *fixed, *arrays)
+        assert rows.shape == (likelihood.n_rows,) == (N,)
+        np.testing.assert_allclose(log_prior + rows.sum(), full(point), rtol=1e-9)
+        # Any rows, in any order, with repeats and in any number: each keeps its own log-likelihood.
+        for size in (1, 17, 100):
+            numbers = rng.integers(0, N, size)
+            _, batch = evaluate(theta, others, *fixed, *(a[numbers] for a in arrays))
+            np.testing.assert_allclose(batch, rows[numbers], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SPLIT, ids=lambda case: case.name)
+def test_the_compiled_rows_pass_the_numerical_check(case):
+    # Building a step compiles the rows by numba and compares them to PyMC's own log-probability.
+    with case.build() as model:
+        step = pma.ApproxMH(epsilon=0.3, batch_size=10)
+    point, stats = step.step(model.initial_point())
+    assert set(point) == set(model.initial_point())
+    assert 0 < stats[0]["n_rows"] <= N
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_what_does_not_split_is_refused_in_words(case):
+    with pytest.raises(ValueError) as error:
+        row_likelihood(case.build())
+    for word in case.words:
+        assert word in str(error.value)
+
+
+def test_missing_values_are_refused():
+    values = REAL.copy()
+    values[3] = np.nan
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        with pytest.warns(pm.exceptions.ImputationWarning):
+            pm.Normal("y", mu, 1.0, observed=values)
+    with pytest.raises(ValueError, match="'y' has missing values.*Drop the rows"):
+        row_likelihood(model)
+
+
+def test_the_user_chooses_between_row_counts():
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu, 1.0, observed=REAL)
+        pm.Poisson("z", pt.exp(mu), observed=COUNT[:40])
+    full = model.compile_logp(mode="FAST_COMPILE")
+    for name, n_rows in (("y", 60), ("z", 40)):
+        likelihood, source, terms = row_likelihood(model, observed=name)
+        assert likelihood.n_rows == n_rows
+        assert [t.name for t in terms.all] == [name]
+        log_prior, rows = compiled(likelihood)(np.array([0.3]), np.empty(0), *source.row_arrays())
+        np.testing.assert_allclose(log_prior + rows.sum(), full({"mu": 0.3}))
+
+
+def test_an_unknown_name_lists_those_there_are():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL)
+    with pytest.raises(ValueError, match=r"\['x'\] is neither .* Choose from \['y'\]"):
+        row_likelihood(model, observed="x")
+
+
+def test_a_large_term_outside_the_rows_is_announced():
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu, 1.0, observed=np.zeros(9_000))
+        pm.Normal("z", mu, 1.0, observed=np.zeros(6_000))
+    with pytest.warns(UserWarning, match="'z': 6000.*evaluated in full at every draw"):
+        row_likelihood(model, observed="y")
+
+
+def test_variables_of_other_steps_are_inputs_of_their_own():
+    with pm.Model() as model:
+        beta, sigma = slopes(), pm.HalfNormal("sigma")
+        pm.Normal("y", X @ beta, sigma, observed=REAL)
+    likelihood, source, _ = row_likelihood(model, [model["beta"]] and [model.rvs_to_values[beta]])
+    assert [b.name for b in likelihood.blocks] == ["beta"]
+    assert [b.name for b in likelihood.other_blocks] == ["sigma_log__"]
+    point = {"beta": np.array([0.1, -0.2, 0.3]), "sigma_log__": np.array(0.4)}
+    log_prior, rows = compiled(likelihood)(point["beta"], np.array([0.4]), *source.row_arrays())
+    np.testing.assert_allclose(log_prior + rows.sum(), model.compile_logp(mode="FAST_COMPILE")(point))
+
+
+def test_the_same_array_twice_is_gathered_once():
+    with pm.Model() as model:
+        beta = slopes()
+        pm.Normal("y", pt.as_tensor(X) @ beta, 1.0, observed=REAL)
+        pm.Normal("z", pt.as_tensor(X) @ beta, 2.0, observed=REAL)
+    likelihood, _, _ = row_likelihood(model)
+    assert len(likelihood.batches) == 3
+
+
+def test_small_shared_data_is_read_anew():
+    with pm.Model() as model:
+        width = pm.Data("width", 1.0)
+        pm.Normal("y", pm.Normal("mu", 0, width), 1.0, observed=REAL)
+    likelihood, source, _ = row_likelihood(model)
+    evaluate, full = compiled(likelihood), model.compile_logp(mode="FAST_COMPILE")
+    for value in (1.0, 3.0):
+        with model:
+            pm.set_data({"width": value})
+        log_prior, rows = evaluate(np.array([0.5]), np.empty(0), *source.fixed_arrays(), *source.row_arrays())
+        np.testing.assert_allclose(log_prior + rows.sum(), full({"mu": 0.5}))
+
+
+def test_data_arrays_that_differ_in_length_are_refused():
+    with pm.Model() as model:
+        data = pm.Data("X", X)
+        pm.Normal("y", data @ slopes(), 1.0, observed=pm.Data("outcome", REAL))
+    _, source, _ = row_likelihood(model)
+    with model:
+        pm.set_data({"X": X[:50]})
+    with pytest.raises(ValueError, match="differ in length.*one pm.set_data call"):
+        source.row_arrays()

@@ -1,0 +1,81 @@
+"""The structural proof follows the row axis through single ops, and refuses what mixes rows."""
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+
+from pymc_austerity.batching import NotRowWiseError
+from pymc_austerity.row_axis import LENGTH, RowAxis, prove_row_axis
+
+x = pt.matrix("x")  # rows on the first axis
+v = pt.vector("v")
+g = pt.lvector("g")
+theta = pt.tensor("theta", shape=(3,))
+table = pt.tensor("table", shape=(5, 2))
+n = x.shape[0]
+SEEDS = {x: RowAxis(0), v: RowAxis(0), g: RowAxis(0), n: LENGTH}
+
+KEPT = {
+    "product with parameters": (x @ theta, 0),
+    "transposed product": (theta @ x.T, 0),
+    "transpose": (x.T, 1),
+    "new axis": (v[:, None] * pt.ones((1, 4)), 0),
+    "new axis in front": (v[None, :], 1),
+    "sum within a row": (x.sum(axis=1), 0),
+    "largest within a row": (x.max(axis=1), 0),
+    "softmax within a row": (pt.special.softmax(x, axis=-1), 0),
+    "cumulative sum within a row": (pt.cumsum(x, axis=1), 0),
+    "group index": (theta[g], 0),
+    "group index into a table": (table[g, 1], 0),
+    "group index, whole rows of a table": (table[g], 0),
+    "own entry of a row": (x[pt.arange(n), g], 0),
+    "a column": (x[:, 1], 0),
+    "some columns": (x[:, np.array([0, 2])], 0),
+    "stacked columns": (pt.stack([v, 2 * v], axis=1), 0),
+    "zeros for every row": (pt.zeros(n) + v, 0),
+    "zeros in the shape of the data": (pt.zeros_like(x).sum(axis=1), 0),
+    "flattened within a row": (pt.tensor3("t", shape=(None, 2, 3)).reshape((-1, 6)), None),
+    "batched outer product": (x[:, :, None] * x[:, None, :], 0),
+}
+
+MIXED = {
+    "sum over rows": x.sum(axis=0),
+    "sum over everything": x.sum(),
+    "mean over rows": v - v.mean(),
+    "largest row": v / v.max(),
+    "gram matrix": x.T @ x,
+    "outer product of rows": x @ x.T,
+    "rows against rows": v[:, None] - v[None, :],
+    "softmax over rows": pt.special.softmax(v),
+    "cumulative sum over rows": pt.cumsum(v),
+    "reversed": v[::-1],
+    "lag": v[1:],
+    "first row": v - v[0],
+    "rows by index": v[g],
+    "rows behind one another": pt.concatenate([v, v]),
+    "reshaped across rows": x.reshape((-1,)),
+    "sorted": pt.sort(v),
+    "parameters of the length of the rows": v + pt.vector("w"),
+    "the number of rows as a number": v / n,
+    "a determinant over rows": pt.linalg.det(x),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_an_axis_that_is_kept_is_followed(name):
+    output, axis = KEPT[name]
+    if axis is None:
+        inner = output.owner.inputs[0]
+        assert prove_row_axis(output, {inner: RowAxis(0)}) == RowAxis(0)
+    else:
+        assert prove_row_axis(output, SEEDS) == RowAxis(axis)
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_rows_are_refused(name):
+    with pytest.raises(NotRowWiseError):
+        prove_row_axis(MIXED[name], SEEDS)
+
+
+def test_what_does_not_read_rows_has_no_row_axis():
+    assert prove_row_axis(theta.sum(), SEEDS) is None

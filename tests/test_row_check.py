@@ -1,0 +1,57 @@
+"""The numerical check finds what the structural proof would have let through."""
+
+import pymc as pm
+import pytest
+from zoo import REAL, N, X, slopes
+
+from pymc_austerity import row_check
+from pymc_austerity.batching import NotRowWiseError
+from pymc_austerity.kernel import Density, compile_density
+from pymc_austerity.likelihood import row_likelihood
+from pymc_austerity.rows import Rows
+
+
+@pytest.fixture(scope="module")
+def parts():
+    with pm.Model() as model:
+        pm.Normal("y", X @ slopes(), 1.0, observed=REAL)
+    likelihood, source, terms = row_likelihood(model)
+    return model, terms, likelihood, compile_density(likelihood), Rows(source.row_arrays())
+
+
+def check(parts, both_sides=None):
+    model, terms, likelihood, density, rows = parts
+    density = density if both_sides is None else Density(density.log_prior, both_sides)
+    row_check.check_rows(model, terms, likelihood, density, rows, (), model.initial_point())
+
+
+def scaled_by_the_batch(parts):
+    def both_sides(theta_new, theta, others, *batch):
+        return tuple(N / len(batch[0]) * side for side in parts[3].both_sides(theta_new, theta, others, *batch))
+
+    return both_sides
+
+
+def centred_in_the_batch(parts):
+    def both_sides(theta_new, theta, others, *batch):
+        centred = [b - b.mean(axis=0) for b in batch]
+        return parts[3].both_sides(theta_new, theta, others, *centred)
+
+    return both_sides
+
+
+@pytest.mark.parametrize("limit", [2**29, 0], ids=["against the full graph", "against blocks of rows"])
+def test_a_likelihood_that_splits_passes_and_a_planted_dependence_does_not(parts, monkeypatch, limit):
+    monkeypatch.setattr(row_check, "_FULL_CHECK_BYTES", limit)
+    check(parts)
+    for planted in (scaled_by_the_batch(parts), centred_in_the_batch(parts)):
+        with pytest.raises(NotRowWiseError, match="depends on the other rows"):
+            check(parts, planted)
+
+
+def test_a_wrong_but_row_wise_likelihood_is_found_against_the_full_graph(parts):
+    def both_sides(theta_new, theta, others, *batch):
+        return tuple(1.001 * side for side in parts[3].both_sides(theta_new, theta, others, *batch))
+
+    with pytest.raises(NotRowWiseError, match=r"\['y'\] at row"):
+        check(parts, both_sides)

@@ -1,0 +1,424 @@
+"""Models of every kind that a user may bring: those that split into rows, and those that must be refused."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+
+N = 60
+GROUPS = 5
+
+_rng = np.random.default_rng(20140621)
+X = _rng.normal(size=(N, 3))
+GROUP = _rng.integers(0, GROUPS, N)
+BINARY = _rng.integers(0, 2, N)
+REAL = _rng.normal(size=N)
+POSITIVE = np.exp(REAL)
+COUNT = _rng.poisson(2.0, N)
+EXPOSURE = _rng.uniform(0.5, 2, N)
+LIMIT = np.abs(REAL) + _rng.integers(0, 2, N)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to build, and words that the error must contain where it is refused."""
+
+    name: str
+    define: Callable[[], None]
+    coords: dict | None = None
+    words: tuple[str, ...] = ()
+
+    def build(self):
+        with pm.Model(coords=self.coords) as model:
+            self.define()
+        return model
+
+
+SPLIT: list[Case] = []
+REFUSED: list[Case] = []
+
+
+def splits(name, coords=None):
+    return lambda define: SPLIT.append(Case(name, define, coords)) or define
+
+
+def refused(name, *words):
+    return lambda define: REFUSED.append(Case(name, define, None, words)) or define
+
+
+def slopes(size=3, sd=0.3):
+    return pm.Normal("beta", 0, sd, shape=size)
+
+
+@splits("linear, constants")
+def _():
+    pm.Normal("y", X @ slopes(), pm.HalfNormal("sigma"), observed=REAL)
+
+
+@splits("linear, pm.Data")
+def _():
+    pm.Normal("y", pm.math.dot(pm.Data("X", X), slopes()), 1.0, observed=pm.Data("y_data", REAL))
+
+
+@splits("linear, pandas")
+def _():
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=REAL)
+    pm.Normal("y", pm.math.dot(pm.Data("X", frame[["a", "b", "c"]]), slopes()), 1.0, observed=frame["y"])
+
+
+@splits("linear, pandas columns")
+def _():
+    frame = pd.DataFrame(X, columns=list("abc"))
+    beta = slopes()
+    pm.Normal("y", beta[0] * frame["a"].to_numpy() + beta[1] * frame["b"].to_numpy(), 1.0, observed=REAL)
+
+
+@splits("linear, xarray, dims and coords", coords={"row": np.arange(N), "column": list("abc")})
+def _():
+    table = xr.DataArray(X, dims=("row", "column"))
+    beta = pm.Normal("beta", 0, 1, dims="column")
+    data = pm.Data("X", table.values, dims=("row", "column"))
+    pm.Normal("y", pm.Deterministic("mu", data @ beta, dims="row"), 1.0, observed=REAL, dims="row")
+
+
+@splits("linear, intercept column of ones")
+def _():
+    pm.Normal("y", pt.concatenate([pt.ones((N, 1)), X], axis=1) @ slopes(4), 1.0, observed=REAL)
+
+
+@splits("linear, summed in a loop from zeros")
+def _():
+    beta, mu = slopes(), pt.zeros(N)
+    for j in range(3):
+        mu = mu + beta[j] * X[:, j]
+    pm.Normal("y", mu, 1.0, observed=REAL)
+
+
+@splits("no covariates")
+def _():
+    pm.Normal("y", pm.Normal("mu"), pm.HalfNormal("sigma"), observed=REAL)
+
+
+@splits("logistic, logits")
+def _():
+    pm.Bernoulli("y", logit_p=X @ slopes(), observed=BINARY)
+
+
+@splits("logistic, probabilities")
+def _():
+    pm.Bernoulli("y", p=pm.math.sigmoid(pm.math.dot(X, slopes())), observed=BINARY)
+
+
+@splits("Poisson with offset")
+def _():
+    pm.Poisson("y", pt.exp(pt.dot(X, slopes()) + np.log(EXPOSURE)), observed=COUNT)
+
+
+@splits("negative binomial")
+def _():
+    pm.NegativeBinomial("y", mu=pt.exp(X @ slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT)
+
+
+@splits("Student-t")
+def _():
+    pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.1), mu=X @ slopes(), sigma=pm.HalfNormal("sigma"), observed=REAL)
+
+
+@splits("Gamma")
+def _():
+    alpha = pm.Exponential("alpha", 1)
+    pm.Gamma("y", alpha=alpha, beta=alpha / pt.exp(X @ slopes()), observed=POSITIVE)
+
+
+@splits("log-normal")
+def _():
+    pm.LogNormal("y", X @ slopes(), pm.HalfNormal("sigma"), observed=POSITIVE)
+
+
+@splits("beta-binomial")
+def _():
+    p, kappa = pm.math.sigmoid(X @ slopes()), pm.Exponential("kappa", 1.0)
+    pm.BetaBinomial("y", alpha=p * kappa, beta=(1 - p) * kappa, n=10, observed=np.minimum(COUNT, 10))
+
+
+@splits("softmax")
+def _():
+    beta = pm.Normal("beta", 0, 1, shape=(3, 4))
+    pm.Categorical("y", p=pm.math.softmax(X @ beta, axis=-1), observed=GROUP % 4)
+
+
+@splits("categorical, logits")
+def _():
+    pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(3, 4)), observed=GROUP % 4)
+
+
+@splits("multinomial")
+def _():
+    p = pm.math.softmax(X @ pm.Normal("beta", 0, 1, shape=(3, 4)), axis=-1)
+    pm.Multinomial("y", n=6, p=p, observed=np.random.default_rng(0).multinomial(6, np.ones(4) / 4, size=N))
+
+
+@splits("ordered logistic")
+def _():
+    ordered = pm.distributions.transforms.ordered
+    cut = pm.Normal("cut", 0, 1, shape=GROUPS - 1, transform=ordered, initval=np.arange(GROUPS - 1.0))
+    pm.OrderedLogistic("y", eta=X @ slopes(), cutpoints=cut, observed=GROUP)
+
+
+@splits("multivariate normal, LKJ")
+def _():
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=3, eta=2, sd_dist=pm.HalfNormal.dist(1.0))
+    pm.MvNormal("y", mu=pm.Normal("mu", 0, 1, shape=3), chol=chol, observed=X)
+
+
+@splits("multivariate normal regression, LKJ")
+def _():
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1.0))
+    pm.MvNormal("y", mu=X @ pm.Normal("beta", 0, 1, shape=(3, 2)), chol=chol, observed=X[:, :2])
+
+
+@splits("mixture of normals")
+def _():
+    w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", 0, 1, shape=2)
+    pm.NormalMixture("y", w=w, mu=mu, sigma=1.0, observed=REAL)
+
+
+@splits("mixture of regressions")
+def _():
+    w, mu = pm.Dirichlet("w", np.ones(2)), X @ slopes()
+    parts = [pm.Normal.dist(mu, 1.0), pm.StudentT.dist(nu=4, mu=mu, sigma=2.0)]
+    pm.Mixture("y", w=w, comp_dists=parts, observed=REAL)
+
+
+@splits("censored, fixed limits")
+def _():
+    pm.Censored("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-1, upper=1, observed=np.clip(REAL, -1, 1))
+
+
+@splits("censored, a limit per row")
+def _():
+    rate = pt.exp(X @ slopes())
+    pm.Censored("y", pm.Exponential.dist(rate), lower=None, upper=LIMIT, observed=np.abs(REAL))
+
+
+@splits("truncated")
+def _():
+    pm.Truncated("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-4, upper=4, observed=REAL)
+
+
+@splits("zero-inflated Poisson")
+def _():
+    pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
+
+
+@splits("zero-inflated negative binomial")
+def _():
+    psi = pm.Beta("psi", 1, 1)
+    pm.ZeroInflatedNegativeBinomial("y", psi=psi, mu=pt.exp(X @ slopes()), alpha=2.0, observed=COUNT)
+
+
+@splits("hurdle Poisson")
+def _():
+    pm.HurdlePoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
+
+
+@splits("CustomDist with logp")
+def _():
+    pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu), observed=REAL)
+
+
+@splits("CustomDist with dist")
+def _():
+    def dist(mu, size):
+        return pt.exp(pm.Normal.dist(mu, 1.0, size=size))
+
+    pm.CustomDist("y", X @ slopes(), dist=dist, observed=POSITIVE)
+
+
+@splits("varying intercepts and slopes, centred")
+def _():
+    mean, sd = pm.Normal("mean"), pm.HalfNormal("sd")
+    intercept, slope = pm.Normal("intercept", mean, sd, shape=GROUPS), pm.Normal("slope", 0, 1, shape=GROUPS)
+    pm.Normal("y", intercept[GROUP] + slope[GROUP] * X[:, 0], 1.0, observed=REAL)
+
+
+@splits("varying intercepts, not centred, dims", coords={"group": list("abcde"), "row": np.arange(N)})
+def _():
+    mean, sd, z = pm.Normal("mean"), pm.HalfNormal("sd"), pm.Normal("z", 0, 1, dims="group")
+    intercept = pm.Deterministic("intercept", mean + sd * z, dims="group")
+    index = pm.Data("index", GROUP, dims="row")
+    pm.Normal("y", intercept[index], 1.0, observed=REAL, dims="row")
+
+
+@splits("varying intercepts and slopes, correlated")
+def _():
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1.0))
+    both = pm.MvNormal("both", mu=np.zeros(2), chol=chol, shape=(GROUPS, 2))
+    pm.Normal("y", both[GROUP, 0] + both[GROUP, 1] * X[:, 0], 1.0, observed=REAL)
+
+
+@splits("small neural network")
+def _():
+    hidden = pt.tanh(pt.dot(X, pm.Normal("W", 0, 1, shape=(3, 4))) + pm.Normal("b", 0, 1, shape=4))
+    pm.Bernoulli("y", logit_p=pt.dot(hidden, pm.Normal("v", 0, 1, shape=4)), observed=BINARY)
+
+
+@splits("two observed variables on the same rows")
+def _():
+    beta = slopes()
+    pm.Normal("y", X @ beta, pm.HalfNormal("sigma"), observed=REAL)
+    pm.Bernoulli("z", logit_p=X @ beta, observed=BINARY)
+
+
+@splits("one observed variable as the mean of another")
+def _():
+    beta = pm.Normal("beta")
+    first = pm.Normal("first", beta, 1.0, observed=REAL)
+    pm.Normal("second", first * beta, 1.0, observed=X[:, 0])
+
+
+@splits("two outcomes a row")
+def _():
+    pm.Normal("y", X @ pm.Normal("beta", 0, 1, shape=(3, 2)), 1.0, observed=X[:, :2])
+
+
+@splits("row-wise potential alone")
+def _():
+    pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL))
+
+
+@splits("row-wise potential beside an observed variable, and a scalar one")
+def _():
+    beta = slopes()
+    pm.Normal("y", X @ beta, 1.0, observed=REAL)
+    pm.Potential("weight", -pt.abs(X[:, 0] * beta[0]))
+    pm.Potential("ridge", -(beta[1] ** 2))
+
+
+@splits("a small observed variable in the prior")
+def _():
+    beta = slopes()
+    pm.Normal("y", X @ beta, 1.0, observed=REAL)
+    pm.Normal("calibration", beta[0], 1.0, observed=np.array([1.0, 2.0]))
+
+
+@splits("a discrete switch")
+def _():
+    pm.Normal("y", pt.switch(pm.Bernoulli("on", 0.5), X @ slopes(), 0.0), 1.0, observed=REAL)
+
+
+@refused("random walk", "'y'", "over all rows", "PartialPosteriorPaths")
+def _():
+    start = pm.Normal.dist(0, 1)
+    pm.GaussianRandomWalk("y", sigma=pm.HalfNormal("sigma"), init_dist=start, observed=REAL)
+
+
+@refused("autoregression", "'y'", "over all rows", "PartialPosteriorPaths")
+def _():
+    rho = pm.Normal("rho", shape=2)
+    pm.AR("y", rho, sigma=1.0, constant=True, init_dist=pm.Normal.dist(0, 1), observed=REAL)
+
+
+@refused("latent random walk", "'y'", "not indexed by row", "NUTS")
+def _():
+    path = pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N)
+    pm.Normal("y", path, 1.0, observed=REAL)
+
+
+@refused("marginal Gaussian process", "'y'", "over all rows", "PartialPosteriorPaths")
+def _():
+    process = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(3, ls=pm.HalfNormal("length")))
+    process.marginal_likelihood("y", X=X, y=REAL, sigma=1.0)
+
+
+@refused("latent Gaussian process", "'y'", "rows", "PartialPosteriorPaths")
+def _():
+    process = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=pm.HalfNormal("length")))
+    pm.Normal("y", process.prior("f", X=X), 1.0, observed=REAL)
+
+
+@refused("a column mean in the graph", "'y'", "statistic over rows", "outside the model")
+def _():
+    data = pm.Data("X", X)
+    pm.Normal("y", (data - data.mean(0)) @ slopes(), 1.0, observed=REAL)
+
+
+@refused("standardised in the graph", "'y'", "statistic over rows", "outside the model")
+def _():
+    data = pt.as_tensor(X)
+    pm.Normal("y", (data / data.std(0)) @ slopes(), 1.0, observed=REAL)
+
+
+@refused("the number of rows as a number", "'y'", "number of rows enters")
+def _():
+    data = pm.Data("X", X)
+    pm.Normal("y", data @ slopes() * data.shape[0], 1.0, observed=REAL)
+
+
+@refused("a lag", "'y'", "lag")
+def _():
+    series = pt.as_tensor(REAL)
+    pm.Potential("y", -((series - pm.Normal("rho") * pt.concatenate([[0.0], series[:-1]])) ** 2))
+
+
+@refused("a cumulative sum", "'y'", "accumulated")
+def _():
+    pm.Normal("y", pt.cumsum(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
+
+
+@refused("a softmax over rows", "'y'", "normalised against each other")
+def _():
+    pm.Normal("y", pt.special.softmax(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
+
+
+@refused("an op that is not known", "'y'", "not known", "Sort")
+def _():
+    pm.Normal("y", pt.sort(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
+
+
+@refused("a potential summed too early", "'y'", "summed before", ".sum()")
+def _():
+    pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL).sum())
+
+
+@refused("a CustomDist that sums", "'y'", "summed over the rows")
+def _():
+    pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu).sum(), observed=REAL)
+
+
+@refused("rows on the second axis", "'y'", "not indexed by row")
+def _():
+    pm.Normal("y", slopes() @ pt.as_tensor(np.ascontiguousarray(X.T)), 1.0, observed=REAL)
+
+
+@refused("data that are not finite", "'y'", "not finite", "row 4", "Remove or impute")
+def _():
+    broken = X.copy()
+    broken[4, 1] = np.inf
+    pm.Normal("y", broken @ slopes(), 1.0, observed=REAL)
+
+
+@refused("nothing observed", "no observed variable", "NUTS")
+def _():
+    pm.Normal("mu")
+
+
+@refused("one observation", "no row axis", "NUTS")
+def _():
+    pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=30)
+
+
+@refused("row counts that cannot be told apart", "'y': 60", "'z': 40", "observed=")
+def _():
+    mu = pm.Normal("mu")
+    pm.Normal("y", mu, 1.0, observed=REAL)
+    pm.Normal("z", mu, 1.0, observed=REAL[:40])
+
+
+@refused("rows already subsampled", "'y'", "total_size", "all rows")
+def _():
+    pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL, total_size=10 * N)
