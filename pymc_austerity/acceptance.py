@@ -7,14 +7,16 @@ It answers accept, reject, or not yet; then more rows are read.  At n = N it mus
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 from scipy import special
 
+from pymc_austerity.moments import NO_SHAPE, Shape
 from pymc_austerity.rows import InOrder, RowSource, Uniform
 
 UNDECIDED, REJECT, ACCEPT = -1, 0, 1
@@ -45,21 +47,39 @@ class Moments(NamedTuple):
         Rows read, and rows there are.
     mean, sd : float
         Sample mean and standard deviation (n − 1) of l_i.
+    bound : float
+        A number C with |l_i| ≤ C for all rows; infinite where none was asked for.
+    shape : Shape
+        Higher moments of l_i; zero unless the test reads them.
     """
 
     n: int
     n_total: int
     mean: float
     sd: float
+    bound: float = np.inf
+    shape: Shape = NO_SHAPE
+
+
+@njit
+def standard_error(moments: Moments) -> float:
+    """Return the standard error of the mean of l_i when the rows are drawn without replacement."""
+    n = moments.n
+    return moments.sd * np.sqrt((1 - (n - 1) / (moments.n_total - 1)) / n)
 
 
 class AcceptanceTest(Protocol):
     """What the transition needs of a test; the functions are compiled by numba.
 
-    ``draw_noise(rng)`` returns the one random number of the test, drawn before any row is read.
+    ``draw_noise(rng)`` returns the random numbers of the test, always as many, drawn before any row is read.
     ``decide(stages, stage, moments, offset, scale, noise)`` returns ACCEPT, REJECT or UNDECIDED, where the log
     acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
     """
+
+    @property
+    def reads_shape(self) -> bool:
+        """Whether `decide` looks at ``moments.shape``, which costs a pass over each batch."""
+        ...
 
     @property
     def draw_noise(self) -> Callable[..., Any]:
@@ -76,8 +96,12 @@ class AcceptanceTest(Protocol):
         """How this test wants its rows drawn."""
         ...
 
-    def stages(self, n_rows: int) -> Stages:
-        """Lay out the looks at `n_rows` rows."""
+    def stages(self, n_rows: int) -> Any:
+        """Lay out the looks at `n_rows` rows: a named tuple whose ``sizes`` end at `n_rows` or at a decision."""
+        ...
+
+    def probability(self, log_ratio: float) -> float:
+        """Return the acceptance probability at the log ratio of all rows."""
         ...
 
 
@@ -98,10 +122,34 @@ def decide_against_threshold(
     return UNDECIDED
 
 
+def check_batch_size(batch_size: int, advice: str) -> None:
+    """Refuse a number of rows that has no standard deviation, with advice on what to use."""
+    if int(batch_size) != batch_size or batch_size < 2:
+        raise ValueError(
+            f"batch_size={batch_size} must be a whole number of at least 2 rows: fewer have no standard deviation. "
+            f"{advice}"
+        )
+
+
+def growing_sizes(first: int, ratio: float, n_rows: int) -> np.ndarray:
+    """Return the sizes t ← ⌈ratio·t⌉ from `first` on, the last being `n_rows`."""
+    sizes = [min(first, n_rows)]
+    while sizes[-1] < n_rows:
+        sizes.append(min(n_rows, math.ceil(ratio * sizes[-1])))
+    return np.array(sizes)
+
+
+def metropolis_probability(log_ratio: float) -> float:
+    """Return min(1, exp(log ratio))."""
+    return float(np.exp(min(0.0, log_ratio)))
+
+
 @dataclass(frozen=True)
 class Exact:
     """The Metropolis–Hastings test on all rows: the oracle of every other test."""
 
+    reads_shape: ClassVar[bool] = False
+    probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     decide = staticmethod(decide_against_threshold)
     rows = InOrder()
@@ -134,6 +182,8 @@ class SequentialT:
     epsilon: float
     batch_size: int
 
+    reads_shape: ClassVar[bool] = False
+    probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     decide = staticmethod(decide_against_threshold)
     rows = Uniform()
@@ -144,11 +194,7 @@ class SequentialT:
                 f"epsilon={self.epsilon} is not a probability of a wrong decision between 0 and 0.5. Above 0.5 the "
                 "test would stop when it knows least. Use a small value such as 0.01; 0 reads every row."
             )
-        if int(self.batch_size) != self.batch_size or self.batch_size < 2:
-            raise ValueError(
-                f"batch_size={self.batch_size} must be a whole number of at least 2 rows: fewer have no standard "
-                "deviation. The test needs a batch mean that is nearly normal; 500 is a sensible start."
-            )
+        check_batch_size(self.batch_size, "The test needs a batch mean that is nearly normal; 500 is a sensible start.")
 
     def stages(self, n_rows: int) -> Stages:
         """Look after every batch; bounds are critical values of t with the finite-population correction."""
@@ -157,3 +203,43 @@ class SequentialT:
         critical = -special.stdtrit(n - 1, self.epsilon) if self.epsilon > 0 else np.full(n.size, np.inf)
         correction = np.sqrt(1 - (n - 1) / (n_rows - 1))
         return Stages(sizes, np.append(critical * correction / np.sqrt(n), 0.0))
+
+
+@njit
+def decide_at_once(stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
+    """Take the mean of the batch for the mean of all rows."""
+    return ACCEPT if scale * moments.mean + offset > noise else REJECT
+
+
+@dataclass(frozen=True)
+class FixedBatch:
+    """Gao's mini-batch rule: the rows of one batch stand for all rows, and nothing corrects for it.
+
+    The batch likelihood is raised to the power N/n (Gao, section 2).  The noise of the batch makes the chain
+    over-dispersed, the more the smaller the batch; there is no error bound.  For baselines and negative controls.
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows a decision, n in the paper; all rows decide exactly.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two rows.
+    """
+
+    batch_size: int
+
+    reads_shape: ClassVar[bool] = False
+    probability = staticmethod(metropolis_probability)
+    draw_noise = staticmethod(draw_log_uniform)
+    decide = staticmethod(decide_at_once)
+    rows = Uniform()
+
+    def __post_init__(self) -> None:
+        check_batch_size(self.batch_size, "The chain is the more over-dispersed the fewer rows it reads.")
+
+    def stages(self, n_rows: int) -> Stages:
+        """Look once, at one batch."""
+        return Stages(np.array([min(self.batch_size, n_rows)]), np.zeros(1))

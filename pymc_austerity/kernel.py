@@ -11,15 +11,18 @@ import pymc as pm
 from numba import njit
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, standard_error
 from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.moments import NO_SHAPE, add_shape
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import RowSource, build_gather
 
 #: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
 CHUNK = 4096
 
-DECIDED, BAD_PRIOR, BAD_ROW = 0, 1, 2
+DECIDED, BAD_PRIOR, BAD_ROW, BAD_BOUND = 0, 1, 2, 3
+#: Rounding of l_i that is no evidence against a bound.
+_BOUND_SLACK = 1e-9
 
 
 class Outcome(NamedTuple):
@@ -31,16 +34,18 @@ class Outcome(NamedTuple):
         The next draw.
     status : int
         DECIDED, or that the log prior (BAD_PRIOR) or a row's log-likelihood (BAD_ROW) is not finite at the
-        current point.
+        current point, or that a row broke the bound on all rows (BAD_BOUND).
     accepted : bool
     n_rows : int
-        Row likelihoods evaluated, both sides of the ratio counted once.
+        Row likelihoods evaluated, both sides of the ratio counted once, those of a scan for a bound included.
     n_stages : int
         Looks at the data.
     log_ratio, log_ratio_sd : float
         Estimate of the log acceptance ratio of all rows, and its standard error (0 at full data).
     row : int
-        The offending row where status is BAD_ROW.
+        The offending row where status is BAD_ROW or BAD_BOUND.
+    full_data : bool
+        Whether the decision was made on all rows.
     """
 
     theta: np.ndarray
@@ -51,6 +56,22 @@ class Outcome(NamedTuple):
     log_ratio: float
     log_ratio_sd: float
     row: int
+    full_data: bool
+
+
+@njit
+def no_bound(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+    """Know no bound on |l_i|, at no cost."""
+    return np.inf, 0
+
+
+@njit
+def find_beyond(limit: float, new: np.ndarray, old: np.ndarray) -> int:
+    """Return the position of a row with |l_i| above a limit, or −1."""
+    for i in range(new.size):
+        if abs(new[i] - old[i]) > limit:
+            return i
+    return -1
 
 
 @dataclass(frozen=True)
@@ -94,7 +115,12 @@ def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | 
 
 
 def build_transition(
-    density: Density, array_ndims: tuple[int, ...], proposal: Proposal, test: AcceptanceTest, rows: RowSource
+    density: Density,
+    array_ndims: tuple[int, ...],
+    proposal: Proposal,
+    test: AcceptanceTest,
+    rows: RowSource,
+    bound: Callable[..., Any] = no_bound,
 ) -> Callable[..., Any]:
     """Compose a proposal, a test and a way to draw rows into one compiled function.
 
@@ -105,22 +131,28 @@ def build_transition(
         Number of dimensions of each data array.
     proposal, test, rows
         The parts; see `Proposal`, `AcceptanceTest` and `RowSource`.
+    bound : callable, optional
+        Compiled ``bound(constants, theta_new, theta, others, fixed, arrays)``, which returns a number C with
+        |l_i| ≤ C for all rows and how many rows it evaluated to find it.
 
     Returns
     -------
     callable
         ``transition(theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose,
-        rng_decide, rng_rows)``, which returns the fields of an `Outcome`.  It compiles at its first call.
+        rng_decide, rng_rows, bound_constants=())``, which returns the fields of an `Outcome`.  It compiles at its
+        first call.
     """
     log_prior, both_sides = density.log_prior, density.both_sides
     propose, draw_noise, decide = proposal.propose, test.draw_noise, test.decide
+    reads_shape, bounded = test.reads_shape, bound is not no_bound
     draw, restore = rows.draw, rows.restore
     gather = build_gather(array_ndims)
 
     @njit
     def transition(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose, rng_decide, rng_rows
-    ):
+        theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose, rng_decide, rng_rows,
+        bound_constants=(),
+    ):  # fmt: skip
         n_total = len(arrays[0])
         scale = n_total / temperature
         noise = draw_noise(rng_decide)
@@ -128,11 +160,12 @@ def build_transition(
         prior = log_prior(theta, others, *fixed)[0].item()
         prior_new = log_prior(theta_new, others, *fixed)[0].item()
         if not np.isfinite(prior):
-            return theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1
+            return theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False
         if not np.isfinite(prior_new):
-            return theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1
+            return theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False
         offset = prior_new - prior + log_q_ratio
-        n, mean, m2 = 0, 0.0, 0.0
+        row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, fixed, arrays)
+        n, mean, m2, shape = 0, 0.0, 0.0, NO_SHAPE
         status, bad_row, verdict, stage = DECIDED, -1, UNDECIDED, 0
         log_ratio_sd = 0.0
         while verdict == UNDECIDED:
@@ -155,6 +188,12 @@ def build_transition(
                 squares = 0.0
                 for i in range(k):
                     squares += (new[i] - old[i] - batch_mean) ** 2
+                if bounded and verdict == UNDECIDED:
+                    outlier = find_beyond(row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK, new, old)
+                    if outlier >= 0:
+                        status, verdict, bad_row = BAD_BOUND, REJECT, int(numbers[outlier])
+                if reads_shape:
+                    shape = add_shape(shape, n, batch_mean, new, old)
                 shift = batch_mean - mean
                 m2 += squares + shift * shift * n * k / stop
                 mean += shift * k / stop
@@ -162,9 +201,9 @@ def build_transition(
                 if verdict == REJECT:
                     break
             if verdict == UNDECIDED:
-                sd = np.sqrt(m2 / (n - 1))
-                verdict = decide(stages, stage, Moments(n, n_total, mean, sd), offset, scale, noise)
-                log_ratio_sd = scale * sd * np.sqrt((1 - (n - 1) / (n_total - 1)) / n)
+                moments = Moments(n, n_total, mean, np.sqrt(m2 / (n - 1)), row_bound, shape)
+                verdict = decide(stages, stage, moments, offset, scale, noise)
+                log_ratio_sd = scale * standard_error(moments)
                 stage += 1
             else:
                 mean, log_ratio_sd = -np.inf, 0.0  # a row that is impossible under θ′ settles it
@@ -172,7 +211,8 @@ def build_transition(
         restore(row_state, n)
         accepted = verdict == ACCEPT
         return (
-            theta_new if accepted else theta, status, accepted, n, stage, scale * mean + offset, log_ratio_sd, bad_row,
+            theta_new if accepted else theta, status, accepted, n + n_scanned, stage, scale * mean + offset,
+            log_ratio_sd, bad_row, n == n_total,
         )  # fmt: skip
 
     return transition

@@ -27,6 +27,7 @@ from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, p
 from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk, WalkState
 from pymc_austerity.row_check import check_rows
 from pymc_austerity.rows import Rows
+from pymc_austerity.temperature import Schedule, as_schedule
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -47,7 +48,7 @@ class RowStepState(StepMethodState):
     walk: WalkState
     n_steps: int
     test: Any = field(metadata={"frozen": True})
-    temperature: float = field(metadata={"frozen": True})
+    temperature: Any = field(metadata={"frozen": True})
 
 
 class RowStep(ChainSetup, BlockedStep):
@@ -62,7 +63,7 @@ class RowStep(ChainSetup, BlockedStep):
         Free variables to move; all by default.
     proposal : Proposal or None
     observed : str, sequence of str, or None
-    temperature : float
+    temperature : float or Schedule
     tune : bool
     model, rng, initial_point, compile_kwargs, blocked
         As in every PyMC step method.
@@ -85,29 +86,24 @@ class RowStep(ChainSetup, BlockedStep):
     def __init__(
         self,
         test: AcceptanceTest,
-        variables: Sequence[Variable] | None,
+        variables: Sequence[Variable] | None = None,
         *,
-        proposal: Proposal | None,
-        observed: str | Sequence[str] | None,
-        temperature: float,
-        tune: bool,
-        model: Model | None,
-        rng: RandomGenerator,
-        initial_point: PointType | None,
-        compile_kwargs: dict[str, Any] | None,
-        blocked: bool,
+        proposal: Proposal | None = None,
+        observed: str | Sequence[str] | None = None,
+        temperature: float | Schedule = 1.0,
+        tune: bool = True,
+        model: Model | None = None,
+        rng: RandomGenerator = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
     ):
         model = modelcontext(model)
-        if not (np.isfinite(temperature) and temperature > 0):
-            raise ValueError(
-                f"temperature={temperature} must be positive and finite: every row's log-likelihood is divided by "
-                "it. 1 samples the posterior."
-            )
         _require_proposal(proposal)
         point = model.initial_point() if initial_point is None else initial_point
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
         self.test = test
-        self.temperature = float(temperature)
+        self.temperature = as_schedule(temperature)
         self.blocked = blocked
         self.tune = tune
         self._adapts = tune
@@ -149,13 +145,12 @@ class RowStep(ChainSetup, BlockedStep):
         if self.tune and self._adapts:
             self.proposal.adapt(self.walk, outcome.theta, outcome.accepted)
         self.n_steps += 1
-        full = outcome.n_rows == len(self._rows)
         stats = DrawStats(
             accepted=outcome.accepted,
-            accept=np.exp(min(0.0, outcome.log_ratio)) if full else np.nan,
+            accept=self.test.probability(outcome.log_ratio) if outcome.full_data else np.nan,
             n_rows=outcome.n_rows,
             n_stages=outcome.n_stages,
-            full_data=full,
+            full_data=outcome.full_data,
             log_ratio=outcome.log_ratio,
             log_ratio_sd=outcome.log_ratio_sd,
             scaling=np.exp(self.walk.log_scale[0]),
@@ -178,7 +173,7 @@ class RowStep(ChainSetup, BlockedStep):
                 self._row_state,
                 self.walk,
                 self._stages,
-                self.temperature,
+                float(self.temperature.at(self.n_steps) if self.tune else self.temperature.final),
                 self.rng_propose,
                 self.rng_decide,
                 self.rng_rows,
@@ -188,9 +183,7 @@ class RowStep(ChainSetup, BlockedStep):
     def _compile(self, density: Density) -> Callable[..., Any]:
         """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
         arrays = tuple(a[:_WARM_UP_ROWS] for a in self._rows.arrays)
-        transition = build_transition(
-            density, tuple(a.ndim for a in arrays), self.proposal, self.test, self.test.rows
-        )
+        transition = build_transition(density, tuple(a.ndim for a in arrays), self.proposal, self.test, self.test.rows)
         walk = self._new_walk()
         n_rows = len(arrays[0])
         transition(
@@ -201,7 +194,7 @@ class RowStep(ChainSetup, BlockedStep):
             self.test.rows.state(n_rows),
             walk,
             self.test.stages(n_rows),
-            self.temperature,
+            float(self.temperature.final),
             *np.random.default_rng(0).spawn(3),
         )
         self.proposal.adapt(walk, self._theta0, False)

@@ -1,0 +1,41 @@
+"""The arguments that every step takes, written once and shown in every signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, TypeVar
+
+from pymc.blocking import PointType
+from pymc.model import Model
+from pymc.util import RandomGenerator
+
+from pymc_austerity.proposals import Proposal
+from pymc_austerity.row_step import RowStep
+from pymc_austerity.temperature import Schedule
+
+Step = TypeVar("Step", bound=type[RowStep])
+
+
+class StepOptions(TypedDict, total=False):
+    """What a step hands on to `RowStep`; described in `ApproxMH`."""
+
+    proposal: Proposal | None
+    observed: str | Sequence[str] | None
+    temperature: float | Schedule
+    tune: bool
+    model: Model | None
+    rng: RandomGenerator
+    initial_point: PointType | None
+    compile_kwargs: dict[str, Any] | None
+    blocked: bool
+
+
+def shows_options(step: Step) -> Step:
+    """Replace ``**options`` in the signature of a step by the arguments that it stands for."""
+    init: Callable[..., None] = step.__init__
+    own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    every = inspect.signature(RowStep.__init__).parameters
+    options = [every[name] for name in StepOptions.__annotations__]
+    init.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+    return step
