@@ -1,0 +1,199 @@
+"""The sequential t-test: every order of a few rows, its exact limits, and mistakes that these checks catch."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from enumeration import acceptance_probability, law_of_test, partitions, run_test
+from evidence import LEVEL, multinomial_p
+from scipy import stats
+from toy import PLANTED, AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model, walk
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import (
+    ACCEPT,
+    REJECT,
+    UNDECIDED,
+    Exact,
+    Moments,
+    SequentialT,
+    decide_against_threshold,
+    draw_log_uniform,
+)
+
+N, BATCH, EPSILON = 12, 4, 0.1
+OFFSET = -0.5  # log ratio of the prior of `shift_model`
+#: ℓ_i(1) − ℓ_i(0): quantiles of a skewed law, with a total that makes acceptance as likely as rejection.
+VALUES = stats.gamma.ppf((np.arange(N) + 0.5) / N, 2.0)
+VALUES = VALUES - VALUES.mean() + (np.log(0.5) - OFFSET) / N
+
+
+def _log_uniform(seed):
+    return draw_log_uniform(np.random.default_rng(seed))
+
+
+def _transition_at(step, seed):
+    """Statistics of a transition 0 → 1 with the uniform number that belongs to `seed`."""
+    step.rng_decide = np.random.default_rng(seed)
+    return step.step({"mu": np.array(0.0)})[1][0]
+
+
+def _step(test, values=VALUES, rng=1):
+    return AnyTest(test, proposal=Toggle(), model=shift_model(values), rng=rng)
+
+
+@pytest.mark.parametrize(("n_rows", "batch"), [(12, 4), (13, 5), (1_000, 1), (500, 500), (500, 800), (501, 500)])
+def test_looks_are_whole_batches_and_end_at_all_rows(n_rows, batch):
+    sizes, bounds = SequentialT(0.05, max(batch, 2)).stages(n_rows)
+    steps = np.diff(sizes, prepend=0)
+    assert sizes[-1] == n_rows
+    assert bounds[-1] == 0
+    assert (steps[:-1] == max(batch, 2)).all()
+    assert 0 < steps[-1] <= max(batch, 2)
+
+
+def test_bounds_are_critical_values_of_t_with_the_finite_population_correction():
+    sizes, bounds = SequentialT(0.03, 50).stages(170)
+    n = sizes[:-1]
+    assert bounds[:-1] == pytest.approx(stats.t.isf(0.03, n - 1) / np.sqrt(n) * np.sqrt(1 - (n - 1) / 169))
+
+
+@pytest.mark.parametrize(
+    ("n", "mean", "bound", "decision"),
+    [
+        (5, 3.0, 1.5, UNDECIDED),  # threshold 1: distance 2 against 1.5 × sd 2
+        (5, 4.1, 1.5, ACCEPT),
+        (5, -2.1, 1.5, REJECT),
+        (9, 1.1, 1e9, ACCEPT),  # all rows decide whatever the bound
+        (9, 0.9, 1e9, REJECT),
+        (9, 1.0, 1e9, REJECT),
+    ],
+)
+def test_decision_compares_the_mean_with_its_threshold(n, mean, bound, decision):
+    stages = SequentialT(0.05, 5).stages(9)._replace(bounds=np.array([bound, bound]))
+    moments = Moments(n, 9, mean, 2.0)
+    assert decide_against_threshold(stages, 0, moments, offset=-3.5, scale=3.0, noise=-0.5) == decision
+
+
+def test_noise_is_the_log_of_a_uniform_number():
+    rng = np.random.default_rng(5)
+    u = np.exp([draw_log_uniform(rng) for _ in range(5_000)])
+    assert stats.kstest(u, "uniform").pvalue > LEVEL
+    assert stats.kstest(np.sqrt(u), "uniform").pvalue < LEVEL
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ((-0.01, 500), r"epsilon=-0.01 .* between 0 and 0.5.*0.01"),
+        ((0.51, 500), r"epsilon=0.51 .* stop when it knows least"),
+        ((float("nan"), 500), r"epsilon=nan"),
+        ((0.01, 1), r"batch_size=1 .* at least 2 rows.*standard deviation.*500"),
+        ((0.01, 2.5), r"batch_size=2.5 must be a whole number"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, told):
+    with pytest.raises(ValueError, match=told):
+        SequentialT(*settings)
+
+
+def _disagreements(step, values, batch):
+    """Run every ordered partition of the rows through the compiled step; count results other than enumerated."""
+    threshold = {seed: (_log_uniform(seed) - OFFSET) / len(values) for seed in range(3)}
+    wrong, outcomes = 0, Counter()
+    for i, order in enumerate(partitions(len(values), batch)):
+        step._row_state[:] = order
+        seed = i % 3
+        found = _transition_at(step, seed)
+        expected = run_test([values[k] for k in order], threshold[seed], EPSILON, batch)
+        outcomes[expected] += 1
+        wrong += (found["accepted"], found["n_rows"]) != expected
+    return wrong, outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("values", "batch"), [(VALUES, 4), (np.append(VALUES, 0.3), 5)], ids=["12-by-4", "13-by-5"])
+def test_every_order_of_the_rows_is_decided_as_defined(values, batch):
+    wrong, outcomes = _disagreements(_step(ScriptedT(EPSILON, batch), values), values, batch)
+    assert len(outcomes) >= 5
+    assert wrong == 0
+
+
+@pytest.mark.slow
+def test_some_order_of_the_rows_catches_a_missing_correction():
+    class Planted(NoCorrection):
+        rows = Scripted()
+
+    wrong, _ = _disagreements(_step(Planted(EPSILON, BATCH)), VALUES, BATCH)
+    assert wrong > 0
+
+
+def _frequencies_p(step, n_tests=4_000, seeds=(0, 1, 2, 3)):
+    """p-values of (decision, rows read) of the real sampler against its enumerated law; and the share of errors."""
+    p_values, errors = [], []
+    for seed in seeds:
+        mu0 = (_log_uniform(seed) - OFFSET) / N
+        law = law_of_test(tuple(VALUES), mu0, EPSILON, BATCH)
+        found = Counter()
+        for _ in range(n_tests):
+            stat = _transition_at(step, seed)
+            found[stat["accepted"], stat["n_rows"]] += 1
+        keys = sorted(law | found)
+        p_values.append(multinomial_p([found[k] for k in keys], [law.get(k, 0.0) for k in keys]))
+        exact = VALUES.mean() > mu0
+        errors.append(sum(p for (accepted, _), p in law.items() if accepted != exact))
+    return p_values, errors
+
+
+def test_wrong_decisions_are_as_frequent_as_enumerated():
+    p_values, errors = _frequencies_p(_step(SequentialT(EPSILON, BATCH)))
+    assert max(errors) > 0.05
+    assert min(p_values) > LEVEL
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_frequencies_catch_a_planted_mistake(planted):
+    p_values, _ = _frequencies_p(_step(planted(EPSILON, BATCH)))
+    assert min(p_values) < LEVEL
+
+
+def test_acceptance_probability_is_the_law_averaged_over_the_uniform_number():
+    log_u = np.log((np.arange(40) + 0.5) / 40)
+    laws = [law_of_test(tuple(VALUES[:9]), (v - OFFSET) / 9, EPSILON, 3) for v in log_u]
+    expected = np.mean([sum(p for (accepted, _), p in law.items() if accepted) for law in laws])
+    assert acceptance_probability(VALUES[:9], OFFSET, EPSILON, 3, n_uniform=40) == pytest.approx(expected)
+
+
+def test_all_rows_decide_exactly():
+    step = _step(SequentialT(0.0, BATCH))
+    log_ratio = VALUES.sum() + OFFSET
+    decisions = [(_transition_at(step, seed), _log_uniform(seed)) for seed in range(300)]
+    assert {stat["accepted"] for stat, _ in decisions} == {True, False}
+    assert all(stat["n_rows"] == N and stat["accepted"] == (log_u < log_ratio) for stat, log_u in decisions)
+
+
+def test_rows_that_all_agree_decide_on_the_first_batch():
+    values = np.full(N, 0.02)
+    step = _step(SequentialT(1e-6, BATCH), values)
+    decisions = [(_transition_at(step, seed), _log_uniform(seed)) for seed in range(300)]
+    assert {stat["accepted"] for stat, _ in decisions} == {True, False}
+    assert all(stat["n_rows"] == BATCH for stat, _ in decisions)
+    assert all(stat["accepted"] == (log_u < values.sum() + OFFSET) for stat, log_u in decisions)
+
+
+def test_epsilon_one_half_decides_on_the_first_batch():
+    step = _step(SequentialT(0.5, BATCH))
+    looks = [_transition_at(step, seed) for seed in range(300)]
+    assert {(s["n_rows"], s["n_stages"]) for s in looks} == {(BATCH, 1)}
+    assert {s["accepted"] for s in looks} == {True, False}
+
+
+def test_epsilon_zero_makes_the_decisions_of_the_exact_test_draw_for_draw():
+    model = shift_model(np.random.default_rng(1).normal(size=3_000))
+    tests = [SequentialT(0.0, 100), Exact(), SequentialT(0.2, 100)]
+    steps = [AnyTest(t, model=model, rng=42, tune=True, proposal=pma.AdaptiveMetropolis()) for t in tests]
+    approximate, exact, careless = (walk(s, model.initial_point(), 2_000) for s in steps)
+    assert np.array_equal(approximate[0], exact[0])
+    assert len(np.unique(exact[0])) > 300
+    assert all(s["n_rows"] == 3_000 for s in approximate[1])
+    assert not np.array_equal(careless[0], exact[0])

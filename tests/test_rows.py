@@ -1,0 +1,205 @@
+"""Rows: every subset is equally likely, a draw leaves nothing behind and costs what it reads."""
+
+import pickle
+from collections import Counter
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from evidence import LEVEL, multinomial_p
+from numba import njit
+
+from pymc_austerity.rows import InOrder, Rows, Uniform, build_gather
+
+
+@njit
+def _draw_one_too_far(rng, order, start, stop):
+    """Planted mistake: Fisher–Yates that never leaves an entry in its place."""
+    for k in range(start, stop):
+        j = min(k + 1 + rng.integers(0, order.size - k), order.size - 1)
+        order[k], order[j] = order[j], order[k]
+    return order[start:stop]
+
+
+@njit
+def draw_positions(rng, order, start, stop):
+    """Planted mistake: the positions drawn are returned in place of the rows found there."""
+    positions = np.empty(stop - start, order.dtype)
+    for k in range(start, stop):
+        j = k + rng.integers(0, order.size - k)
+        order[k], order[j] = order[j], order[k]
+        positions[k - start] = j
+    return positions
+
+
+def _subsets(draw, n_rows, batches, n_tests):
+    """Rows drawn by `n_tests` independent tests that each read some batches."""
+    source, rng = Uniform(), np.random.default_rng(20140621)
+    order = source.state(n_rows)
+    drawn = np.empty((n_tests, sum(batches)), dtype=np.int64)
+    for test in drawn:
+        n = 0
+        for size in batches:
+            test[n : n + size] = draw(rng, order, n, n + size)
+            n += size
+        source.restore(order, n)
+    return drawn
+
+
+def _uniformity(draw):
+    """p-values: each row at each position, each pair of positions and of tests in a row, each ordered triple."""
+    drawn = _subsets(draw, n_rows=12, batches=(4, 3), n_tests=20_000)
+    rows = [multinomial_p(np.bincount(column, minlength=12), np.full(12, 1 / 12)) for column in drawn.T]
+    positions = [(0, 1), (0, 6), (3, 4), (5, 6)]  # within a batch, across batches
+    cells = np.array([12 * a + b for a, b in permutations(range(12), 2)])
+    pairs = [
+        multinomial_p(np.bincount(12 * drawn[:, i] + drawn[:, j], minlength=144)[cells], np.full(132, 1 / 132))
+        if (drawn[:, i] != drawn[:, j]).all()
+        else 0.0
+        for i, j in positions
+    ]
+    between = 12 * drawn[:-1:2, 0] + drawn[1::2, 0]
+    independent = multinomial_p(np.bincount(between, minlength=144), np.full(144, 1 / 144))
+    triples = Counter(map(tuple, _subsets(draw, n_rows=5, batches=(2, 1), n_tests=20_000)))
+    every = [triples.pop(t, 0) for t in permutations(range(5), 3)]
+    return [*rows, *pairs, independent, multinomial_p([*every, triples.total()], [*np.full(60, 1 / 60), 0.0])]
+
+
+def test_every_row_pair_and_ordered_triple_is_equally_likely():
+    assert min(_uniformity(Uniform().draw)) > LEVEL
+
+
+@pytest.mark.parametrize("planted", [_draw_one_too_far, draw_positions])
+def test_a_biased_draw_is_caught(planted):
+    assert min(_uniformity(planted)) < LEVEL
+
+
+def test_a_test_never_reads_a_row_twice():
+    drawn = _subsets(Uniform().draw, n_rows=12, batches=(5, 7), n_tests=200)
+    assert (np.sort(drawn, axis=1) == np.arange(12)).all()
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6])
+def test_restoring_leaves_the_identity_after_every_possible_draw(n_rows):
+    source = Uniform()
+    moved = 0
+    for n_drawn in range(n_rows + 1):
+        for offsets in product(*(range(n_rows - k) for k in range(n_drawn))):
+            order = source.state(n_rows)
+            for k, offset in enumerate(offsets):
+                order[[k, k + offset]] = order[[k + offset, k]]
+            moved += (order != np.arange(n_rows)).any()
+            source.restore(order, n_drawn)
+            assert (order == np.arange(n_rows)).all()
+    assert moved > 0 or n_rows == 1
+
+
+def test_restoring_leaves_the_identity_after_draws_from_many_rows():
+    source, rng = Uniform(), np.random.default_rng(7)
+    order = source.state(5_000)
+    for n_drawn in rng.integers(0, 5_001, size=200):
+        source.draw(rng, order, 0, n_drawn // 2)
+        source.draw(rng, order, n_drawn // 2, n_drawn)
+        source.restore(order, n_drawn)
+        assert (order == np.arange(5_000)).all()
+
+
+class _CountingOrder:
+    """The numbers 0..N−1 in order, kept as exceptions to the identity, so that N may exceed any memory."""
+
+    def __init__(self, size):
+        self.size, self.moved, self.accesses = size, {}, 0
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[i] for i in range(index.start, index.stop)]
+        self.accesses += 1
+        return self.moved.get(index, index)
+
+    def __setitem__(self, index, row):
+        self.accesses += 1
+        self.moved[index] = row
+
+
+def test_a_draw_touches_only_as_many_entries_as_it_reads():
+    source, rng = Uniform(), np.random.default_rng(3)
+    order = _CountingOrder(10**12)
+    drawn = source.draw.py_func(rng, order, 0, 300) + source.draw.py_func(rng, order, 300, 500)
+    source.restore.py_func(order, 500)
+    assert max(drawn) > 10**11
+    assert order.accesses <= 10 * 500
+    assert all(index == row for index, row in order.moved.items())
+
+
+@pytest.mark.parametrize("source", [Uniform(), InOrder()])
+def test_a_chain_keeps_less_than_eight_bytes_a_row(source):
+    assert source.state(100_000).nbytes < 8 * 100_000
+
+
+def test_rows_in_order_are_rows_in_order():
+    source = InOrder()
+    assert (source.draw(np.random.default_rng(0), source.state(10), 3, 8) == np.arange(3, 8)).all()
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """An array in a file, mapped into memory."""
+    np.save(tmp_path / "x.npy", np.arange(60_000.0).reshape(20_000, 3))
+    return np.load(tmp_path / "x.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda a: a, lambda a: a[100:], lambda a: np.asarray(a)[100:], lambda a: a[50:][50:], lambda a: a.reshape(-1)],
+    ids=["whole", "slice", "plain-array-over-it", "slice-of-slice", "reshaped"],
+)
+def test_mapped_rows_are_pickled_as_a_path(mapped, view):
+    rows = Rows((view(mapped),))
+    pickled = pickle.dumps(rows)
+    (back,) = pickle.loads(pickled).arrays
+    assert len(pickled) < 2_000
+    assert np.array_equal(back, view(mapped))
+
+
+def test_a_mapping_that_starts_inside_its_file_is_found_again(tmp_path):
+    np.arange(1_000, dtype=np.int32).tofile(tmp_path / "x.bin")
+    part = np.memmap(tmp_path / "x.bin", np.int32, "r", offset=40, shape=(900,))
+    (back,) = pickle.loads(pickle.dumps(Rows((part[5:],)))).arrays
+    assert back[0] == 15
+    assert np.array_equal(back, part[5:])
+
+
+def test_rows_in_memory_are_pickled_as_they_are(mapped):
+    columns = mapped[:, :2]  # not contiguous by row, hence copied
+    rows = Rows((np.array(mapped), columns))
+    pickled = pickle.dumps(rows)
+    assert len(pickled) > mapped.nbytes
+    assert all(np.array_equal(a, b) for a, b in zip(pickle.loads(pickled).arrays, (mapped, columns)))
+
+
+def test_rows_are_contiguous_and_counted():
+    columns = np.asfortranarray(np.arange(12.0).reshape(4, 3))
+    rows = Rows((columns,))
+    assert len(rows) == 4
+    assert rows.arrays[0].flags.c_contiguous
+    assert np.array_equal(rows.arrays[0], columns)
+
+
+def test_gather_copies_the_named_rows_of_every_array():
+    rng = np.random.default_rng(0)
+    arrays = (
+        rng.normal(size=50),
+        rng.normal(size=(50, 4)).astype(np.float32),
+        rng.integers(0, 9, size=(50, 2, 3)).astype(np.int16),
+        rng.integers(0, 2, size=50).astype(bool),
+    )
+    numbers = np.array([49, 0, 7, 7, 31], dtype=np.uint32)
+    batch = build_gather([a.ndim for a in arrays])(arrays, numbers)
+    for got, array in zip(batch, arrays, strict=True):
+        assert got.dtype == array.dtype
+        assert np.array_equal(got, array[numbers])
+        assert not np.shares_memory(got, array)
+
+
+def test_gather_of_no_arrays_is_empty():
+    assert build_gather(())((), np.array([0, 1])) == ()

@@ -1,0 +1,156 @@
+"""Small parts and models with known answers, and parts with a planted mistake that a check must catch."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+from numba import njit
+from test_rows import draw_positions
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, SequentialT, Stages
+from pymc_austerity.row_step import RowStep
+from pymc_austerity.rows import Uniform
+
+
+@njit
+def _toggle(rng, theta, state):
+    return 1.0 - theta, 0.0
+
+
+@njit
+def _keep(state, theta, accepted):
+    pass
+
+
+@dataclass(frozen=True)
+class Toggle:
+    """Propose 1 − θ: between 0 and 1 the row log ratios are known."""
+
+    propose = staticmethod(_toggle)
+    adapt = staticmethod(_keep)
+
+    def state(self, theta, discrete, n_rows):
+        return pma.RandomWalk(scale=1.0).state(theta, discrete, n_rows)
+
+
+@njit
+def _read_off(rng, order, start, stop):
+    return order[start:stop]
+
+
+@njit
+def _leave(order, n_drawn):
+    pass
+
+
+@dataclass(frozen=True)
+class Scripted(Uniform):
+    """Rows in whatever order the test that uses it writes into the state."""
+
+    draw = staticmethod(_read_off)
+    restore = staticmethod(_leave)
+
+
+@dataclass(frozen=True)
+class Positions(Uniform):
+    """Planted mistake: positions used as row numbers."""
+
+    draw = staticmethod(draw_positions)
+
+
+@njit
+def _decide_by_variance(stages, stage, moments, offset, scale, noise):
+    distance = moments.mean - (noise - offset) / scale
+    if moments.n == moments.n_total or abs(distance) > stages.bounds[stage] * moments.sd**2:
+        return ACCEPT if distance > 0 else REJECT
+    return UNDECIDED
+
+
+@njit
+def _decide_without_prior(stages, stage, moments, offset, scale, noise):
+    distance = moments.mean - noise / scale
+    if moments.n == moments.n_total or abs(distance) > stages.bounds[stage] * moments.sd:
+        return ACCEPT if distance > 0 else REJECT
+    return UNDECIDED
+
+
+@dataclass(frozen=True)
+class ScriptedT(SequentialT):
+    """The right test on rows in a scripted order."""
+
+    rows = Scripted()
+
+
+@dataclass(frozen=True)
+class MissingRoot(SequentialT):
+    """Planted mistake: a variance where a standard deviation belongs."""
+
+    decide = staticmethod(_decide_by_variance)
+
+
+@dataclass(frozen=True)
+class NoCorrection(SequentialT):
+    """Planted mistake: no finite-population correction."""
+
+    def stages(self, n_rows):
+        sizes, bounds = super().stages(n_rows)
+        n = sizes[:-1]
+        return Stages(sizes, np.append(bounds[:-1] / np.sqrt(1 - (n - 1) / (n_rows - 1)), 0.0))
+
+
+@dataclass(frozen=True)
+class PositionsAsRows(SequentialT):
+    """Planted mistake: positions used as row numbers."""
+
+    rows = Positions()
+
+
+@dataclass(frozen=True)
+class NoPrior(SequentialT):
+    """Planted mistake: the prior's part of the acceptance ratio dropped."""
+
+    decide = staticmethod(_decide_without_prior)
+
+
+PLANTED = [MissingRoot, NoCorrection, PositionsAsRows, NoPrior]
+
+
+class AnyTest(RowStep):
+    """A step with whatever test it is given."""
+
+    name = "any_test"
+
+    def __init__(self, test, *, proposal=None, **kwargs):
+        given = {"observed": None, "temperature": 1.0, "tune": False, "model": None, "rng": None}
+        given |= {"initial_point": None, "compile_kwargs": None, "blocked": True} | kwargs
+        super().__init__(test, None, proposal=proposal, **given)
+
+
+def shift_model(values, prior_sd=1.0):
+    """Build a model with ℓ_i(1) − ℓ_i(0) = values[i], and log prior ratio −1/(2 prior_sd²)."""
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, prior_sd)
+        pm.Normal("y", mu, 1, observed=pm.Data("x", np.asarray(values, float) + 0.5))
+    return model
+
+
+def walk(step, point, n_steps):
+    """Positions of a single variable, and the statistics, over some steps from `point`."""
+    (name,) = point
+    draws, stats = np.empty(n_steps), []
+    for i in range(n_steps):
+        point, (stat,) = step.step(point)
+        draws[i] = point[name]
+        stats.append(stat)
+    return draws, stats
+
+
+def from_point(step, value, noise_rng, n_steps):
+    """Decisions and statistics of `n_steps` transitions that all start at `value`; the noise is known."""
+    noise = []
+    for _ in range(n_steps):
+        step.rng_decide = noise_rng
+        noise.append(step.test.draw_noise(deepcopy(noise_rng)))
+        yield noise[-1], step.step({"mu": np.array(value)})[1][0]
