@@ -1,0 +1,331 @@
+"""A model whose data can be exchanged for any subset of its rows, without compiling anything again.
+
+Every array of the model that has the row axis, whether ``pm.Data`` or a plain constant, becomes a shared
+variable of free length; nothing is asked about how the likelihood uses the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor
+from numpy.typing import NDArray
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.model import Model
+from pymc.model.fgraph import (
+    ModelDeterministic,
+    ModelObservedRV,
+    ModelVar,
+    fgraph_from_model,
+    model_from_fgraph,
+)
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import ARange, Eye
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.op import RandomVariable
+
+from pymc_austerity.batching import BatchRebuild, array_of, is_array_leaf
+from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
+
+#: Rows that the shared variables hold until the first subset is put in.
+_PROBE_ROWS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class RowArray:
+    """A data array of the model and the axes along which its rows lie."""
+
+    label: str
+    shared: SharedVariable
+    values: NDArray[Any]
+    axes: tuple[int, ...]
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the array of a subset of rows."""
+        subset = self.values
+        for axis in self.axes:
+            subset = np.take(subset, rows, axis=axis)
+        return subset
+
+
+@dataclass(frozen=True)
+class SubsetModel:
+    """A copy of a model whose row arrays can be exchanged.
+
+    Attributes
+    ----------
+    model : pymc.Model
+        The copy; the user's model is left alone.
+    n_rows : int
+        Number of rows N.
+    arrays : tuple of RowArray
+        What is subset together.
+    dropped : tuple of str
+        Deterministics with one value per row, which the copy leaves out.
+    """
+
+    model: Model
+    n_rows: int
+    arrays: tuple[RowArray, ...]
+    dropped: tuple[str, ...]
+
+    def take(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a subset, by the name of their shared variable."""
+        return {str(a.shared.name): a.take(rows) for a in self.arrays}
+
+    def put(self, subset: Mapping[str, NDArray[Any]]) -> None:
+        """Put the arrays of a subset into the model."""
+        for array in self.arrays:
+            array.shared.set_value(subset[str(array.shared.name)], borrow=True)
+
+
+def subset_model(
+    model: Model, n_rows: int | None = None, row_axes: Mapping[str, int | Sequence[int]] | None = None
+) -> SubsetModel:
+    """Copy a model so that the rows of all its data arrays can be subset together.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Any model whose data arrays share a row axis.
+    n_rows : int, optional
+        Length of the row axis; by default that of the observed variables.
+    row_axes : mapping of str to int or sequence of int, optional
+        Row axes of named data (``pm.Data``) where they are not just the first: ``{"distance": (0, 1)}``
+        for a row by row matrix, ``{"grid": ()}`` for an array that only happens to have N entries.
+
+    Returns
+    -------
+    SubsetModel
+
+    Raises
+    ------
+    ValueError
+        When the row axis is not clear, or a free variable has one entry per row.
+    NotImplementedError
+        For models with initial values of their own, which PyMC cannot copy.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope")
+    ...     y = pm.Normal("y", slope * np.linspace(0, 1, 100), 1, observed=np.zeros(100))
+    >>> copy = subset_model(model)
+    >>> [(array.label, array.axes) for array in copy.arrays]
+    [('y', (0,)), ('array of shape (100,) read by y', (0,))]
+    """
+    n_rows = _number_of_rows(model, n_rows)
+    _refuse_row_parameters(model, n_rows)
+    graph, _ = fgraph_from_model(model)
+    leaves = _row_arrays(graph, n_rows, row_axes or {})
+    arrays = tuple(dict.fromkeys(leaves.values()))
+    if not arrays:
+        raise ValueError(
+            f"No data array of the model has {n_rows} rows: there is nothing to subset. Give n_rows= if the rows "
+            "are counted differently."
+        )
+    # One array decides the length of a subset; all get the same rows.
+    first = arrays[0]
+    length = first.shared.shape[first.axes[0]]
+    row_dims = [name for name, dim in graph._dim_lengths.items() if _value(dim) == n_rows]
+    replace: dict[Variable, Variable] = {leaf: array.shared for leaf, array in leaves.items()}
+    replace |= {graph._dim_lengths[name]: length for name in row_dims}
+    rebuild = _Rebuild(replace, n_rows, length)
+    outputs = [rebuild(out) for out in graph.outputs]
+    for out in outputs:
+        if isinstance(out.owner.op, ModelObservedRV) and n_rows in out.type.shape:
+            raise ValueError(
+                f"The observed variable {out.name!r} keeps its {n_rows} entries whatever the data hold: an op of the "
+                "model fixes its shape. Give its arrays to the model as pm.Data."
+            )
+    dropped = _row_deterministics(outputs, arrays)
+    outputs = [out for out in outputs if out not in dropped]
+    copy = FunctionGraph(outputs=outputs, clone=False)
+    copy._coords = {name: None if name in row_dims else values for name, values in graph._coords.items()}
+    copy._dim_lengths = {name: length if name in row_dims else dim for name, dim in graph._dim_lengths.items()}
+    names = tuple(str(out.name) for out in dropped)
+    return SubsetModel(model_from_fgraph(copy, mutate_fgraph=True), n_rows, arrays, names)
+
+
+def _value(dim: Variable) -> int:
+    return int(dim.eval())
+
+
+def _number_of_rows(model: Model, n_rows: int | None) -> int:
+    if n_rows is not None:
+        return n_rows
+    lengths = {}
+    for rv in model.observed_RVs:
+        shape = tuple(int(n) for n in model.rvs_to_values[rv].shape.eval())
+        if shape:
+            lengths[rv.name] = shape[0]
+    if not lengths:
+        raise ValueError("The model has no observed array whose length says how many rows there are. Give n_rows=.")
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"The observed variables differ in length: {lengths}. Say with n_rows= which rows are subset; the "
+            "other variables are then read in full by every partial posterior."
+        )
+    return next(iter(lengths.values()))
+
+
+def _refuse_row_parameters(model: Model, n_rows: int) -> None:
+    for name, shape in model.eval_rv_shapes().items():
+        rv = model.named_vars.get(name)
+        if rv in model.free_RVs and n_rows in tuple(shape):
+            raise ValueError(
+                f"The free variable {name!r} of shape {tuple(shape)} has one entry per row (N = {n_rows}), so a "
+                "subset of the rows would have other parameters and could not reuse the compiled model. "
+                "Integrate it out (pm.gp.Marginal, a mixture), or write a phi of your own for debias."
+            )
+
+
+def _row_arrays(
+    graph: FunctionGraph, n_rows: int, row_axes: Mapping[str, int | Sequence[int]]
+) -> dict[Variable, RowArray]:
+    found: dict[Variable, RowArray] = {}
+    by_memory: dict[Any, RowArray] = {}
+    unknown = set(row_axes)
+    for out in graph.outputs:
+        for leaf in ancestors([out]):
+            if leaf in found or not is_array_leaf(leaf) or leaf.type.ndim == 0:
+                continue
+            values = np.asarray(array_of(leaf))
+            label = leaf.name or _label(out, leaf, values)
+            unknown.discard(label)
+            axes = _axes_of(label, values, n_rows, row_axes)
+            memory = values.__array_interface__
+            key = leaf if isinstance(leaf, SharedVariable) else (*memory["data"], memory["strides"], *values.shape)
+            if axes and key not in by_memory:
+                static = tuple(None if axis in axes else n for axis, n in enumerate(values.shape))
+                probe = values
+                for axis in axes:
+                    probe = np.take(probe, np.arange(min(n_rows, _PROBE_ROWS)), axis=axis)
+                name = f"rows_{len(by_memory)}" if isinstance(leaf, Constant) else leaf.name
+                shared = pytensor.shared(probe, name=name, shape=static)
+                by_memory[key] = RowArray(label, shared, values, axes)
+            if axes:
+                # An array that the model reads twice is subset once.
+                found[leaf] = by_memory[key]
+    if unknown:
+        raise ValueError(f"row_axes names {sorted(unknown)}, but the model has no data of that name (pm.Data).")
+    return found
+
+
+def _label(out: Variable, leaf: Variable, values: NDArray[Any]) -> str:
+    if isinstance(out.owner.op, ModelObservedRV) and leaf is out.owner.inputs[1]:
+        return f"observed values of {out.name}"
+    return f"array of shape {values.shape} read by {out.name}"
+
+
+def _axes_of(
+    label: str, values: NDArray[Any], n_rows: int, row_axes: Mapping[str, int | Sequence[int]]
+) -> tuple[int, ...]:
+    matching = tuple(axis for axis, n in enumerate(values.shape) if n == n_rows)
+    if label not in row_axes:
+        if matching in ((), (0,)):
+            return matching
+        raise ValueError(
+            f"The {label} of shape {values.shape} has {n_rows} entries along axes {matching}, and only the first "
+            "axis is taken for the row axis without asking. Make it a pm.Data and name its row axes: "
+            f"row_axes={{name: {matching}}} or another choice."
+        )
+    given = row_axes[label]
+    axes = (given,) if isinstance(given, int) else tuple(given)
+    wrong = [axis for axis in axes if axis not in matching]
+    if wrong:
+        raise ValueError(f"row_axes[{label!r}] names axes {wrong}, which do not have {n_rows} entries {values.shape}.")
+    return axes
+
+
+class _Rebuild(BatchRebuild):
+    """`BatchRebuild` for graphs that may mix rows: statistics over rows and row by row matrices too."""
+
+    def _rebuild_node(self, node: Apply) -> None:
+        if isinstance(node.op, Eye | ARange):
+            self._remake(node, [self._patch_shape(self._memo[i]) for i in node.inputs])
+        elif isinstance(node.op, RandomVariable):
+            inputs = [self._memo[i] for i in node.inputs]
+            inputs[1] = self._patch_size(inputs[1])
+            self._remake(node, inputs)
+        elif isinstance(node.op, ModelVar):
+            inputs = [self._memo[i] for i in node.inputs]
+            if isinstance(node.op, ModelObservedRV):
+                inputs[0] = self._observed(node.inputs[0])
+            self._remake(node, inputs)
+            # PyMC 5 keeps the name of a model variable on the variable, PyMC 6 in the op.
+            self._memo[node.outputs[0]].name = node.outputs[0].name
+        elif isinstance(node.op, OpFromGraph) and not isinstance(
+            node.op, (SymbolicRandomVariable, *DEFERRED_SYMBOLIC_OPS)
+        ):
+            # The inner graph was typed for N rows: it is written out, and made again in its turn.
+            inner = dict(zip(node.op.inner_inputs, (self._memo[i] for i in node.inputs), strict=True))
+            within = _Rebuild(inner, self._n_rows, self._n_batch)
+            self._memo.update(zip(node.outputs, map(within, node.op.inner_outputs), strict=True))
+        elif isinstance(node.op, Elemwise) and any(self._is_count(i) for i in node.inputs):
+            raise ValueError(
+                f"The number of rows, {self._n_rows}, stands as a plain number in the model, in an op {node.op}. A "
+                "subset has fewer rows, and whether the number should shrink with it cannot be known. Write it as "
+                "data.shape[0] of a pm.Data, or as a number that differs from the number of rows."
+            )
+        else:
+            super()._rebuild_node(node)
+
+    def _remake(self, node: Apply, inputs: Sequence[Variable]) -> None:
+        # A node that stays as it is must stay the same one: the rebuild may meet what it made itself.
+        same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+        outputs = node.outputs if same else node.op.make_node(*inputs).outputs
+        self._memo.update(zip(node.outputs, outputs, strict=True))
+
+    def _observed(self, rv: Variable) -> Variable:
+        """Rebuild an observed variable, which has a shape per row even where its parameters do not."""
+        rebuilt = self._memo[rv]
+        batch_ndim = rv.type.ndim - rv.owner.op.ndim_supp
+        if not batch_ndim or rebuilt.type.shape[0] != self._n_rows:
+            return rebuilt
+        return self.resize(rv, [self._n_batch, *rv.type.shape[1:batch_ndim]])
+
+    def _is_count(self, var: Variable) -> bool:
+        """Whether `var` is N as a number, perhaps with axes of length 1."""
+        while var.owner is not None and len(var.owner.inputs) == 1:
+            var = var.owner.inputs[0]
+        return (
+            isinstance(var, Constant)
+            and is_array_leaf(var)
+            and np.size(var.data) == 1
+            and float(np.reshape(var.data, ())) == self._n_rows
+        )
+
+
+def _row_deterministics(outputs: Sequence[Variable], arrays: Sequence[RowArray]) -> list[Variable]:
+    """Deterministics whose shape follows the number of rows."""
+    named = [out for out in outputs if isinstance(out.owner.op, ModelDeterministic)]
+    if not named:
+        return []
+    inner = _without_model_vars(named)
+    # Random variables are only asked for their shape; nothing is drawn.
+    shapes = pytensor.function([], [var.shape for var in inner], mode="FAST_COMPILE", on_unused_input="ignore")
+    found = []
+    for count in (2, 3):
+        for array in arrays:
+            array.shared.set_value(array.take(np.arange(count)))
+        found.append([tuple(int(n) for n in shape) for shape in shapes()])
+    rows = min(arrays[0].values.shape[arrays[0].axes[0]], _PROBE_ROWS)
+    for array in arrays:
+        array.shared.set_value(array.take(np.arange(rows)))
+    return [out for out, two, three in zip(named, *found, strict=True) if two != three]
+
+
+def _without_model_vars(variables: Sequence[Variable]) -> list[Variable]:
+    marks = [v for v in ancestors(variables) if v.owner is not None and isinstance(v.owner.op, ModelVar)]
+    replace = {mark: mark.owner.inputs[0] for mark in marks}
+    return graph_replace([replace.get(v, v) for v in variables], replace, strict=False)

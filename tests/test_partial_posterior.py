@@ -1,0 +1,194 @@
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+import xarray as xr
+
+from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
+from pymc_austerity.partial_posterior import PartialPosteriorPaths
+
+N_ROWS, PRECISION = 2_000, 100.0
+X = np.random.default_rng(3).normal(2, 1, N_ROWS)
+#: Mean of a Gaussian mean under the prior N(0, 1/100), which pulls small subsets far towards 0.
+FULL = X.sum() / (N_ROWS + PRECISION)
+
+nutpie = pytest.importorskip("nutpie", reason="needs nutpie")
+
+
+def gaussian(x=X):
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, PRECISION**-0.5)
+        pm.Deterministic("both", pm.math.stack([mu, -mu]))
+        pm.Deterministic("per_row", mu - x)
+        pm.Normal("y", mu, 1, observed=x)
+    return model
+
+
+@pytest.fixture(scope="module")
+def by_nutpie():
+    return PartialPosteriorPaths(gaussian(), ["mu", "both"], NutpieNUTS(draws=200, tune=150))
+
+
+@pytest.fixture(scope="module")
+def by_pymc():
+    return PartialPosteriorPaths(gaussian(), "mu", PyMCNUTS(draws=150, tune=150))
+
+
+def closed_form(model, rng):
+    """Exact draws of the partial posterior, as a sampler of the user's own."""
+    y = model.rvs_to_values[model["y"]].get_value()
+    draws = rng.normal(y.sum() / (len(y) + PRECISION), (len(y) + PRECISION) ** -0.5, (1, 50))
+    return xr.DataTree.from_dict({"/posterior": xr.Dataset({"mu": (("chain", "draw"), draws)})})
+
+
+def score(result):
+    return float((result.estimate[-1] - FULL) / result.standard_error[-1])
+
+
+@pytest.mark.parametrize("name", ["by_nutpie", "by_pymc"])
+def test_a_partial_posterior_is_that_of_its_rows(name, request):
+    paths = request.getfixturevalue(name)
+    for count in (10, 300):
+        rows = np.arange(count) * 3
+        value = np.ravel(paths(rows, np.random.default_rng(count)))[0]
+        # 150 draws of a NUTS chain are worth about 50 independent ones.
+        error = (count + PRECISION) ** -0.5 / np.sqrt(50)
+        assert abs(value - X[rows].sum() / (count + PRECISION)) < 4 * error
+        assert abs(value - FULL) > 4 * error
+
+
+@pytest.mark.slow
+def test_the_estimate_is_unbiased_where_the_average_over_subsets_is_not(by_nutpie):
+    result = by_nutpie.debias(min_batch=20, alpha=0.7, replications=100, random_seed=1, progressbar=False)
+    assert abs(score(result.sel(quantity="mu"))) < 3.9
+    np.testing.assert_allclose(result.estimate.sel(quantity="both[1]"), -result.estimate.sel(quantity="mu"))
+    # Negative control: φ on the first subset of each path, with the spread of those.
+    first = [
+        float(by_nutpie(np.random.default_rng(i).permutation(N_ROWS)[:80], np.random.default_rng(i))[0])
+        for i in range(30)
+    ]
+    assert abs(np.mean(first) - FULL) > 3.9 * np.std(first) / np.sqrt(30)
+
+
+def test_pymc_nuts_in_the_estimator(by_pymc):
+    result = by_pymc.debias(min_batch=200, alpha=0.7, replications=12, random_seed=1, progressbar=False)
+    assert abs(score(result)) < 3.9
+    again = by_pymc.debias(min_batch=200, alpha=0.7, replications=12, random_seed=1, progressbar=False)
+    np.testing.assert_array_equal(result.replicate, again.replicate)
+
+
+@pytest.mark.parametrize("name", ["by_nutpie", "by_pymc"])
+def test_nothing_is_compiled_after_the_first_call(name, request, monkeypatch):
+    paths = request.getfixturevalue(name)
+    paths(np.arange(10), np.random.default_rng(0))
+
+    def compiles(*arguments, **keywords):
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(nutpie, "compile_pymc_model", compiles)
+    monkeypatch.setattr(pytensor, "function", compiles)
+    for count in (7, 50, 1_000):
+        paths(np.arange(count), np.random.default_rng(0))
+    # Negative control: a new object does compile.
+    with pytest.raises(AssertionError, match="compiled again"):
+        PartialPosteriorPaths(gaussian_plain(), "mu", NutpieNUTS())(np.arange(7), np.random.default_rng(0))
+
+
+def gaussian_plain():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), 1, observed=X)
+    return model
+
+
+def test_the_overhead_of_a_partial_posterior_is_below_150_ms(by_nutpie):
+    assert by_nutpie.overhead(20) < 0.150
+
+
+def test_threads_give_the_same_result(by_nutpie):
+    settings = {"min_batch": 100, "alpha": 0.9, "replications": 8, "random_seed": 5, "progressbar": False}
+    here = by_nutpie.debias(**settings)
+    with ThreadPoolExecutor(2) as executor:
+        there = by_nutpie.debias(executor=executor, **settings)
+    xr.testing.assert_identical(here.drop_vars("seconds"), there.drop_vars("seconds"))
+
+
+@pytest.mark.slow
+def test_processes_compile_for_themselves_and_give_the_same_result():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, PRECISION**-0.5)
+        pm.Normal("y", mu, 1, observed=pm.Data("x", X))
+    paths = PartialPosteriorPaths(model, "mu", closed_form)
+    settings = {"min_batch": 20, "alpha": 0.7, "replications": 300, "random_seed": 5, "progressbar": False}
+    here = paths.debias(**settings)
+    assert abs(score(here)) < 3.9
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        there = paths.debias(executor=executor, **settings)
+    xr.testing.assert_identical(here.drop_vars("seconds"), there.drop_vars("seconds"))
+
+
+def test_expectation_may_be_a_function_of_the_draws(by_nutpie):
+    def spread(draws):
+        return draws.posterior["mu"].std(("chain", "draw"))
+
+    paths = PartialPosteriorPaths(gaussian_plain(), spread, lambda model, rng: closed_form_plain(model, rng))
+    value = float(paths(np.arange(100), np.random.default_rng(1)))
+    assert value == pytest.approx((100 + PRECISION) ** -0.5, rel=0.5)
+
+
+def closed_form_plain(model, rng):
+    y = np.asarray(model.rvs_to_values[model["y"]].get_value())
+    draws = rng.normal(y.sum() / (len(y) + PRECISION), (len(y) + PRECISION) ** -0.5, (1, 50))
+    return xr.DataTree.from_dict({"/posterior": xr.Dataset({"mu": (("chain", "draw"), draws)})})
+
+
+def test_a_single_name_keeps_its_shape_and_labels(by_nutpie):
+    with pm.Model(coords={"column": ["a", "b"]}) as model:
+        slope = pm.Normal("slope", dims="column")
+        pm.Normal("y", X[:, None] * slope, 1, observed=np.stack([X, X], axis=1))
+    paths = PartialPosteriorPaths(model, "slope", PyMCNUTS(draws=20, tune=50, chains=2))
+    value = paths(np.arange(50), np.random.default_rng(0))
+    assert value.dims == ("column",)
+    assert value.column.values.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("expectation", "sampler", "error", "message"),
+    [
+        ("nothing", None, ValueError, "does not have"),
+        (["mu", "per_row"], None, ValueError, "one value per row"),
+        (3, None, TypeError, "expectation"),
+        ([], None, TypeError, "expectation"),
+        ("mu", "nuts", TypeError, "sampler"),
+    ],
+)
+def test_bad_arguments_are_refused(expectation, sampler, error, message):
+    with pytest.raises(error, match=message):
+        PartialPosteriorPaths(gaussian(), expectation, sampler)
+
+
+def test_the_overhead_of_a_custom_sampler_is_not_guessed():
+    with pytest.raises(TypeError, match="time a call"):
+        PartialPosteriorPaths(gaussian(), "mu", closed_form).overhead(10)
+
+
+@pytest.mark.slow
+def test_a_likelihood_that_does_not_factorise():
+    """Gaussian-process regression: posterior of the noise scale, against NUTS on all rows."""
+    rng = np.random.default_rng(2)
+    place = rng.uniform(0, 10, 80)
+    height = np.sin(place) + rng.normal(0, 0.2, 80)
+    with pm.Model() as model:
+        noise = pm.HalfNormal("noise")
+        process = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=1.5))
+        process.marginal_likelihood("y", X=place[:, None], y=height, sigma=noise)
+    paths = PartialPosteriorPaths(model, "noise", NutpieNUTS(draws=150, tune=150))
+    full = float(paths(np.arange(80), np.random.default_rng(0)))
+    assert 0.1 < full < 0.3
+    result = paths.debias(min_batch=5, alpha=0.6, replications=25, random_seed=4, progressbar=False)
+    assert abs(float((result.estimate[-1] - full) / result.standard_error[-1])) < 3.9
+    # Negative control: subsets of 5 rows alone.
+    few = [float(paths(np.random.default_rng(i).permutation(80)[:5], np.random.default_rng(i))) for i in range(20)]
+    assert abs(np.mean(few) - full) > 3.9 * np.std(few) / np.sqrt(20)

@@ -1,0 +1,223 @@
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+from pymc_austerity import subset_model as module
+from pymc_austerity.subset_model import subset_model
+
+N_ROWS = 203  # no number that a model would have for other reasons
+RNG = np.random.default_rng(5)
+DATA = {
+    "X": RNG.normal(size=(N_ROWS, 3)),
+    "label": RNG.integers(0, 2, N_ROWS),
+    "group": RNG.integers(0, 5, N_ROWS),
+    "z": RNG.normal(size=N_ROWS),
+    "Y": RNG.normal(size=(N_ROWS, 2)),
+}
+
+
+def logistic(X, label, **_):
+    slope = pm.Normal("slope", 0, 1, shape=3)
+    pm.Deterministic("per_row", X @ slope)
+    pm.Deterministic("double", 2 * slope)
+    pm.Bernoulli("y", logit_p=X @ slope, observed=label)
+
+
+def with_dims(X, label, **_):
+    model = pm.modelcontext(None)
+    model.add_coords({"row": np.arange(len(X)), "column": list("abc")})
+    data = pm.Data("X", X, dims=("row", "column"))
+    slope = pm.Normal("slope", dims="column")
+    p = pm.Deterministic("p", pm.math.sigmoid(data @ slope), dims="row")
+    pm.Bernoulli("y", p=p, observed=label, dims="row")
+
+
+def hierarchical(X, group, z, **_):
+    spread = pm.HalfNormal("spread")
+    intercept = pm.Normal("intercept", 0, spread, shape=5)
+    slope = pm.Normal("slope", shape=3)
+    pm.Normal("y", intercept[group] + pm.math.dot(X, slope), 1, observed=z)
+
+
+def standardised_in_the_graph(X, z, **_):
+    data = pt.as_tensor(X)
+    slope = pm.Normal("slope", shape=3)
+    pm.Normal("y", ((data - data.mean(axis=0)) / data.std(axis=0)) @ slope, 1, observed=z)
+
+
+def mixture(z, **_):
+    centre = pm.Normal("centre", shape=2)
+    weight = pm.Dirichlet("weight", np.ones(2))
+    pm.NormalMixture("y", w=weight, mu=centre, sigma=1.0, observed=z)
+
+
+def censored(X, z, **_):
+    slope = pm.Normal("slope", shape=3)
+    pm.Censored("y", pm.Normal.dist(X @ slope, 1.0), lower=-1, upper=1, observed=np.clip(z, -1, 1))
+
+
+def multivariate(Y, **_):
+    mean = pm.Normal("mean", shape=2)
+    pm.MvNormal("y", mean, cov=np.eye(2), observed=Y)
+
+
+def gaussian_process(X, z, **_):
+    length = pm.HalfNormal("length")
+    process = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(3, ls=length))
+    process.marginal_likelihood("y", X=X, y=z, sigma=pm.HalfNormal("noise"))
+
+
+def no_covariates(z, **_):
+    pm.Normal("y", pm.Normal("mean"), 1, observed=z)
+
+
+def potential_only(z, **_):
+    mean = pm.Normal("mean")
+    data = pm.Data("z", z)
+    pm.Potential("likelihood", -0.5 * pt.sum((data - mean) ** 2) - data.shape[0] * pt.log(2.0))
+
+
+MODELS = [
+    logistic, with_dims, hierarchical, standardised_in_the_graph, mixture, censored, multivariate,
+    gaussian_process, no_covariates, potential_only,
+]  # fmt: skip
+
+
+def build(definition, rows=None):
+    with pm.Model() as model:
+        definition(**{name: values if rows is None else values[rows] for name, values in DATA.items()})
+    return model
+
+
+def log_density(model, point):
+    return float(model.compile_logp(mode="FAST_COMPILE")(point))
+
+
+def away_from_start(model):
+    return {name: value + 0.1 for name, value in model.initial_point().items()}
+
+
+@pytest.mark.parametrize("definition", MODELS, ids=lambda f: f.__name__)
+def test_a_subset_gives_the_density_of_the_model_written_for_it(definition):
+    copy = subset_model(build(definition), n_rows=N_ROWS)
+    logp = copy.model.compile_logp(mode="FAST_COMPILE")
+    for count in (30, 4, N_ROWS):
+        rows = np.random.default_rng(count).permutation(N_ROWS)[:count]
+        copy.put(copy.take(rows))
+        written = build(definition, rows)
+        point = away_from_start(written)
+        expected = log_density(written, point)
+        assert float(logp(point)) == pytest.approx(expected, rel=1e-9)
+        # Negative control: one row exchanged.
+        copy.put(copy.take(np.append(rows[:-1], (rows[-1] + 1) % N_ROWS)))
+        assert float(logp(point)) != pytest.approx(expected, rel=1e-9)
+
+
+def test_a_number_of_rows_that_stays_behind_would_be_seen(monkeypatch):
+    monkeypatch.setattr(module._Rebuild, "_is_count", lambda self, var: False)
+    copy = subset_model(build(_count_as_a_number))
+    rows = np.arange(30)
+    copy.put(copy.take(rows))
+    written = build(_count_as_a_number, rows)
+    point = away_from_start(written)
+    assert log_density(copy.model, point) != pytest.approx(log_density(written, point), rel=1e-9)
+
+
+def test_the_users_model_is_left_alone():
+    model = build(with_dims)
+    copy = subset_model(model)
+    copy.put(copy.take(np.arange(7)))
+    assert model["X"].get_value().shape == (N_ROWS, 3)
+    assert len(model.coords["row"]) == N_ROWS
+    assert copy.model["X"].get_value().shape == (7, 3)
+
+
+def test_all_arrays_are_found_and_row_deterministics_left_out():
+    copy = subset_model(build(logistic))
+    assert copy.dropped == ("per_row",)
+    assert [var.name for var in copy.model.deterministics] == ["double"]
+    assert {array.values.shape for array in copy.arrays} == {(N_ROWS, 3), (N_ROWS,)}
+
+
+def test_row_by_row_matrices_are_subset_along_both_axes_when_told_to():
+    distance = np.abs(DATA["z"][:, None] - DATA["z"])
+
+    def kriging(distance, z):
+        with pm.Model() as model:
+            covariance = pm.math.exp(-pm.Data("distance", distance) / pm.HalfNormal("range"))
+            pm.MvNormal("y", np.zeros(len(z)), cov=covariance + pt.eye(len(z)), observed=z)
+        return model
+
+    model = kriging(distance, DATA["z"])
+    with pytest.raises(ValueError, match="row_axes"):
+        subset_model(model)
+    copy = subset_model(model, row_axes={"distance": (0, 1)})
+    rows = np.arange(5, 25)
+    copy.put(copy.take(rows))
+    written = kriging(distance[np.ix_(rows, rows)], DATA["z"][rows])
+    point = away_from_start(written)
+    assert log_density(copy.model, point) == pytest.approx(log_density(written, point), rel=1e-9)
+
+
+def _one_parameter_a_row(z, **_):
+    pm.Normal("y", pm.Normal("effect", shape=len(z)), 1, observed=z)
+
+
+def _count_as_a_number(z, **_):
+    mean = pm.Normal("mean")
+    scale = pm.HalfNormal("scale")
+    pm.Potential("likelihood", -0.5 * pt.sum((z - mean) ** 2) / scale**2 - len(z) * pt.log(scale))
+    pm.Normal("y", mean, 1, observed=z)
+
+
+def _lengths_differ(z, **_):
+    mean = pm.Normal("mean")
+    pm.Normal("y", mean, 1, observed=z)
+    pm.Normal("other", mean, 1, observed=z[:3])
+
+
+def _transposed(X, z, **_):
+    pm.Normal("y", pm.Normal("slope", shape=3) @ pt.as_tensor(np.ascontiguousarray(X.T)), 1, observed=z)
+
+
+def _nothing_observed(**_):
+    pm.Normal("mean")
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        (_one_parameter_a_row, "'effect'.*one entry per row"),
+        (_count_as_a_number, "plain number"),
+        (_lengths_differ, "differ in length"),
+        (_transposed, "only the first axis"),
+        (_nothing_observed, "n_rows"),
+    ],
+)
+def test_what_cannot_be_subset_is_refused_with_the_reason(definition, message):
+    with pytest.raises(ValueError, match=message):
+        subset_model(build(definition))
+
+
+def test_other_observed_variables_stay_whole_when_rows_are_named():
+    copy = subset_model(build(_lengths_differ), n_rows=N_ROWS)
+    assert len(copy.arrays) == 1
+    copy.put(copy.take(np.arange(10)))
+    mean = {"mean": np.array(0.3)}
+    z = DATA["z"]
+    expected = sum(-0.5 * (v - 0.3) ** 2 - 0.5 * np.log(2 * np.pi) for v in (*z[:10], *z[:3], 0.6))
+    assert log_density(copy.model, mean) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"row_axes": {"nothing": 0}}, "no data of that name"),
+        ({"row_axes": {"X": 1}}, "do not have"),
+        ({"n_rows": 77}, "nothing to subset"),
+    ],
+)
+def test_bad_arguments_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        subset_model(build(with_dims), **settings)
