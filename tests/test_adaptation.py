@@ -1,0 +1,73 @@
+"""Adaptation: the scale reaches its target, the moments those of the chain."""
+
+import numpy as np
+import pytest
+
+from pymc_austerity.adaptation import adapt_moments, adapt_scale, proposal_factor
+
+
+def _settle(target, sign=1.0, n=20_000):
+    """Log scale after adapting to a chain that accepts with probability exp(−scale)."""
+    rng, log_scale = np.random.default_rng(1), 2.0
+    for t in range(1, n + 1):
+        move = adapt_scale(log_scale, rng.random() < np.exp(-np.exp(log_scale)), target, t) - log_scale
+        log_scale = np.clip(log_scale + sign * move, -8, 8)
+    return log_scale
+
+
+@pytest.mark.parametrize("target", [0.25, 0.5])
+def test_scale_reaches_the_target_acceptance(target):
+    assert np.exp(-np.exp(_settle(target))) == pytest.approx(target, abs=0.05)
+
+
+def test_a_step_in_the_wrong_direction_would_not():
+    assert np.exp(-np.exp(_settle(0.25, sign=-1.0))) != pytest.approx(0.25, abs=0.2)
+
+
+def test_scale_moves_less_and_less_but_without_end():
+    gains = np.array([adapt_scale(0.0, True, 0.5, t) for t in range(1, 100_001)])
+    assert (np.diff(gains) < 0).all()
+    # Σ gain diverges and Σ gain² converges: by the last factor of ten the one still grows, the other hardly.
+    assert gains[10_000:].sum() > gains[:10_000].sum()
+    assert (gains[10_000:] ** 2).sum() < 0.1 * (gains[:10_000] ** 2).sum()
+
+
+def _moments(draws):
+    d = draws.shape[1]
+    mean, cov = draws[0].copy(), np.zeros((d, d))
+    for t, theta in enumerate(draws, start=1):
+        adapt_moments(mean, cov, theta, t)
+    return mean, cov
+
+
+def test_moments_are_those_of_the_chain_and_forget_its_start():
+    true = np.array([[2.0, 1.2, 0.0], [1.2, 1.0, -0.3], [0.0, -0.3, 0.5]])
+    draws = np.random.default_rng(2).multivariate_normal([1.0, -2.0, 5.0], true, size=20_000)
+    draws[:20] += 50.0
+    mean, cov = _moments(draws)
+    assert mean == pytest.approx([1.0, -2.0, 5.0], abs=0.1)
+    assert cov == pytest.approx(true, abs=0.15)
+    assert np.abs(np.cov(draws.T) - true).max() > 1  # plain moments still remember the start
+
+
+def test_running_covariance_is_never_indefinite():
+    rng = np.random.default_rng(3)
+    mean, cov = rng.normal(size=4), np.zeros((4, 4))
+    for t in range(1, 200):
+        adapt_moments(mean, cov, rng.standard_cauchy(size=4), t)
+        assert np.linalg.eigvalsh(cov).min() > -1e-12 * np.abs(cov).max()
+        assert cov == pytest.approx(cov.T)
+
+
+def test_factor_is_the_scaled_covariance_once_there_are_many_draws():
+    cov = np.array([[2.0, 1.2], [1.2, 1.0]])
+    factor = proposal_factor(cov, np.ones(2), 10**7)
+    assert factor @ factor.T == pytest.approx(2.38**2 / 2 * cov, rel=1e-4)
+    assert factor[0, 1] == 0
+
+
+def test_factor_exists_before_the_chain_has_moved():
+    factor = proposal_factor(np.zeros((3, 3)), np.array([1.0, 0.1, 1e-3]), 20)
+    assert (np.diag(factor) > 0).all()
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(np.zeros((3, 3)))

@@ -1,0 +1,95 @@
+"""The compiled transition: the numbers of the model, the rows it says it read, no compilation once warm."""
+
+import numpy as np
+import pytest
+from numba import njit
+from numba.core import event
+from toy import AnyTest, ScriptedT, Toggle, shift_model, walk
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import Exact, SequentialT
+from pymc_austerity.kernel import CHUNK
+
+
+def _values(n_rows):
+    return np.random.default_rng(n_rows).normal(size=n_rows) / np.sqrt(n_rows)
+
+
+def _toggle_step(test, n_rows, **kwargs):
+    return AnyTest(test, proposal=Toggle(), model=shift_model(_values(n_rows)), rng=0, **kwargs)
+
+
+@pytest.fixture(scope="module", params=[Exact(), SequentialT(0.0, 1_000)], ids=["exact", "epsilon-0"])
+def full_step(request):
+    """A model and a step that reads all rows."""
+    model = shift_model(_values(50))
+    return model, AnyTest(request.param, proposal=Toggle(), model=model, rng=0)
+
+
+@pytest.mark.parametrize("n_rows", [2, CHUNK, CHUNK + 1, 2 * CHUNK + 7])
+def test_log_ratio_of_all_rows_is_that_of_the_model(full_step, n_rows):
+    model, step = full_step
+    model.set_data("x", _values(n_rows) + 0.5)
+    step.start_chain(np.random.default_rng(1))
+    expected = _values(n_rows).sum() - 0.5
+    up, down = (step.step({"mu": np.array(at)})[1][0] for at in (0.0, 1.0))
+    assert up["log_ratio"] == pytest.approx(expected)
+    assert down["log_ratio"] == pytest.approx(-expected)
+    assert up["accept"] == pytest.approx(np.exp(min(0.0, expected)))
+    assert (up["n_rows"], up["full_data"], up["log_ratio_sd"]) == (n_rows, True, 0.0)
+
+
+def test_temperature_divides_the_likelihood_and_not_the_prior():
+    (stat,) = _toggle_step(Exact(), 500, temperature=4.0).step({"mu": np.array(0.0)})[1]
+    assert stat["log_ratio"] == pytest.approx(_values(500).sum() / 4 - 0.5)
+
+
+def test_partial_reads_report_estimate_standard_error_and_rows():
+    n_rows, n = 10_000, 6_000  # a batch of two chunks
+    step, values = _toggle_step(ScriptedT(0.5, n), n_rows), _values(n_rows)
+    step._row_state[:] = order = np.random.default_rng(9).permutation(n_rows)
+    (stat,) = step.step({"mu": np.array(0.0)})[1]
+    read = values[order[:n]]
+    assert (stat["n_rows"], stat["n_stages"], stat["full_data"]) == (n, 1, False)
+    assert np.isnan(stat["accept"])
+    assert stat["log_ratio"] == pytest.approx(n_rows * read.mean() - 0.5)
+    correction = np.sqrt(1 - (n - 1) / (n_rows - 1))
+    assert stat["log_ratio_sd"] == pytest.approx(n_rows * read.std(ddof=1) / np.sqrt(n) * correction)
+
+
+def test_a_test_leaves_the_rows_in_order_and_reads_others_next_time():
+    step = _toggle_step(SequentialT(0.5, 50), 1_000)
+    estimates = [s["log_ratio"] for s in walk(step, {"mu": np.array(0.0)}, 50)[1]]
+    assert np.array_equal(step._row_state, np.arange(1_000))
+    assert len(np.unique(np.abs(estimates))) == 50
+
+
+def test_the_same_generator_gives_the_same_draws_whatever_ran_before():
+    step = AnyTest(SequentialT(0.1, 100), model=shift_model(_values(2_000)), tune=True)
+    runs = []
+    for seed in (3, 4, 3):
+        step.start_chain(np.random.default_rng(seed))
+        runs.append(walk(step, {"mu": np.array(0.0)}, 300)[0])
+    assert np.array_equal(runs[0], runs[2])
+    assert not np.array_equal(runs[0], runs[1])
+
+
+def test_nothing_compiles_after_the_first_step():
+    model = shift_model(_values(3_000))
+    step = pma.ApproxMH(epsilon=0.05, batch_size=200, model=model, rng=1)
+    walk(step, {"mu": np.array(0.0)}, 1)
+    with event.install_recorder("numba:compile") as warm:
+        walk(step, {"mu": np.array(0.0)}, 300)
+        model.set_data("x", np.ones(5_000))
+        step.start_chain(np.random.default_rng(2))
+        walk(step, {"mu": np.array(0.0)}, 300)
+    with event.install_recorder("numba:compile") as cold:
+        njit(lambda x: x + 1)(1)
+    assert not warm.buffer
+    assert cold.buffer
+
+
+@pytest.mark.parametrize("mode", ["FAST_COMPILE", "JAX"])
+def test_a_compilation_mode_other_than_numba_is_refused(mode):
+    with pytest.raises(ValueError, match=f"'mode': '{mode}'.* NUMBA.*Leave the mode out"):
+        pma.ApproxMH(model=shift_model(_values(10)), compile_kwargs={"mode": mode})

@@ -1,0 +1,157 @@
+"""Proposals: symmetric, of the size and correlation asked for, whole numbers where the variable is discrete."""
+
+import numpy as np
+import pytest
+from evidence import LEVEL, multinomial_p
+from scipy import stats
+
+import pymc_austerity as pma
+
+COV = np.array([[1.0, 0.9], [0.9, 4.0]])
+CONTINUOUS = np.zeros(2, dtype=bool)
+
+
+def _increments(proposal, discrete=CONTINUOUS, theta=(3.0, -1.0), n=20_000):
+    theta, rng = np.array(theta), np.random.default_rng(11)
+    state = proposal.state(theta, discrete, 100)
+    proposed = [proposal.propose(rng, theta, state) for _ in range(n)]
+    assert {log_ratio for _, log_ratio in proposed} == {0.0}
+    assert np.array_equal(theta, [3.0, -1.0][: theta.size])
+    return np.array([p for p, _ in proposed]) - theta
+
+
+def _asymmetry_p(increments):
+    """p-value of the number of steps upwards among those that move."""
+    moved = increments[increments != 0]
+    return stats.binomtest(int((moved > 0).sum()), moved.size).pvalue
+
+
+def _normal_p(steps, cov):
+    """Smallest p-value of tests of independence and of the normal law after whitening by `cov`."""
+    white = np.linalg.solve(np.linalg.cholesky(cov), steps.T)
+    radius = stats.kstest(np.sum(white**2, axis=0), stats.chi2(2).cdf)
+    return min(t.pvalue for t in (*(stats.kstest(z, "norm") for z in white), radius, stats.pearsonr(*white)))
+
+
+@pytest.mark.parametrize(
+    ("proposal", "cov", "wrong"),
+    [
+        (pma.RandomWalk(scale=[1.0, 2.0]), np.diag([1.0, 4.0]), np.diag([1.0, 2.0])),
+        (pma.RandomWalk(cov=COV), COV, np.diag([1.0, 4.0])),
+    ],
+)
+def test_walk_is_the_normal_law_asked_for(proposal, cov, wrong):
+    steps = _increments(proposal)
+    assert _normal_p(steps, cov) > LEVEL
+    assert _normal_p(steps, wrong) < LEVEL
+
+
+@pytest.mark.parametrize(
+    "proposal",
+    [pma.RandomWalk(scale=0.7), pma.RandomWalk(cov=COV / 4), pma.AdaptiveMetropolis()],
+    ids=["scale", "cov", "adaptive"],
+)
+@pytest.mark.parametrize("discrete", [False, True])
+def test_walk_goes_up_as_often_as_down(proposal, discrete):
+    steps = _increments(proposal, np.full(2, discrete))
+    assert all(_asymmetry_p(column) > LEVEL for column in steps.T)
+    steps[::10] = np.abs(steps[::10])  # planted: one step in ten only goes up
+    assert all(_asymmetry_p(column) < LEVEL for column in steps.T)
+
+
+@pytest.mark.parametrize("proposal", [pma.RandomWalk(scale=1.5), pma.RandomWalk(cov=2.25 * np.eye(2))])
+def test_discrete_variables_move_by_the_rounded_normal_law(proposal):
+    steps = _increments(proposal, np.array([True, False]))
+    assert np.array_equal(steps[:, 0], np.rint(steps[:, 0]))
+    assert (steps[:, 1] != np.rint(steps[:, 1])).all()
+    whole = np.arange(-9, 10)
+    law = stats.norm.cdf((whole + 0.5) / 1.5) - stats.norm.cdf((whole - 0.5) / 1.5)
+    counts = [(steps[:, 0] == w).sum() for w in whole]
+    assert multinomial_p(counts, law / law.sum()) > LEVEL
+    shifted = stats.norm.cdf((whole + 1) / 1.5) - stats.norm.cdf(whole / 1.5)  # truncated instead of rounded
+    assert multinomial_p(counts, shifted / shifted.sum()) < LEVEL
+
+
+def test_discrete_variables_still_move_when_the_scale_is_tiny():
+    assert (_increments(pma.RandomWalk(scale=1e-6), np.array([True, True])) != 0).any(axis=0).all()
+
+
+def _random_walk_metropolis(proposal, log_density, dimension, n_tune, n_draws):
+    """Plain random-walk Metropolis around a compiled proposal."""
+    rng, theta = np.random.default_rng(4), np.zeros(dimension)
+    state = proposal.state(theta, np.zeros(dimension, dtype=bool), 1)
+    current, accepted = log_density(theta), np.zeros(n_tune + n_draws, dtype=bool)
+    for i in range(n_tune + n_draws):
+        new, log_ratio = proposal.propose(rng, theta, state)
+        if np.log(rng.random()) < log_density(new) - current + log_ratio:
+            theta, current, accepted[i] = new, log_density(new), True
+        if i < n_tune:
+            proposal.adapt(state, theta, accepted[i])
+    return state, accepted[n_tune:].mean()
+
+
+def _correlated(theta):
+    return -0.5 * theta @ np.linalg.solve(COV, theta)
+
+
+@pytest.mark.parametrize(
+    ("proposal", "rate"),
+    [
+        (pma.RandomWalk(scale=50.0, target_accept=0.3), 0.3),
+        (pma.RandomWalk(cov=1e-4 * COV), 0.5),
+        (pma.AdaptiveMetropolis(target_accept=0.3), 0.3),
+        (pma.AdaptiveMetropolis(), 0.5),
+    ],
+)
+def test_tuning_reaches_the_target_acceptance(proposal, rate):
+    assert _random_walk_metropolis(proposal, _correlated, 2, 4_000, 4_000)[1] == pytest.approx(rate, abs=0.06)
+
+
+def test_untuned_walk_is_far_from_its_target():
+    assert _random_walk_metropolis(pma.RandomWalk(scale=50.0), _correlated, 2, 0, 2_000)[1] < 0.2
+
+
+@pytest.mark.parametrize(("dimension", "target"), [(1, 0.5), (2, 0.5), (3, 0.25), (10, 0.25)])
+def test_default_target_follows_the_dimension(dimension, target):
+    for proposal in (pma.RandomWalk(), pma.AdaptiveMetropolis()):
+        assert proposal.state(np.zeros(dimension), np.zeros(dimension, dtype=bool), 100).target == target
+
+
+def test_adaptive_metropolis_learns_a_correlated_covariance():
+    state, _ = _random_walk_metropolis(pma.AdaptiveMetropolis(), _correlated, 2, 20_000, 1)
+    shape = state.factor @ state.factor.T
+    correlation = shape[0, 1] / np.sqrt(shape[0, 0] * shape[1, 1])
+    assert correlation == pytest.approx(0.45, abs=0.12)
+    assert shape[1, 1] / shape[0, 0] == pytest.approx(4.0, rel=0.35)
+    fresh = pma.AdaptiveMetropolis().state(np.zeros(2), CONTINUOUS, 100).factor
+    assert fresh[1, 0] == 0
+
+
+def test_default_scale_shrinks_with_the_rows():
+    wide, narrow = (pma.RandomWalk().state(np.zeros(1), np.zeros(1, bool), n).factor for n in (100, 10_000))
+    assert wide / narrow == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"scale": 1.0, "cov": np.eye(2)}, "both scale and cov"),
+        ({"scale": 0.0}, r"scale=0.0.* positive.*never moves"),
+        ({"scale": [1.0, np.inf]}, "positive and finite"),
+        ({"cov": np.ones((2, 3))}, r"shape \(2, 3\).* scale="),
+        ({"cov": [[1.0, 0.5], [0.0, 1.0]]}, "symmetric"),
+        ({"cov": [[1.0, 2.0], [2.0, 1.0]]}, "not positive definite.*identity"),
+        ({"target_accept": 1.0}, r"target_accept=1.0 must lie between 0 and 1.*0.25"),
+    ],
+)
+def test_walks_that_cannot_work_are_refused(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        pma.RandomWalk(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("proposal", "shape"), [(pma.RandomWalk(scale=np.ones(3)), r"\(3,\)"), (pma.RandomWalk(cov=np.eye(3)), r"\(3, 3\)")]
+)
+def test_a_size_that_does_not_fit_the_variables_is_refused(proposal, shape):
+    with pytest.raises(ValueError, match=f"shape {shape}.* moves 2 numbers"):
+        proposal.state(np.zeros(2), CONTINUOUS, 100)
