@@ -151,7 +151,7 @@ def debias(
     """
     started = time.monotonic()
     _check_phi(phi)
-    _check_stopping(replications, tolerance, max_seconds, MIN_REPLICATIONS)
+    check_stopping(replications, tolerance, max_seconds)
     seed = as_seed(random_seed)
     done: dict[int, Replicate] = {}
     if append is not None:
@@ -278,16 +278,13 @@ def _check_phi(phi: Phi) -> None:
         raise TypeError(f"phi must be a function of row numbers, found {type(phi).__name__}.")
 
 
-def _check_stopping(
-    replications: int | None, tolerance: ArrayLike | None, max_seconds: float | None, least: int
-) -> None:
+def check_stopping(replications: int | None, tolerance: ArrayLike | None, max_seconds: float | None) -> None:
+    """Refuse stopping rules that make no sense."""
     if replications is None and tolerance is None and max_seconds is None:
         raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
     if replications is not None and replications < 1:
         raise ValueError(f"replications must be at least 1, found {replications}.")
     if tolerance is not None and not (np.asarray(tolerance) > 0).all():
-        raise ValueError(
-            f"tolerance is a standard error in the unit of phi and must be positive, found {tolerance}."
-        )
+        raise ValueError(f"tolerance is a standard error in the unit of phi and must be positive, found {tolerance}.")
     if max_seconds is not None and not max_seconds > 0:
         raise ValueError(f"max_seconds must be positive, found {max_seconds}.")

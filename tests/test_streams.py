@@ -1,0 +1,158 @@
+import signal
+
+import numpy as np
+import pytest
+
+from pymc_austerity.paths import ReplicationError
+from pymc_austerity.streams import debias_stream
+
+SHRINK, MEAN = 200.0, 3.0
+
+
+def posterior_mean(x):
+    return x.sum() / (len(x) + SHRINK)
+
+
+def stream(seed, blocks=10_000, length=700):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(MEAN, 2, length) for _ in range(blocks))
+
+
+def run(batches=None, phi=posterior_mean, **settings):
+    defaults = {
+        "n_max": 1_000, "min_batch": 20, "alpha": 0.5, "replications": 400, "random_seed": 1, "progressbar": False,
+    }  # fmt: skip
+    return debias_stream(stream(0) if batches is None else batches, phi, **(defaults | settings))
+
+
+def scores(target, seeds=30):
+    """One z-score a seed, against φ's expectation on n_max rows of the stream."""
+    results = [run(stream(seed), random_seed=seed) for seed in range(seeds)]
+    return np.array([float((r.estimate[-1] - target) / r.standard_error[-1]) for r in results])
+
+
+@pytest.mark.slow
+def test_unbiased_for_n_max_rows():
+    target = 1_000 * MEAN / (1_000 + SHRINK)
+    found = scores(target)
+    assert abs(found.mean() * np.sqrt(len(found))) < 3.9
+    # Negative controls: the endless stream's posterior mean, and that of half n_max.
+    assert abs((scores(MEAN)).mean() * np.sqrt(len(found))) > 3.9
+    assert abs((scores(500 * MEAN / (500 + SHRINK))).mean() * np.sqrt(len(found))) > 3.9
+
+
+@pytest.mark.slow
+def test_the_remaining_bias_is_described():
+    result = run(n_max=8_000, min_batch=100, alpha=0.5, replications=6_000, batches=stream(4, length=10_000))
+    left = 8_000 * MEAN / (8_000 + SHRINK) - MEAN
+    assert abs(result.remaining_bias - left) < 4 * result.remaining_bias_error
+    assert abs(result.remaining_bias) > 4 * result.remaining_bias_error
+    assert "8000" in result.attrs["remaining_bias_reason"]
+
+
+def test_every_row_is_used_once_and_in_order():
+    seen = []
+
+    def phi(x):
+        seen.append(x.copy())
+        return 0.0
+
+    result = run(iter([np.arange(k, k + 137) for k in range(0, 50_000, 137)]), phi, replications=60)
+    position, ends = 0, []
+    for level in result.level.values:
+        path = seen[: int(level)]
+        del seen[: int(level)]
+        for part in path:
+            np.testing.assert_array_equal(part, np.arange(position, position + len(part)))
+        position += len(path[-1])
+        ends.append(position)
+    assert result.attrs["rows_read"] == position
+    assert not seen
+
+
+def test_tuples_of_arrays_stay_together():
+    rng = np.random.default_rng(0)
+    blocks = ((x, 2 * x) for x in (rng.normal(size=(300, 2)) for _ in range(1_000)))
+
+    def phi(rows):
+        x, y = rows
+        assert len(x) == len(y)
+        return np.linalg.lstsq(x, y, rcond=None)[0].ravel()
+
+    result = run(blocks, phi, replications=20)
+    np.testing.assert_allclose(result.estimate[-1], [2, 0, 0, 2], atol=1e-9)
+
+
+def test_auto_alpha_reads_its_pilot_from_the_stream():
+    result = run(alpha="auto", replications=10, n_max=10_000)
+    assert result.attrs["pilot_rows"] == 24 * 620
+    assert result.attrs["rows_read"] > 24 * 320
+    assert "β" in result.attrs["alpha_reason"]
+
+
+def test_same_stream_and_seed_same_result():
+    np.testing.assert_array_equal(run(stream(3)).replicate, run(stream(3)).replicate)
+    noisy = [run(stream(3), lambda x, rng: rng.normal(), replications=20).replicate for _ in range(2)]
+    np.testing.assert_array_equal(*noisy)
+
+
+def test_a_stream_that_ends_gives_what_there_is():
+    with pytest.warns(UserWarning, match="stream ended"):
+        result = run(stream(0, blocks=20), replications=None)
+    assert result.attrs["stopped"] == "stream ended"
+    assert result.sizes["replication"] > 10
+    with pytest.warns(UserWarning, match="stream ended"):
+        assert run(stream(0, blocks=20), replications=10_000).sizes["replication"] < 1_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batches": iter([])}, "first replication"),
+        ({"batches": iter([np.ones(30)]), "alpha": "auto"}, "pilot"),
+        ({"n_max": 10}, "min_batch"),
+        ({"alpha": -1}, "alpha"),
+        ({"replications": 0}, "replications"),
+    ],
+)
+def test_bad_arguments_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        run(**settings)
+
+
+def test_blocks_must_fit_together():
+    with pytest.raises(ReplicationError, match="same length"):
+        run(iter([(np.ones(5), np.ones(4))]))
+
+
+def test_errors_of_phi_keep_what_was_finished():
+    calls = []
+
+    def fails(x):
+        calls.append(x)
+        if len(calls) > 30:
+            raise OSError("gone")
+        return 0.0
+
+    with pytest.raises(ReplicationError, match="gone") as caught:
+        run(phi=fails)
+    assert caught.value.finished.sizes["replication"] > 3
+
+
+def test_ctrl_c_returns_what_is_done():
+    calls = []
+
+    def phi(x):
+        calls.append(x)
+        if len(calls) == 30:
+            signal.raise_signal(signal.SIGINT)
+        return 0.0
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        assert run(phi=phi).sizes["replication"] > 3
+
+
+def test_no_bias_is_claimed_from_too_few_paths():
+    result = run(replications=2)
+    assert np.isnan(result.remaining_bias)
+    assert "too few" in result.attrs["remaining_bias_reason"]
