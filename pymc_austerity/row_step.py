@@ -125,6 +125,7 @@ class RowStep(ChainSetup, BlockedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         self._read_data()
+        self.tune = self._adapts  # PyMC's parallel sampler takes it for granted
         self.rng = rng
         self.rng_propose, self.rng_decide, self.rng_rows = rng.spawn(3)
         self.walk = self._new_walk()
