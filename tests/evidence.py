@@ -51,8 +51,12 @@ def stationary_law(transition):
 
 def mean_z(draws, expected, expected_error=0.0):
     """Distance of the mean of draws (chain, draw) from `expected`, in Monte Carlo standard errors."""
-    error = float(az.mcse(np.asarray(draws, float), method="mean"))
-    return (np.mean(draws) - expected) / np.hypot(error, expected_error)
+    return (np.mean(draws) - expected) / np.hypot(mean_error(draws), expected_error)
+
+
+def mean_error(draws):
+    """Monte Carlo standard error of the mean of draws (chain, draw)."""
+    return float(az.mcse(az.convert_to_dataset({"x": np.asarray(draws, float)}), method="mean")["x"])
 
 
 def moment_z(draws, mean, sd):
@@ -65,4 +69,4 @@ def difference_z(draws, reference):
     """Distances between the means and the variances of two runs, in Monte Carlo standard errors."""
     centre = np.mean(reference)
     pairs = [(draws, reference), ((draws - centre) ** 2, (reference - centre) ** 2)]
-    return np.array([mean_z(a, np.mean(b), float(az.mcse(np.asarray(b, float), method="mean"))) for a, b in pairs])
+    return np.array([mean_z(a, np.mean(b), mean_error(b)) for a, b in pairs])

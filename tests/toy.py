@@ -1,6 +1,5 @@
 """Small parts and models with known answers, and parts with a planted mistake that a check must catch."""
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,10 +121,9 @@ class AnyTest(RowStep):
 
     name = "any_test"
 
-    def __init__(self, test, *, proposal=None, **kwargs):
-        given = {"observed": None, "temperature": 1.0, "tune": False, "model": None, "rng": None}
-        given |= {"initial_point": None, "compile_kwargs": None, "blocked": True} | kwargs
-        super().__init__(test, None, proposal=proposal, **given)
+    def __init__(self, test, *, model, tune=False, **kwargs):
+        super().__init__(test, model=model, tune=tune, **kwargs)
+        self.model = model
 
 
 def shift_model(values, prior_sd=1.0):
@@ -145,12 +143,3 @@ def walk(step, point, n_steps):
         draws[i] = point[name]
         stats.append(stat)
     return draws, stats
-
-
-def from_point(step, value, noise_rng, n_steps):
-    """Decisions and statistics of `n_steps` transitions that all start at `value`; the noise is known."""
-    noise = []
-    for _ in range(n_steps):
-        step.rng_decide = noise_rng
-        noise.append(step.test.draw_noise(deepcopy(noise_rng)))
-        yield noise[-1], step.step({"mu": np.array(value)})[1][0]

@@ -1,0 +1,301 @@
+"""The step methods inside ``pm.sample``: statistics, other steps beside them, new data, states, bad input."""
+
+import re
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, mean_z
+from pymc.exceptions import SamplingError
+from toy import Toggle, shift_model, walk
+
+import pymc_austerity as pma
+
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1, "random_seed": 20}
+ROWS = np.random.default_rng(0).normal(1.0, 1.0, size=400)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return shift_model(ROWS - 0.5)
+
+
+@pytest.fixture(scope="module")
+def step(model):
+    return pma.ApproxMH(epsilon=0.05, batch_size=50, model=model)
+
+
+@pytest.fixture(scope="module")
+def idata(model, step):
+    with model:
+        return pm.sample(200, tune=100, chains=2, step=step, **QUIET)
+
+
+def test_sample_returns_what_pymc_returns(idata):
+    assert type(idata).__name__ == ("InferenceData" if pm.__version__.startswith("5.") else "DataTree")
+    assert float(az.ess(idata)["mu"]) > 20
+    assert idata.posterior["mu"].shape == (2, 200)
+    assert len(np.unique(idata.posterior["mu"])) > 50
+
+
+def test_statistics_have_the_documented_names_and_types(idata):
+    found = {name: idata.sample_stats[name].dtype for name in idata.sample_stats}
+    assert found == {
+        "accepted": np.dtype(bool),
+        "accept": np.dtype(float),
+        "n_rows": np.dtype(np.int64),
+        "n_stages": np.dtype(np.int64),
+        "full_data": np.dtype(bool),
+        "log_ratio": np.dtype(float),
+        "log_ratio_sd": np.dtype(float),
+        "scaling": np.dtype(float),
+    }
+
+
+def test_statistics_describe_the_draws(idata):
+    stat = {name: idata.sample_stats[name].to_numpy() for name in idata.sample_stats}
+    moved = np.diff(idata.posterior["mu"].to_numpy(), axis=1) != 0
+    assert np.array_equal(moved, stat["accepted"][:, 1:])
+    assert np.array_equal(stat["full_data"], stat["n_rows"] == 400)
+    assert np.array_equal(stat["n_stages"], stat["n_rows"] // 50)
+    assert np.array_equal(np.isnan(stat["accept"]), ~stat["full_data"])
+    assert np.array_equal(stat["log_ratio_sd"] == 0, stat["full_data"])
+    assert set(np.unique(stat["n_rows"])) > {50, 400}
+
+
+def test_nothing_adapts_after_tuning(idata, model, step):
+    scaling = idata.sample_stats["scaling"].to_numpy()
+    assert (scaling == scaling[:, :1]).all()
+    assert scaling[0, 0] != scaling[1, 0]
+    step.start_chain(np.random.default_rng(1))
+    step.tune = True
+    assert len({s["scaling"] for s in walk(step, model.initial_point(), 50)[1]}) > 10
+
+
+def test_tune_false_keeps_the_proposal_as_given(model):
+    with model:
+        fixed = pma.ApproxMH(proposal=pma.RandomWalk(scale=0.1), tune=False)
+        idata = pm.sample(20, tune=50, chains=1, step=fixed, **QUIET)
+    assert (idata.sample_stats["scaling"] == 1.0).all()
+
+
+def test_sampling_state_continues_bit_for_bit(model, step):
+    start = {"mu": np.array(0.5)}
+    step.start_chain(np.random.default_rng(3))
+    step.tune = True
+    draws, _ = walk(step, start, 60)
+    state, here = step.sampling_state, {"mu": np.array(draws[-1])}
+    expected = walk(step, here, 200)[0]
+    step.start_chain(np.random.default_rng(99))
+    assert not np.array_equal(walk(step, here, 200)[0], expected)
+    step.sampling_state = state
+    assert np.array_equal(walk(step, here, 200)[0], expected)
+    assert len(np.unique(expected)) > 20
+
+
+def test_a_state_of_another_test_is_refused(step, model):
+    other = pma.ApproxMH(epsilon=0.2, batch_size=50, model=model)
+    with pytest.raises(ValueError, match="'test' has different values"):
+        other.sampling_state = step.sampling_state
+
+
+def test_progress_bar_shows_running_acceptance_and_share_of_rows(step):
+    columns, start = step._progressbar_config(3)
+    (update,) = step._make_progressbar_update_functions()
+    assert [c.get_table_column().header for c in columns] == ["Accepted", "Rows read"]
+    assert start == {"acceptance": [0.0] * 3, "share": [0.0] * 3}
+    step.start_chain(np.random.default_rng(5))
+    _, seen = walk(step, {"mu": np.array(1.0)}, 40)
+    shown = [update(s) for s in seen]
+    assert not any(fields["failing"] for fields in shown)
+    assert shown[39]["acceptance"] == pytest.approx(np.mean([s["accepted"] for s in seen]))
+    assert shown[39]["share"] == pytest.approx(np.mean([s["n_rows"] for s in seen]) / 400)
+    assert shown[0]["share"] == seen[0]["n_rows"] / 400
+
+
+def test_progress_bar_is_drawn_by_pymc(model, step, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    with model:
+        pm.sample(20, tune=10, chains=2, step=step, **QUIET | {"progressbar": True})
+    drawn = "".join(capsys.readouterr())  # PyMC 6 draws it on stdout, PyMC 5 on stderr
+    assert "Accepted" in drawn
+    assert "Rows read" in drawn
+    assert re.search(r"0\.\d\d +\d+\.\d\d%", drawn)
+
+
+# New data.
+
+
+def _regression():
+    """Build a line through data that ``pm.set_data`` can replace."""
+    x = np.random.default_rng(1).normal(size=300)
+    with pm.Model() as model:
+        data, y = pm.Data("x", x), pm.Data("target", 2 * x)
+        slope = pm.Normal("slope", 0, 10)
+        pm.Normal("y", slope * data, 1, observed=y)
+    return model
+
+
+def _slope(model, step):
+    with model:
+        return pm.sample(300, tune=300, chains=1, step=step, **QUIET)
+
+
+def test_set_data_is_honoured_by_the_same_step_and_by_a_new_one():
+    model = _regression()
+    same = pma.ApproxMH(model=model, batch_size=50)
+    first = _slope(model, same)
+    x = np.random.default_rng(2).normal(size=700)
+    model.set_data("x", x)
+    model.set_data("target", -3 * x)
+    again, new = _slope(model, same), _slope(model, pma.ApproxMH(model=model, batch_size=50))
+    assert float(first.posterior["slope"].mean()) == pytest.approx(2, abs=0.3)
+    assert float(again.posterior["slope"].mean()) == pytest.approx(-3, abs=0.3)
+    assert np.array_equal(again.posterior["slope"], new.posterior["slope"])
+    assert int(first.sample_stats["n_rows"].max()) == 300
+    assert int(again.sample_stats["n_rows"].max()) == 700
+
+
+def test_set_data_of_different_lengths_is_refused():
+    model = _regression()
+    step = pma.ApproxMH(model=model)
+    model.set_data("x", np.ones(10))
+    with pytest.raises(ValueError, match=r"differ in length.*300, .*'x'.*: 10.*one pm.set_data"):
+        step.start_chain(np.random.default_rng(0))
+
+
+# Beside other steps.
+
+GROUP = np.random.default_rng(4).normal(0.9, 3.0, size=60)
+
+
+def _switch_model():
+    with pm.Model() as model:
+        on = pm.Bernoulli("on", 0.5)
+        mu = pm.Normal("mu", 0, 1)
+        pm.Normal("y", mu + on, 3, observed=GROUP)
+    return model, on, mu
+
+
+def _exact_switch():
+    """Return P(on) and E[mu] by completing the square."""
+    precision = 1 + GROUP.size / 9
+    means = np.array([(GROUP - on).sum() / 9 / precision for on in (0, 1)])
+    evidence = [-0.5 * ((GROUP - on) ** 2).sum() / 9 + 0.5 * precision * m**2 for on, m in zip((0, 1), means)]
+    weight = 1 / (1 + np.exp(evidence[0] - evidence[1]))
+    return weight, (1 - weight) * means[0] + weight * means[1]
+
+
+def _switch_z(step_class):
+    """Distances of P(on) and E[mu] from the exact ones when the two variables have different steps."""
+    model, on, mu = _switch_model()
+    with model:
+        steps = [step_class([mu], epsilon=0.001, batch_size=30), pm.BinaryGibbsMetropolis([on])]
+        idata = pm.sample(3_000, tune=300, chains=2, step=steps, **QUIET)
+    assert "n_rows" in idata.sample_stats
+    names = ("on", "mu")
+    return [abs(mean_z(idata.posterior[n].to_numpy(), e)) for n, e in zip(names, _exact_switch())]
+
+
+class StaleSwitch(pma.ApproxMH):
+    """Planted mistake: other steps' variables keep the value they had first."""
+
+    def step(self, point):
+        new, stat = super().step({**point, "on": np.zeros_like(point["on"])})
+        return {**new, "on": point["on"]}, stat
+
+
+def test_a_compound_step_uses_the_current_values_of_the_others():
+    assert max(_switch_z(pma.ApproxMH)) < MAX_Z
+
+
+def test_a_stale_value_in_a_compound_step_is_caught():
+    assert max(_switch_z(StaleSwitch)) > MAX_Z
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ({"epsilon": 0.7}, ValueError, "epsilon=0.7.*between 0 and 0.5.*0.01"),
+        ({"batch_size": 1}, ValueError, "batch_size=1 .*at least 2 rows.*500"),
+        ({"temperature": 0.0}, ValueError, "temperature=0.0.*positive"),
+        ({"proposal": "random walk"}, TypeError, "proposal='random walk' is not a proposal.*RandomWalk"),
+        ({"proposal": pma.RandomWalk(scale=[1.0, 2.0])}, ValueError, r"shape \(2,\).* moves 1 number"),
+        ({"observed": "z"}, ValueError, r"observed=\['z'\].*Choose from \['y'\]"),
+    ],
+)
+def test_bad_arguments_are_refused_before_sampling(model, arguments, error, told):
+    with pytest.raises(error, match=told):
+        pma.ApproxMH(model=model, **arguments)
+
+
+def test_a_model_without_rows_is_refused():
+    with pm.Model() as model:
+        pm.Normal("x")
+    with pytest.raises(ValueError, match="no observed variable.*pm.NUTS"):
+        pma.ApproxMH(model=model)
+
+
+# Points without a finite density.
+
+
+def _bounded_model(rows):
+    """Rows are impossible at mu where they differ from it by more than one half."""
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.Uniform("y", mu - 0.5, mu + 0.5, observed=np.asarray(rows, float))
+    return model
+
+
+@pytest.fixture(scope="module")
+def bounded_step():
+    return pma.ExactMH(model=_bounded_model(np.linspace(-0.1, 0.1, 50)), proposal=Toggle(), rng=0)
+
+
+def test_a_proposal_where_a_row_is_impossible_is_rejected(bounded_step):
+    point, (stat,) = bounded_step.step({"mu": np.array(0.0)})
+    assert point["mu"] == 0
+    assert not stat["accepted"]
+    assert stat["log_ratio"] == -np.inf
+    assert stat["n_rows"] == 50
+
+
+def test_a_proposal_without_prior_density_is_rejected_before_any_row_is_read():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.Potential("no_ones", pm.math.log(1 - mu))
+        pm.Normal("y", mu, 1, observed=ROWS)
+    point, (stat,) = pma.ExactMH(model=model, proposal=Toggle(), rng=0).step({"mu": np.array(0.0)})
+    assert point["mu"] == 0
+    assert (stat["accepted"], stat["n_rows"], stat["log_ratio"]) == (False, 0, -np.inf)
+
+
+def test_a_first_point_where_a_row_is_impossible_stops_with_the_point_shown(bounded_step):
+    bounded_step.start_chain(np.random.default_rng(0))
+    with pytest.raises(SamplingError, match=r"log-likelihood of row \d+ is not finite .*'mu'.*3.*initvals="):
+        bounded_step.step({"mu": np.array(3.0)})
+
+
+def test_a_later_point_where_a_row_is_impossible_returns_the_draws_so_far(caplog):
+    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
+    with _bounded_model(rows):
+        step = pma.ApproxMH(epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
+        idata = pm.sample(5_000, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
+    drawn = idata.posterior["mu"].to_numpy().ravel()
+    assert 1 <= drawn.size < 5_000
+    told = re.search(r"row \d+ is not finite at the current point {'mu': array\((.*?)\)}", caplog.text)
+    assert float(told[1]) == pytest.approx(drawn[-1])
+    assert "the draws so far are returned" in caplog.text
+
+
+def test_the_same_model_samples_on_where_every_row_is_possible():
+    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
+    with _bounded_model(rows):
+        step = pma.ExactMH(proposal=pma.RandomWalk(scale=0.02))
+        idata = pm.sample(500, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
+    assert idata.posterior["mu"].shape == (1, 500)
+    assert float(idata.posterior["mu"].min()) >= -0.05
