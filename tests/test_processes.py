@@ -1,0 +1,76 @@
+"""Chains in other processes: the same draws however they are started, and what survives when one must stop."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pymc as pm
+import pytest
+from toy import shift_model
+
+import pymc_austerity as pma
+
+ROWS = np.random.default_rng(0).normal(1.0, 1.0, size=1_000)
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "chains": 2}
+
+
+@pytest.fixture(scope="module")
+def step_and_model():
+    model = shift_model(ROWS)
+    return pma.ApproxMH(epsilon=0.05, batch_size=50, model=model), model
+
+
+def _draws(step_and_model, seed=11, **kwargs):
+    step, model = step_and_model
+    with model:
+        idata = pm.sample(100, tune=150, step=step, random_seed=seed, **QUIET, **kwargs)
+    return np.stack([idata.posterior["mu"], idata.sample_stats["n_rows"], idata.sample_stats["scaling"]])
+
+
+@pytest.fixture(scope="module")
+def in_turn(step_and_model):
+    return _draws(step_and_model, cores=1)
+
+
+def test_the_same_seed_gives_the_same_draws_again(step_and_model, in_turn):
+    assert np.array_equal(_draws(step_and_model, cores=1), in_turn)
+    assert not np.array_equal(_draws(step_and_model, cores=1, seed=12), in_turn)
+    assert not np.array_equal(in_turn[:, 0], in_turn[:, 1])
+    assert len(np.unique(in_turn[0])) > 50
+
+
+def test_forked_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
+    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="fork"), in_turn)
+
+
+@pytest.mark.slow
+def test_spawned_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
+    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="spawn"), in_turn)
+
+
+@pytest.mark.slow
+def test_chains_that_meet_an_impossible_row_return_what_they_drew():
+    """In a process of its own, because the step interrupts the process that samples."""
+    script = """
+    import logging, numpy as np, pymc as pm, pymc_austerity as pma
+
+    logging.getLogger("pymc_austerity").addHandler(logging.StreamHandler())
+    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
+    with pm.Model():
+        mu = pm.Normal("mu", 0, 1)
+        pm.Uniform("y", mu - 0.5, mu + 0.5, observed=rows)
+        step = pma.ApproxMH(epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
+        for seed in range(4):
+            idata = pm.sample(
+                20_000, tune=0, chains=2, cores=2, mp_ctx="fork", step=step, initvals={"mu": 0.0},
+                random_seed=seed, progressbar=False, compute_convergence_checks=False,
+            )
+            print("draws:", idata.posterior.sizes["draw"], flush=True)
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300)
+    draws = [int(line.split()[1]) for line in ran.stdout.splitlines() if line.startswith("draws:")]
+    assert ran.returncode == 0, ran.stderr
+    assert len(draws) == 4
+    assert all(0 < n < 20_000 for n in draws)
+    assert "is not finite at the current point" in ran.stderr
