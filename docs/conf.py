@@ -34,7 +34,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
-numpydoc_validation_checks = {"PR01", "PR02", "PR03", "SS03"}
+numpydoc_validation_checks = {"PR01", "PR02", "SS03"}
 numpydoc_validation_exclude = {r"\.__"}
 
 html_theme = "pydata_sphinx_theme"
