@@ -172,6 +172,8 @@ class SequentialT:
         Error allowed at each look, in [0, 0.5].  0 reads all rows, 0.5 decides on the first batch.
     batch_size : int
         Rows a look, at least 2.
+    replacement : bool
+        Whether rows are drawn with replacement, which leaves out the finite-population correction.
 
     Raises
     ------
@@ -181,6 +183,7 @@ class SequentialT:
 
     epsilon: float
     batch_size: int
+    replacement: bool = False
 
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
@@ -201,7 +204,7 @@ class SequentialT:
         sizes = np.append(np.arange(self.batch_size, n_rows, self.batch_size), n_rows)
         n = sizes[:-1]
         critical = -special.stdtrit(n - 1, self.epsilon) if self.epsilon > 0 else np.full(n.size, np.inf)
-        correction = np.sqrt(1 - (n - 1) / (n_rows - 1))
+        correction = np.ones(n.size) if self.replacement else np.sqrt(1 - (n - 1) / (n_rows - 1))
         return Stages(sizes, np.append(critical * correction / np.sqrt(n), 0.0))
 
 

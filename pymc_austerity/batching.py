@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
@@ -211,7 +211,7 @@ class BatchRebuild:
 def _call_again(op: OpFromGraph, inputs: Sequence[Variable]) -> list[Variable]:
     """Apply an op with an inner graph to inputs of another shape."""
     if isinstance(op, DEFERRED_SYMBOLIC_OPS):
-        call: Callable[..., list[Variable]] = op
+        call = cast(Callable[..., list[Variable]], op)
         return call(*inputs, return_list=True)
     # The inner graph was typed for N rows, so it is written out.
     return graph_replace(op.inner_outputs, dict(zip(op.inner_inputs, inputs, strict=True)), strict=False)

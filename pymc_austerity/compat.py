@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.compile.builders as _builders
+import pytensor.gradient as _gradient
 from pymc.util import get_random_generator
 
 try:
@@ -13,7 +14,10 @@ try:
 except ImportError:  # PyTensor 2
     from pytensor.tensor.slinalg import SolveBase
 
-__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase"]
+__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "pushforward"]
+
+#: Forward-mode derivative ``pushforward(outputs, inputs, directions)``.
+pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 
 #: Ops whose inner graph follows the types of their inputs (PyTensor 3 only).
 DEFERRED_SYMBOLIC_OPS: tuple[type, ...] = (_builders.SymbolicOp,) if hasattr(_builders, "SymbolicOp") else ()

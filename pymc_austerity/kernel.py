@@ -15,10 +15,14 @@ from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, AcceptanceTest,
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.moments import NO_SHAPE, add_shape
 from pymc_austerity.proposals import Proposal
-from pymc_austerity.rows import RowSource, build_gather
+from pymc_austerity.proxy import compile_remainder, expanded_sum, nothing_expanded
+from pymc_austerity.rows import RowSource, build_gather, draw_in_order
 
 #: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
 CHUNK = 4096
+
+#: Size of the population that rows drawn with replacement come from, for the finite-population correction.
+WITH_REPLACEMENT = 2**62
 
 DECIDED, BAD_PRIOR, BAD_ROW, BAD_BOUND = 0, 1, 2, 3
 #: Rounding of l_i that is no evidence against a bound.
@@ -83,11 +87,32 @@ class Density:
     log_prior : callable
         ``log_prior(theta, others, *fixed)`` returns a tuple with one 0-d array.
     both_sides : callable
-        ``both_sides(theta_new, theta, others, *fixed, *batch)`` returns ℓ_i(θ′) and ℓ_i(θ) for the batch.
+        ``both_sides(theta_new, theta, others, *fixed, *batch)`` returns ℓ_i(θ′) and ℓ_i(θ) for the batch; with a
+        proxy, ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` returns the remainders.
+    known_sum : callable
+        ``known_sum(theta, others, expansion)`` returns what the proxy knows of the sum over all rows.
     """
 
     log_prior: Callable[..., Any]
     both_sides: Callable[..., Any]
+    known_sum: Callable[..., Any] = nothing_expanded
+
+
+def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments of ``pymc.compile`` for functions that compiled code calls.
+
+    Raises
+    ------
+    ValueError
+        For another mode.
+    """
+    kwargs = {"mode": "NUMBA", **(compile_kwargs or {})}
+    if "NUMBA" not in str(kwargs["mode"]).upper():
+        raise ValueError(
+            f"compile_kwargs={{'mode': {kwargs['mode']!r}}}: the transition is compiled by numba and can only call "
+            "functions of PyTensor's NUMBA mode. Leave the mode out."
+        )
+    return kwargs
 
 
 def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> Density:
@@ -99,12 +124,7 @@ def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | 
     compile_kwargs : dict, optional
         Passed on to ``pymc.compile``; a mode other than numba is refused.
     """
-    kwargs = {"mode": "NUMBA", **(compile_kwargs or {})}
-    if "NUMBA" not in str(kwargs["mode"]).upper():
-        raise ValueError(
-            f"compile_kwargs={{'mode': {kwargs['mode']!r}}}: the transition is compiled by numba and can only call "
-            "functions of PyTensor's NUMBA mode. Leave the mode out."
-        )
+    kwargs = numba_options(compile_kwargs)
     theta_new = likelihood.theta.type("theta_new")
     rows = likelihood.row_log_likelihood
     (rows_new,) = graph_replace([rows], {likelihood.theta: theta_new}, strict=False)
@@ -112,6 +132,11 @@ def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | 
     log_prior = pm.compile(inputs, [likelihood.log_prior], on_unused_input="ignore", **kwargs)
     both = pm.compile([theta_new, *inputs, *likelihood.batches], [rows_new, rows], on_unused_input="ignore", **kwargs)
     return Density(log_prior.vm.jit_fn, both.vm.jit_fn)
+
+
+def compile_remainder_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:
+    """Return `density` with remainders in place of the rows: what the proxy of that order leaves."""
+    return Density(density.log_prior, compile_remainder(likelihood, order, options), expanded_sum)
 
 
 def build_transition(
@@ -144,19 +169,23 @@ def build_transition(
     """
     log_prior, both_sides = density.log_prior, density.both_sides
     propose, draw_noise, decide = proposal.propose, test.draw_noise, test.decide
+    known_sum, expanded = density.known_sum, density.known_sum is not nothing_expanded
     reads_shape, bounded = test.reads_shape, bound is not no_bound
     draw, restore = rows.draw, rows.restore
+    weigh, weighted = rows.weigh, rows.weighted
     gather = build_gather(array_ndims)
 
     @njit
     def transition(  # type: ignore[no-untyped-def]
         theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose, rng_decide, rng_rows,
-        bound_constants=(),
+        bound_constants=(), expansion=(),
     ):  # fmt: skip
         n_total = len(arrays[0])
         scale = n_total / temperature
         noise = draw_noise(rng_decide)
         theta_new, log_q_ratio = propose(rng_propose, theta, walk_state)
+        if not np.any(theta_new != theta):
+            return theta, DECIDED, False, 0, 0, 0.0, 0.0, -1, False  # nothing moved, nothing to decide
         prior = log_prior(theta, others, *fixed)[0].item()
         prior_new = log_prior(theta_new, others, *fixed)[0].item()
         if not np.isfinite(prior):
@@ -164,16 +193,27 @@ def build_transition(
         if not np.isfinite(prior_new):
             return theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False
         offset = prior_new - prior + log_q_ratio
+        offset += (known_sum(theta_new, others, expansion) - known_sum(theta, others, expansion)) / temperature
+        row_inputs = (expansion[0],) + fixed if expanded else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, fixed, arrays)
-        n, mean, m2, shape = 0, 0.0, 0.0, NO_SHAPE
+        n, n_before, mean, m2, shape = 0, 0, 0.0, 0.0, NO_SHAPE
         status, bad_row, verdict, stage = DECIDED, -1, UNDECIDED, 0
         log_ratio_sd = 0.0
         while verdict == UNDECIDED:
+            everything = stages.sizes[stage] == n_total
+            if weighted and everything:
+                # Rows drawn with replacement never add up to all rows: the last look reads them one by one.
+                n, n_before, mean, m2, shape = 0, n, 0.0, 0.0, NO_SHAPE
             while n < stages.sizes[stage]:
                 stop = min(n + CHUNK, stages.sizes[stage])
-                numbers = draw(rng_rows, row_state, n, stop)
+                if weighted and everything:
+                    numbers = draw_in_order(rng_rows, row_state, n, stop)
+                else:
+                    numbers = draw(rng_rows, row_state, n, stop)
                 batch = gather(arrays, numbers)
-                new, old = both_sides(theta_new, theta, others, *(fixed + batch))
+                new, old = both_sides(theta_new, theta, others, *(row_inputs + batch))
+                if weighted and not everything:
+                    weigh(row_state, numbers, new, old)
                 total_new, total_old = new.sum(), old.sum()
                 if not np.isfinite(total_old):
                     status, verdict = BAD_ROW, REJECT
@@ -201,7 +241,8 @@ def build_transition(
                 if verdict == REJECT:
                     break
             if verdict == UNDECIDED:
-                moments = Moments(n, n_total, mean, np.sqrt(m2 / (n - 1)), row_bound, shape)
+                of = n_total if everything or not weighted else WITH_REPLACEMENT
+                moments = Moments(n, of, mean, np.sqrt(m2 / (n - 1)), row_bound, shape)
                 verdict = decide(stages, stage, moments, offset, scale, noise)
                 log_ratio_sd = scale * standard_error(moments)
                 stage += 1
@@ -211,7 +252,7 @@ def build_transition(
         restore(row_state, n)
         accepted = verdict == ACCEPT
         return (
-            theta_new if accepted else theta, status, accepted, n + n_scanned, stage, scale * mean + offset,
+            theta_new if accepted else theta, status, accepted, n + n_before + n_scanned, stage, scale * mean + offset,
             log_ratio_sd, bad_row, n == n_total,
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.batching import (
     BatchRebuild,
@@ -57,6 +58,8 @@ class RowLikelihood:
         Scalar: everything that is not row-wise, with the Jacobians of the transforms.
     row_log_likelihood : Variable
         Vector: ℓ_i(θ) for the rows of the batch.
+    read : frozenset of str
+        Names of the variables that the row-wise terms read.
     """
 
     n_rows: int
@@ -68,6 +71,19 @@ class RowLikelihood:
     fixed: tuple[Variable, ...]
     log_prior: Variable
     row_log_likelihood: Variable
+    read: frozenset[str]
+
+    @property
+    def theta_size(self) -> int:
+        """D, the length of θ."""
+        return self.blocks[-1].stop
+
+    @property
+    def psi_blocks(self) -> tuple[Block, ...]:
+        """Layout of ψ = (θ, others), the one behind the other."""
+        d = self.theta_size
+        moved = (b._replace(start=b.start + d, stop=b.stop + d) for b in self.other_blocks)
+        return (*self.blocks, *moved)
 
 
 @dataclass(frozen=True)
@@ -169,6 +185,7 @@ def row_likelihood(
         tuple(fixed.values()),
         log_prior,
         row_log_likelihood,
+        frozenset(v.name for v in model.value_vars if v in set(ancestors([rows]))),
     )
     return likelihood, DataSource(tuple(leaves), tuple(sources)), terms
 
@@ -252,6 +269,15 @@ def flatten(point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndar
     for block in blocks:
         vector[block.start : block.stop] = np.ravel(point[block.name])
     return vector
+
+
+def flatten_onto(vector: np.ndarray, point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
+    """Return a copy of `vector` with the values of `point` in place of those it names."""
+    changed = vector.copy()
+    for block in blocks:
+        if block.name in point:
+            changed[block.start : block.stop] = np.ravel(point[block.name])
+    return changed
 
 
 def _layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:

@@ -63,8 +63,8 @@ class Proposal(Protocol):
         """Compiled adaptation."""
         ...
 
-    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
-        """Return the state at the start of a chain for θ of shape (D,)."""
+    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> Any:
+        """Return the state at the start of a chain for θ of shape (D,): a named tuple with a ``log_scale``."""
         ...
 
 

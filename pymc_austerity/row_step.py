@@ -21,13 +21,29 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.kernel import BAD_PRIOR, DECIDED, Density, Outcome, build_transition, compile_density
+from pymc_austerity.kernel import (
+    BAD_PRIOR,
+    DECIDED,
+    Density,
+    Outcome,
+    build_transition,
+    compile_density,
+    compile_remainder_density,
+    numba_options,
+)
 from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
+from pymc_austerity.preparation import NoProxyError, Prepared, prepare
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
-from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk, WalkState
+from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk
+from pymc_austerity.proxy import Taylor
 from pymc_austerity.row_check import check_rows
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Rows, RowSource, Uniform
+from pymc_austerity.surrogate import SurrogateState, compile_surrogate
+from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
 from pymc_austerity.temperature import Schedule, as_schedule
+from pymc_austerity.weights import Weighted, WeightedRows, for_weighted_rows
+
+SurrogateMove = SurrogateHMC | CrankNicolson
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -45,7 +61,7 @@ class RowStepState(StepMethodState):
     rng_propose: RandomGeneratorState
     rng_decide: RandomGeneratorState
     rng_rows: RandomGeneratorState
-    walk: WalkState
+    walk: Any
     n_steps: int
     test: Any = field(metadata={"frozen": True})
     temperature: Any = field(metadata={"frozen": True})
@@ -88,7 +104,9 @@ class RowStep(ChainSetup, BlockedStep):
         test: AcceptanceTest,
         variables: Sequence[Variable] | None = None,
         *,
-        proposal: Proposal | None = None,
+        proposal: Proposal | SurrogateMove | None = None,
+        proxy: Taylor | None = None,
+        rows: Uniform | Weighted | None = None,
         observed: str | Sequence[str] | None = None,
         temperature: float | Schedule = 1.0,
         tune: bool = True,
@@ -99,10 +117,12 @@ class RowStep(ChainSetup, BlockedStep):
         blocked: bool = True,
     ):
         model = modelcontext(model)
-        _require_proposal(proposal)
+        _require_proposal(proposal, proxy)
+        _require_rows(rows, proxy)
         point = model.initial_point() if initial_point is None else initial_point
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
-        self.test = test
+        weighted = isinstance(rows, Weighted)
+        self.test = for_weighted_rows(test) if weighted else test
         self.temperature = as_schedule(temperature)
         self.blocked = blocked
         self.tune = tune
@@ -116,10 +136,12 @@ class RowStep(ChainSetup, BlockedStep):
         self._fixed = source.fixed_arrays()
         self._theta0 = flatten(point, likelihood.blocks)
         self._others0 = flatten(point, likelihood.other_blocks)
-        self.proposal = proposal or _default_proposal(self._theta0.size)
+        self._given_proposal = proposal
+        self._proxy, self._floor = proxy, rows.floor if isinstance(rows, Weighted) else None
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
-        self._transition: Callable[..., Any] | None = self._compile(density)
+        self._prepared = self._prepare(density)
+        self._transition: Callable[..., Any] = self._compile(density)
         self.start_chain(get_random_generator(rng))
 
     def start_chain(self, rng: np.random.Generator) -> None:
@@ -130,6 +152,7 @@ class RowStep(ChainSetup, BlockedStep):
         self.rng_propose, self.rng_decide, self.rng_rows = rng.spawn(3)
         self.walk = self._new_walk()
         self.n_steps = 0
+        self._start = self._overdispersed_start()
         self._rates = RunningRates()
 
     def reset_tuning(self) -> None:
@@ -140,6 +163,9 @@ class RowStep(ChainSetup, BlockedStep):
         """Make one transition from `point`."""
         likelihood = self._likelihood
         theta = flatten(point, likelihood.blocks)
+        if self.n_steps == 0 and self._start is not None and np.array_equal(theta, self._theta0):
+            theta = self._start
+            point = _with_blocks(point, theta, likelihood.blocks)
         outcome = self.transition(theta, flatten(point, likelihood.other_blocks))
         if outcome.status != DECIDED:
             self._stop_at(point, outcome)
@@ -163,8 +189,10 @@ class RowStep(ChainSetup, BlockedStep):
 
     def transition(self, theta: np.ndarray, others: np.ndarray) -> Outcome:
         """Propose and decide from flat vectors of this step's variables and of all others."""
-        if self._transition is None:
-            self._transition = self._compile(compile_density(self._likelihood, self._compile_kwargs))
+        temperature = float(self.temperature.at(self.n_steps) if self.tune else self.temperature.final)
+        if isinstance(self.walk, SurrogateState):
+            self.walk.others[:] = others
+            self.walk.temperature[0] = temperature
         return Outcome(
             *self._transition(
                 theta,
@@ -174,17 +202,26 @@ class RowStep(ChainSetup, BlockedStep):
                 self._row_state,
                 self.walk,
                 self._stages,
-                float(self.temperature.at(self.n_steps) if self.tune else self.temperature.final),
+                temperature,
                 self.rng_propose,
                 self.rng_decide,
                 self.rng_rows,
+                (),
+                self._expansion,
             )
         )
 
     def _compile(self, density: Density) -> Callable[..., Any]:
         """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
         arrays = tuple(a[:_WARM_UP_ROWS] for a in self._rows.arrays)
-        transition = build_transition(density, tuple(a.ndim for a in arrays), self.proposal, self.test, self.test.rows)
+        self.proposal = self._bind_proposal()
+        self._source_of_rows = self._row_source()
+        if self._prepared is not None:
+            options = numba_options(self._compile_kwargs)
+            density = compile_remainder_density(density, self._likelihood, self._prepared.order, **options)
+        transition = build_transition(
+            density, tuple(a.ndim for a in arrays), self.proposal, self.test, self._source_of_rows
+        )
         walk = self._new_walk()
         n_rows = len(arrays[0])
         transition(
@@ -192,16 +229,66 @@ class RowStep(ChainSetup, BlockedStep):
             self._others0,
             self._fixed,
             arrays,
-            self.test.rows.state(n_rows),
+            self._source_of_rows.state(n_rows),
             walk,
             self.test.stages(n_rows),
             float(self.temperature.final),
             *np.random.default_rng(0).spawn(3),
+            (),
+            self._expansion,
         )
         self.proposal.adapt(walk, self._theta0, False)
         return transition
 
-    def _new_walk(self) -> WalkState:
+    def _prepare(self, density: Density) -> Prepared | None:
+        """Learn what the proxy needs from all rows; without a proxy, nothing."""
+        if self._proxy is None:
+            return None
+        try:
+            return prepare(
+                self._likelihood,
+                density,
+                self._proxy,
+                self._rows,
+                self._fixed,
+                np.concatenate([self._theta0, self._others0]),
+                float(self.temperature.final),
+                self._floor,
+                self._compile_kwargs,
+                True,
+            )
+        except NoProxyError as error:
+            raise ValueError(
+                f"proxy={self._proxy} cannot be built for this model: {error}. Sample with proxy=None, or NUTS."
+            ) from error
+
+    @property
+    def _expansion(self) -> Any:
+        return () if self._prepared is None else self._prepared.expansion
+
+    def _bind_proposal(self) -> Proposal:
+        given = self._given_proposal
+        if self._prepared is not None and (given is None or isinstance(given, SurrogateMove)):
+            surrogate = compile_surrogate(self._likelihood, numba_options(self._compile_kwargs))
+            move = given or SurrogateHMC()
+            return move.bind(surrogate, self._prepared.move, self._prepared.normal, self.test.probability(0.0))
+        assert not isinstance(given, SurrogateMove)
+        return given or _default_proposal(self._theta0.size)
+
+    def _row_source(self) -> RowSource:
+        if self._prepared is not None and self._prepared.table is not None:
+            return WeightedRows(self._prepared.table)
+        return self.test.rows
+
+    def _overdispersed_start(self) -> np.ndarray | None:
+        """Draw a start twice as far from the centre as a draw would be, so that R-hat can tell chains apart."""
+        if self._prepared is None:
+            return None
+        draws = self._prepared.draws
+        mean = draws.mean(axis=0)
+        return mean + 2 * (draws[self.rng_propose.integers(len(draws))] - mean)
+
+    def _new_walk(self) -> Any:
         discrete = np.zeros(self._theta0.size, dtype=bool)
         for block in self._likelihood.blocks:
             discrete[block.start : block.stop] = np.dtype(block.dtype).kind in "iub"
@@ -214,7 +301,11 @@ class RowStep(ChainSetup, BlockedStep):
             current = self._source.current()
             if any(new is not old for new, old in zip(current, self._seen, strict=True)):
                 self._rows, self._seen = Rows(self._source.row_arrays()), current
-        self._row_state = self.test.rows.state(len(self._rows))
+                if self._proxy is not None:
+                    density = compile_density(self._likelihood, self._compile_kwargs)
+                    self._prepared = self._prepare(density)
+                    self._transition = self._compile(density)
+        self._row_state = self._row_source().state(len(self._rows))
         self._stages = self.test.stages(len(self._rows))
 
     def _stop_at(self, point: PointType, outcome: Outcome) -> None:
@@ -247,8 +338,8 @@ class RowStep(ChainSetup, BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
-        dropped = {"_transition": None, "_source": None, "_seen": (), "_row_state": None, "_BlockedStep__newargs": None}
-        return {**self.__dict__, **dropped}
+        dropped = ("_transition", "proposal", "_source", "_row_state", "_BlockedStep__newargs")
+        return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
 
     def __reduce__(self) -> Any:
         return _revive, (type(self), self.__getstate__())
@@ -257,11 +348,29 @@ class RowStep(ChainSetup, BlockedStep):
 def _revive(cls: type[RowStep], state: dict[str, Any]) -> RowStep:
     step: RowStep = object.__new__(cls)
     step.__dict__.update(state)
+    step._transition = step._compile(compile_density(step._likelihood, step._compile_kwargs))
     step._read_data()
     return step
 
 
-def _require_proposal(proposal: object) -> None:
+def _require_rows(rows: object, proxy: Taylor | None) -> None:
+    if rows is not None and not isinstance(rows, Uniform | Weighted):
+        raise TypeError(f"rows={rows!r} must be pymc_austerity.Uniform() or pymc_austerity.Weighted().")
+    if isinstance(rows, Weighted) and proxy is None:
+        raise ValueError(
+            "rows=Weighted() weighs rows by what a proxy leaves of them, and there is no proxy. "
+            "Add proxy=pymc_austerity.Taylor(), or use rows=pymc_austerity.Uniform()."
+        )
+
+
+def _require_proposal(proposal: object, proxy: Taylor | None) -> None:
+    if isinstance(proposal, SurrogateMove):
+        if proxy is None:
+            raise ValueError(
+                f"proposal={proposal!r} moves on a surrogate that a proxy defines, and there is none. "
+                "Add proxy=pymc_austerity.Taylor(), or use pymc_austerity.AdaptiveMetropolis()."
+            )
+        return
     if proposal is not None and not isinstance(proposal, Proposal):
         raise TypeError(
             f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "

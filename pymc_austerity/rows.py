@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numba import njit
@@ -90,7 +90,17 @@ class RowSource(Protocol):
         """Compiled restoration."""
         ...
 
-    def state(self, n_rows: int) -> np.ndarray:
+    @property
+    def weighted(self) -> bool:
+        """Whether rows come with replacement and weights; then ``weigh(state, numbers, new, old)`` applies them."""
+        ...
+
+    @property
+    def weigh(self) -> Callable[..., Any]:
+        """Compiled weighting, in place."""
+        ...
+
+    def state(self, n_rows: int) -> Any:
         """Return the memory that one chain needs for `n_rows` rows."""
         ...
 
@@ -127,8 +137,13 @@ def draw_in_order(rng: np.random.Generator, order: np.ndarray, start: int, stop:
 
 
 @njit
-def _nothing_to_restore(order: np.ndarray, n_drawn: int) -> None:
-    pass
+def nothing_to_restore(order: np.ndarray, n_drawn: int) -> None:
+    """Leave things as they are: nothing was shuffled."""
+
+
+@njit
+def weigh_equally(order: np.ndarray, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
+    """Leave the row terms as they are."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,8 @@ class Uniform:
 
     draw = staticmethod(draw_without_replacement)
     restore = staticmethod(restore_order)
+    weigh = staticmethod(weigh_equally)
+    weighted: ClassVar[bool] = False
 
     def state(self, n_rows: int) -> np.ndarray:
         """Return the row numbers in order, which `draw` shuffles and `restore` puts back."""
@@ -151,7 +168,9 @@ class InOrder:
     """All rows as they lie in memory: for tests that read everything."""
 
     draw = staticmethod(draw_in_order)
-    restore = staticmethod(_nothing_to_restore)
+    restore = staticmethod(nothing_to_restore)
+    weigh = staticmethod(weigh_equally)
+    weighted: ClassVar[bool] = False
 
     def state(self, n_rows: int) -> np.ndarray:
         """Return nothing: the order never changes."""

@@ -11,8 +11,11 @@ from pymc.model import Model
 from pymc.util import RandomGenerator
 
 from pymc_austerity.proposals import Proposal
-from pymc_austerity.row_step import RowStep
+from pymc_austerity.proxy import Taylor
+from pymc_austerity.row_step import RowStep, SurrogateMove
+from pymc_austerity.rows import Uniform
 from pymc_austerity.temperature import Schedule
+from pymc_austerity.weights import Weighted
 
 Step = TypeVar("Step", bound=type[RowStep])
 
@@ -20,7 +23,9 @@ Step = TypeVar("Step", bound=type[RowStep])
 class StepOptions(TypedDict, total=False):
     """What a step hands on to `RowStep`; described in `ApproxMH`."""
 
-    proposal: Proposal | None
+    proposal: Proposal | SurrogateMove | None
+    proxy: Taylor | None
+    rows: Uniform | Weighted | None
     observed: str | Sequence[str] | None
     temperature: float | Schedule
     tune: bool

@@ -1,0 +1,165 @@
+"""Sums over all rows: the log-likelihood, its gradient and its Hessian, in chunks on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numba import njit
+from pytensor.gradient import grad
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.compat import pushforward
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.rows import Rows
+
+#: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
+_CHUNK = 8192
+
+
+class Sums(NamedTuple):
+    """The log-likelihood of all rows around one point of ψ = (θ, others).
+
+    Attributes
+    ----------
+    value : float
+        Σ ℓ_i.
+    gradient : numpy.ndarray, shape (E,)
+    hessian : numpy.ndarray, shape (E, E)
+        Empty where it was not asked for.
+    """
+
+    value: float
+    gradient: np.ndarray
+    hessian: np.ndarray
+
+    def scaled(self, factor: float) -> Sums:
+        """Return the sums times a number."""
+        return Sums(factor * self.value, factor * self.gradient, factor * self.hessian)
+
+    def __add__(self, other: Any) -> Sums:
+        return Sums(self.value + other.value, self.gradient + other.gradient, self.hessian + other.hessian)
+
+
+class FullPass:
+    """Evaluates Σ ℓ_i, its gradient and its Hessian along some coordinates of ψ = (θ, others).
+
+    The Hessian is built column by column, as the derivative of the gradient along each coordinate (forward over
+    reverse); memory stays at a few chunks of rows.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+    coordinates : numpy.ndarray of int64, shape (E,)
+        Entries of ψ to differentiate by.
+    compile_kwargs : dict, optional
+        Passed on to ``pymc.compile``.
+
+    Attributes
+    ----------
+    rows_read : int
+        Rows evaluated so far, over all calls.
+    """
+
+    def __init__(
+        self, likelihood: RowLikelihood, coordinates: np.ndarray, compile_kwargs: dict[str, Any] | None = None
+    ):
+        self.coordinates = coordinates
+        self.rows_read = 0
+        self._sums = _compile_sums(likelihood, {"mode": "NUMBA", **(compile_kwargs or {})})
+
+    def __call__(
+        self,
+        psi: np.ndarray,
+        fixed: Sequence[np.ndarray],
+        rows: Rows,
+        *,
+        hessian: bool = True,
+        advance: Callable[[int], None] = lambda n: None,
+    ) -> Sums:
+        """Sum over all rows.
+
+        Parameters
+        ----------
+        psi : numpy.ndarray
+            θ and the variables of other steps, one behind the other.
+        fixed : sequence of numpy.ndarray
+            Values of the shared variables.
+        rows : Rows
+        hessian : bool
+        advance : callable
+            Told the number of rows done, chunk by chunk.
+        """
+        coordinates = self.coordinates if hessian else self.coordinates[:0]
+        fixed = tuple(fixed)
+
+        def chunk(start: int) -> tuple[int, Sums]:
+            stop = min(start + _CHUNK, len(rows))
+            arrays = tuple(np.array(a[start:stop], order="C") for a in rows.arrays)
+            value, gradient, curvature = self._sums(psi, fixed + arrays, coordinates)
+            symmetric = curvature[:, self.coordinates] if hessian else np.empty((0, 0))
+            return stop - start, Sums(value, gradient[self.coordinates], symmetric)
+
+        total: Sums | None = None
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            # Added up in order, so that the sum does not depend on the number of threads.
+            for n, part in _ordered(pool, chunk, range(0, len(rows), _CHUNK)):
+                total = part if total is None else total + part
+                advance(n)
+        self.rows_read += len(rows)
+        assert total is not None
+        return Sums(total.value, total.gradient, (total.hessian + total.hessian.T) / 2)
+
+
+def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Sequence[int]) -> Iterator[Any]:
+    """Yield results in order while keeping only a few tasks ahead, so that memory stays bounded and Ctrl-C works."""
+    ahead = 4 * (os.cpu_count() or 1)
+    pending = [pool.submit(task, start) for start in starts[:ahead]]
+    try:
+        for i in range(len(starts)):
+            result = pending[i].result()
+            pending[i] = None  # type: ignore[call-overload]
+            if i + ahead < len(starts):
+                pending.append(pool.submit(task, starts[i + ahead]))
+            yield result
+    finally:
+        for task_left in pending:
+            if task_left is not None:
+                task_left.cancel()
+
+
+def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
+    psi, along = pt.dvector("psi"), pt.dvector("along")
+    d = likelihood.theta_size
+    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
+    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    total = rows.sum()
+    gradient = grad(total, psi)
+    inputs = [psi, *likelihood.fixed, *likelihood.batches]
+    options = {"on_unused_input": "ignore", **compile_kwargs}
+    value_and_gradient = pm.compile(inputs, [total, gradient], **options).vm.jit_fn
+    product = pm.compile([along, *inputs], pushforward(gradient, psi, along), **options).vm.jit_fn
+
+    @njit(nogil=True)
+    def sums(psi, data, coordinates):  # type: ignore[no-untyped-def]
+        value, gradient = value_and_gradient(psi, *data)
+        curvature = np.empty((coordinates.size, psi.size))
+        direction = np.zeros(psi.size)
+        for i in range(coordinates.size):
+            direction[coordinates[i]] = 1.0
+            curvature[i] = product(direction, psi, *data)[0]
+            direction[coordinates[i]] = 0.0
+        return value.item(), gradient, curvature
+
+    return sums
+
+
+def read_coordinates(likelihood: RowLikelihood) -> np.ndarray:
+    """Return the entries of ψ = (θ, others) in the variables that the row likelihood reads."""
+    blocks = [b for b in likelihood.psi_blocks if b.name in likelihood.read]
+    return np.concatenate([np.empty(0, np.int64), *(np.arange(b.start, b.stop) for b in blocks)])

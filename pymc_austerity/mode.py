@@ -1,0 +1,189 @@
+"""The posterior mode over all rows, found in few passes: first on a random subset, then on everything."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.gradient import grad
+from pytensor.graph.replace import graph_replace
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from scipy import linalg, optimize
+
+from pymc_austerity.compat import pushforward
+from pymc_austerity.full_pass import FullPass, Sums
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.rows import Rows
+
+#: Rows of the first search: enough for 20 a parameter, or this many.
+_SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20
+#: A centre this many posterior standard deviations from the mode (Newton decrement) serves as well as the mode.
+_CLOSE_ENOUGH = 0.1
+#: Passes over all rows after which the search on all rows gives up.
+_MAX_PASSES = 6
+#: A point this far out, in the unconstrained space, means a mode at infinity.
+_FAR = 1e4
+
+
+class Mode(NamedTuple):
+    """A point near the posterior mode, and the sums over all rows there.
+
+    Attributes
+    ----------
+    psi : numpy.ndarray
+        (θ, others) at the mode; coordinates that the rows do not read are those of the start.
+    sums : Sums
+        Log-likelihood, gradient and Hessian of all rows at `psi`.
+    """
+
+    psi: np.ndarray
+    sums: Sums
+
+
+class ModeNotFoundError(RuntimeError):
+    """There is no mode to expand around."""
+
+
+class PriorCurvature:
+    """The log prior, its gradient and its Hessian along some coordinates of ψ = (θ, others)."""
+
+    def __init__(self, likelihood: RowLikelihood, coordinates: np.ndarray, compile_kwargs: dict[str, Any]):
+        psi, along = pt.dvector("psi"), pt.dvector("along")
+        d = likelihood.theta_size
+        parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
+        (value,) = graph_replace([likelihood.log_prior], parts, strict=False)
+        gradient = grad(value, psi, disconnected_inputs="ignore")
+        options = {"on_unused_input": "ignore", **compile_kwargs}
+        self.coordinates = coordinates
+        self._gradient = pm.compile([psi, *likelihood.fixed], [value, gradient], **options)
+        self._product = pm.compile([along, psi, *likelihood.fixed], pushforward(gradient, psi, along), **options)
+
+    def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray]) -> Sums:
+        """Return value, gradient and Hessian at `psi`."""
+        c = self.coordinates
+        value, gradient = self._gradient(psi, *fixed)
+        columns = []
+        for k in c:
+            direction = np.zeros(psi.size)
+            direction[k] = 1.0
+            columns.append(self._product(direction, psi, *fixed)[c])
+        hessian = np.array(columns).reshape(c.size, c.size)
+        return Sums(float(value), gradient[c], (hessian + hessian.T) / 2)
+
+
+def find_mode(
+    full_pass: FullPass,
+    prior: PriorCurvature,
+    start: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    rows: Rows,
+    temperature: float,
+    progressbar: bool,
+) -> Mode:
+    """Search for the posterior mode along the coordinates that the rows read; the others stay at `start`.
+
+    A trust-region Newton method (SciPy's ``trust-exact``) first on a random subset of the rows, whose
+    log-likelihood is scaled up to all rows, then on all rows, where one pass a step gives value, gradient and
+    Hessian together.
+
+    Raises
+    ------
+    ModeNotFoundError
+        When the posterior has no mode that can be reached, with the reason.
+    KeyboardInterrupt
+        On Ctrl-C.
+    """
+    c = full_pass.coordinates
+    size = min(len(rows), max(_SUBSET_ROWS, _SUBSET_PER_PARAMETER * c.size))
+    # The same subset whatever the seed of the chains: the centre is no part of their randomness.
+    numbers = np.sort(np.random.default_rng(2014).choice(len(rows), size, replace=False))
+    subset = Rows(tuple(a[numbers] for a in rows.arrays))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
+    with Progress(*columns, disable=not progressbar) as progress:
+        task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
+
+        def evaluate(of: Rows, psi: np.ndarray) -> Sums:
+            progress.reset(task, total=len(of))
+            return full_pass(psi, fixed, of, advance=lambda n: progress.advance(task, n))
+
+        scale = len(rows) / len(subset) / temperature
+        psi, sums = _newton(partial(evaluate, subset), scale, prior, start, fixed, c, 60)
+        if len(subset) < len(rows):
+            progress.update(task, what=f"{len(rows):,} rows")
+            psi, sums = _newton(partial(evaluate, rows), 1 / temperature, prior, psi, fixed, c, _MAX_PASSES)
+    return Mode(psi, sums)
+
+
+def _newton(
+    evaluate: Callable[[np.ndarray], Sums],
+    scale: float,
+    prior: PriorCurvature,
+    start: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    c: np.ndarray,
+    max_evaluations: int,
+) -> tuple[np.ndarray, Sums]:
+    """Maximise log prior + scale × log-likelihood over the coordinates `c`, until the Newton decrement is small."""
+    seen: dict[bytes, tuple[Sums, Sums]] = {}
+    best: list[tuple[float, np.ndarray]] = []
+
+    def at(x: np.ndarray) -> Sums:
+        key = x.tobytes()
+        if key not in seen:
+            if len(seen) >= max_evaluations:
+                raise StopIteration
+            psi = start.copy()
+            psi[c] = x
+            likelihood = evaluate(psi)
+            total = likelihood.scaled(scale) + prior(psi, fixed)
+            # The trust region steps back from a point without a density.
+            value = -total.value if np.isfinite(total.value) else np.inf
+            seen[key] = Sums(value, -total.gradient, -total.hessian), likelihood
+            if not best or value < best[0][0]:
+                best[:] = [(value, x.copy())]
+        return seen[key][0]
+
+    def close_enough(intermediate_result: Any) -> None:
+        here = at(intermediate_result.x)
+        try:
+            factor = linalg.cho_factor(here.hessian)
+        except linalg.LinAlgError:
+            return
+        if here.gradient @ linalg.cho_solve(factor, here.gradient) < _CLOSE_ENOUGH**2:
+            raise StopIteration
+
+    found: np.ndarray
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = optimize.minimize(  # type: ignore[call-overload]  # the stubs know no callback that stops
+                lambda x: at(x).value,
+                start[c],
+                jac=lambda x: at(x).gradient,
+                hess=lambda x: at(x).hessian,
+                method="trust-exact",
+                callback=close_enough,
+                options={"initial_trust_radius": 1.0, "max_trust_radius": 100.0, "gtol": 1e-8},
+            ).x
+    except StopIteration:
+        found = best[0][1]
+    if not np.isfinite(best[0][0]):
+        raise ModeNotFoundError("the log-likelihood is not finite where the search starts")
+    if float(np.max(np.abs(found), initial=0.0)) > _FAR:
+        raise ModeNotFoundError("the mode lies at infinity (as for separable classes under a flat prior)")
+    here = at(found)
+    try:
+        factor = linalg.cho_factor(here.hessian)
+    except linalg.LinAlgError:
+        raise ModeNotFoundError("the Hessian at the end of the search is not negative definite") from None
+    decrement = float(np.sqrt(max(0.0, here.gradient @ linalg.cho_solve(factor, here.gradient))))
+    if decrement > 1.0:
+        raise ModeNotFoundError(f"the search ended {decrement:.1f} posterior standard deviations from a mode")
+    psi = start.copy()
+    psi[c] = found
+    return psi, seen[found.tobytes()][1]

@@ -1,0 +1,113 @@
+"""The noise-penalty test: Metropolis–Hastings with a batch estimate of the log ratio, paid for by its variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance import (
+    ACCEPT,
+    REJECT,
+    UNDECIDED,
+    Moments,
+    check_batch_size,
+    draw_log_uniform,
+    growing_sizes,
+    metropolis_probability,
+    standard_error,
+)
+from pymc_austerity.rows import Uniform
+
+#: Above this χ²/n the series for an estimated variance is no longer small (Ceperley and Dewing 1999).
+_MAX_VARIANCE_PER_ROW = 0.25
+
+
+class PenaltyStages(NamedTuple):
+    """The looks of the test.
+
+    Attributes
+    ----------
+    sizes : numpy.ndarray of int64
+        Rows read by the end of each stage; the last is N.
+    max_variance : float
+        Variance of the log ratio up to which it is decided on a batch.
+    """
+
+    sizes: np.ndarray
+    max_variance: float
+
+
+@njit
+def penalty(variance: float, n: int) -> float:
+    """Return what is subtracted from a log ratio whose variance was estimated from n rows.
+
+    A known variance s² costs s²/2: then E min(1, exp(Δ* − s²/2)) satisfies detailed balance for Δ* ~ N(Δ, s²).
+    An estimated one costs χ²/2 + χ⁴/(4(n+1)) + χ⁶/(3(n+1)(n+3)) + …
+    (Ceperley and Dewing 1999, J. Chem. Phys. 110, 9812).
+    """
+    return variance / 2 + variance**2 / (4 * (n + 1)) + variance**3 / (3 * (n + 1) * (n + 3))
+
+
+@njit
+def decide_with_penalty(
+    stages: PenaltyStages, stage: int, moments: Moments, offset: float, scale: float, noise: float
+) -> int:
+    """Accept with probability min(1, exp(Δ* − penalty)), once the variance of Δ* is small."""
+    estimate = scale * moments.mean + offset
+    if moments.n == moments.n_total:
+        return ACCEPT if estimate > noise else REJECT
+    variance = (scale * standard_error(moments)) ** 2
+    if variance > stages.max_variance or variance > _MAX_VARIANCE_PER_ROW * moments.n:
+        return UNDECIDED
+    return ACCEPT if estimate - penalty(variance, moments.n) > noise else REJECT
+
+
+@dataclass(frozen=True)
+class NoisePenalty:
+    """The penalty method of Ceperley and Dewing (1999).
+
+    The batch grows until the variance of the estimated log ratio is below `max_variance`; the test then accepts with
+    probability min(1, exp(Δ* − s²/2 − …)), which keeps the exact posterior when Δ* is normal.  At all rows it is
+    Metropolis–Hastings.
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows of the first look.
+    max_variance : float
+        Largest variance to decide on.  Acceptance falls with it like 2Φ(−s/2).
+    growth : float
+        By how much the batch grows from look to look.
+
+    Raises
+    ------
+    ValueError
+        For settings outside their range.
+    """
+
+    batch_size: int
+    max_variance: float = 1.0
+    growth: float = 1.5
+
+    reads_shape: ClassVar[bool] = False
+    probability = staticmethod(metropolis_probability)
+    draw_noise = staticmethod(draw_log_uniform)
+    decide = staticmethod(decide_with_penalty)
+    rows = Uniform()
+
+    def __post_init__(self) -> None:
+        check_batch_size(self.batch_size, "The penalty needs a batch that estimates its own variance; 200 is a start.")
+        if not (np.isfinite(self.max_variance) and self.max_variance > 0):
+            raise ValueError(
+                f"max_variance={self.max_variance} must be positive and finite: a test with variance 0 would read all "
+                "rows, and one without a limit would reject almost everything. Use 1."
+            )
+        if not self.growth > 1:
+            raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")
+
+    def stages(self, n_rows: int) -> PenaltyStages:
+        """Look at sizes that grow geometrically."""
+        return PenaltyStages(growing_sizes(self.batch_size, self.growth, n_rows), float(self.max_variance))

@@ -1,0 +1,211 @@
+"""Everything that is learnt from all rows before sampling: centre, expansion, surrogate, row weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy import linalg
+
+from pymc_austerity.full_pass import FullPass, read_coordinates
+from pymc_austerity.kernel import Density, compile_remainder_density, numba_options
+from pymc_austerity.likelihood import RowLikelihood, flatten_onto
+from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
+from pymc_austerity.proxy import Expansion, Taylor, check_order
+from pymc_austerity.rows import Rows
+from pymc_austerity.surrogate import INNER_TARGET, SurrogateState, adapt_step_size, build_trajectory, compile_surrogate
+from pymc_austerity.weights import AliasTable, remainder_sizes, row_table
+
+_log = logging.getLogger("pymc_austerity")
+
+#: Transitions on the surrogate in each window; the covariance is learnt anew from every one.
+_PILOT = (200, 300, 600)
+#: Draws of the pilot that are kept, for row weights and starting points.
+_KEPT = 300
+#: The centre moves to the mean of the surrogate when it is further from it than this many standard deviations.
+_OFF_CENTRE, _MAX_MOVES = 0.5, 3
+_WEIGHT_PAIRS = 4
+#: A dense Hessian of more parameters than this neither fits a cache nor can be factorised while tuning.
+_MAX_EXPANDED = 2_000
+
+
+class Prepared(NamedTuple):
+    """What a step keeps of its preparation: arrays only, so that it travels to other processes.
+
+    Attributes
+    ----------
+    expansion : Expansion
+    order : int
+    move : SurrogateState
+        Hamiltonian moves, tuned on the surrogate.
+    normal : SurrogateState
+        The normal approximation of the surrogate: centre and factor.
+    draws : numpy.ndarray, shape (k, D)
+        Draws of θ from the surrogate.
+    table : AliasTable or None
+        Row weights, where they were asked for.
+    passes : float
+        Passes over all rows, in rows evaluated divided by N.
+    """
+
+    expansion: Expansion
+    order: int
+    move: SurrogateState
+    normal: SurrogateState
+    draws: np.ndarray
+    table: AliasTable | None
+    passes: float
+
+
+class NoProxyError(RuntimeError):
+    """A proxy cannot be built for this model."""
+
+
+def prepare(
+    likelihood: RowLikelihood,
+    density: Density,
+    taylor: Taylor,
+    rows: Rows,
+    fixed: Sequence[np.ndarray],
+    start: np.ndarray,
+    temperature: float,
+    floor: float | None,
+    compile_kwargs: dict[str, Any] | None,
+    progressbar: bool,
+) -> Prepared:
+    """Find the centre, expand all rows there, tune a move on the surrogate, and weigh the rows.
+
+    Parameters
+    ----------
+    start : numpy.ndarray
+        ψ = (θ, others) to start from.
+    floor : float or None
+        Share of uniform draws among weighted rows; None for no weights.
+
+    Raises
+    ------
+    NoProxyError
+        With the reason: a discrete variable, no mode, derivatives that fail their check.
+    """
+    options = numba_options(compile_kwargs)
+    discrete = [b.name for b in likelihood.psi_blocks if b.name in likelihood.read and np.dtype(b.dtype).kind != "f"]
+    discrete += [b.name for b in likelihood.blocks if np.dtype(b.dtype).kind != "f" and b.name not in discrete]
+    if discrete:
+        raise NoProxyError(f"{discrete} is discrete and has no derivative")
+    coordinates = read_coordinates(likelihood)
+    if coordinates.size > _MAX_EXPANDED:
+        raise NoProxyError(
+            f"the rows read {coordinates.size} parameters and the dense Hessian serves up to {_MAX_EXPANDED}; give "
+            "this step fewer vars and the rest to another"
+        )
+    full_pass = FullPass(likelihood, coordinates, options)
+    prior = PriorCurvature(likelihood, coordinates, options)
+    try:
+        if taylor.centre is None:
+            psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar)
+        else:
+            psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
+            sums = full_pass(psi, fixed, rows)
+    except ModeNotFoundError as error:
+        raise NoProxyError(str(error)) from error
+    surrogate = compile_surrogate(likelihood, options)
+    run_pilot = build_pilot(build_trajectory(surrogate))
+    d = likelihood.theta_size
+    for moves_left in reversed(range(_MAX_MOVES + 1)):
+        steering = Expansion(psi, coordinates, sums.gradient, _negative(sums.hessian))
+        normal, move, draws = _tune(likelihood, steering, psi, fixed, temperature, run_pilot, options)
+        own = coordinates[coordinates < d]
+        mean, sd = draws.mean(axis=0), draws.std(axis=0)
+        off = float(np.abs((mean - psi[:d]) / sd)[own].max(initial=0.0))
+        if taylor.centre is not None or off < _OFF_CENTRE or not moves_left:
+            break
+        psi = psi.copy()
+        psi[:d] = mean
+        sums = full_pass(psi, fixed, rows)
+    hessian = sums.hessian if taylor.order == 2 else np.zeros_like(sums.hessian)
+    expansion = Expansion(psi, coordinates, sums.gradient, hessian)
+    both_sides = compile_remainder_density(density, likelihood, taylor.order, **options).both_sides
+    batch = tuple(a[: min(len(rows), 500)] for a in rows.arrays)
+    spread = np.concatenate([draws.std(axis=0), np.zeros(psi.size - d)])
+    wrong = check_order(both_sides, expansion, taylor.order, spread, fixed, batch, d)
+    if wrong is not None:
+        raise NoProxyError(wrong)
+    table = None
+    if floor is not None:
+        far = len(draws) // 2
+        pairs = [(draws[-1 - k], draws[-1 - k - far]) for k in range(_WEIGHT_PAIRS)]
+        table = row_table(remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, rows), floor)
+    passes = full_pass.rows_read / len(rows) + (floor is not None)
+    _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
+    return Prepared(expansion, taylor.order, move, normal, draws, table, passes)
+
+
+def _negative(hessian: np.ndarray) -> np.ndarray:
+    """Return the nearest negative semi-definite matrix, so that the surrogate cannot grow without bound."""
+    values, vectors = linalg.eigh(hessian)
+    return np.ascontiguousarray((vectors * np.minimum(values, 0.0)) @ vectors.T)
+
+
+def _tune(
+    likelihood: RowLikelihood,
+    steering: Expansion,
+    psi: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    temperature: float,
+    run_pilot: Callable[..., Any],
+    options: dict[str, Any],
+) -> tuple[SurrogateState, SurrogateState, np.ndarray]:
+    """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it."""
+    d = likelihood.theta_size
+    _, slope, curvature = PriorCurvature(likelihood, np.arange(d), options)(psi, fixed)
+    precision = -curvature
+    own = steering.coordinates < d
+    places = steering.coordinates[own]
+    slope[places] += steering.gradient[own] / temperature
+    precision[np.ix_(places, places)] -= steering.hessian[np.ix_(own, own)] / temperature
+    values, vectors = linalg.eigh(precision)
+    scales = 1 / np.sqrt(np.maximum(np.abs(values), 1e-6 * np.abs(values).max()))
+    start = SurrogateState(
+        log_scale=np.log([0.5]),
+        factor=np.ascontiguousarray(vectors * np.minimum(scales, 3.0)),
+        centre=psi[:d] + vectors @ (scales**2 * (vectors.T @ slope)),
+        target=np.array([INNER_TARGET]),
+        t=np.zeros(1, np.int64),
+        others=psi[d:].copy(),
+        temperature=np.array([temperature]),
+        fixed=tuple(fixed),
+        steering=steering,
+    )
+    state = start._replace(log_scale=start.log_scale.copy(), t=start.t.copy())
+    rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
+    theta = psi[:d].copy()
+    for n in _PILOT:
+        state.t[0] = 0
+        draws = run_pilot(rng, theta, state, n)
+        theta = draws[-1].copy()
+        keep = n / (n + 5.0)
+        cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + 1e-3 * (1 - keep) * np.diag(draws.var(axis=0) + 1e-12)
+        if n < 10 * d:  # too few draws for a dense covariance: the curvature at the centre serves better
+            continue
+        state = state._replace(factor=linalg.cholesky(cov, lower=True), log_scale=np.log([0.5]))
+    state.t[0] = 0
+    draws = run_pilot(rng, theta, state, _KEPT)
+    return start, state, draws
+
+
+def build_pilot(trajectory: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``run(rng, theta, state, n)``: a chain on the surrogate that adapts its step size."""
+
+    @njit
+    def run(rng, theta, state, n):  # type: ignore[no-untyped-def]
+        draws = np.empty((n, theta.size))
+        for i in range(n):
+            theta, _, _, acceptance = trajectory(rng, theta, state)
+            adapt_step_size(state, acceptance)
+            draws[i] = theta
+        return draws
+
+    return run

@@ -1,0 +1,175 @@
+"""Taylor control variates of the row log-likelihood, whose sum over all rows is known.
+
+With ψ = (θ, others) and a centre ψ̂, row i is expanded as
+q_i(ψ) = ℓ_i(ψ̂) + ∇ℓ_i(ψ̂)·(ψ − ψ̂) + ½ (ψ − ψ̂)ᵀ∇²ℓ_i(ψ̂)(ψ − ψ̂).
+The tests then see only the remainders ℓ_i − q_i (Bardenet, Doucet and Holmes 2017); Σ q_i follows from Σ∇ℓ_i(ψ̂)
+and Σ∇²ℓ_i(ψ̂), read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numba import njit
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.compat import pushforward
+from pymc_austerity.likelihood import RowLikelihood
+
+#: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
+_ORDER_SLACK = 0.75
+#: Remainders below this share of the log-likelihood are rounding error, as for a Gaussian with known scale.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Taylor:
+    """Taylor expansion of every row's log-likelihood around a centre near the posterior mode.
+
+    Parameters
+    ----------
+    order : {1, 2}
+        Second order leaves a remainder that shrinks with the cube of the posterior width.
+    centre : mapping of str to array_like, optional
+        Values of the free variables in the unconstrained space (as in ``model.initial_point()``), at which to
+        expand in place of the mode that is searched for.
+
+    Raises
+    ------
+    ValueError
+        For another order.
+
+    Examples
+    --------
+    >>> import pymc_austerity as pma
+    >>> pma.Taylor(order=2)
+    Taylor(order=2, centre=None)
+    """
+
+    order: int = 2
+    centre: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.order not in (1, 2):
+            raise ValueError(
+                f"Taylor(order={self.order}) must be 1 or 2: sums of higher derivatives do not fit in memory. Use 2."
+            )
+
+
+class Expansion(NamedTuple):
+    """The expansion of all rows around one centre, as arrays for compiled code.
+
+    Attributes
+    ----------
+    centre : numpy.ndarray, shape (D + O,)
+        ψ̂, all of θ and others.
+    coordinates : numpy.ndarray of int64, shape (E,)
+        Entries of ψ that the rows read.
+    gradient : numpy.ndarray, shape (E,)
+        Σ∇ℓ_i(ψ̂).
+    hessian : numpy.ndarray, shape (E, E)
+        Σ∇²ℓ_i(ψ̂); zero at order 1.
+    """
+
+    centre: np.ndarray
+    coordinates: np.ndarray
+    gradient: np.ndarray
+    hessian: np.ndarray
+
+
+@njit
+def expanded_sum(theta: np.ndarray, others: np.ndarray, expansion: Expansion) -> float:
+    """Return Σ q_i(ψ) − Σ ℓ_i(ψ̂)."""
+    d = theta.size
+    e = expansion.coordinates.size
+    shift = np.empty(e)
+    for k in range(e):
+        c = expansion.coordinates[k]
+        shift[k] = (theta[c] if c < d else others[c - d]) - expansion.centre[c]
+    return np.dot(expansion.gradient + 0.5 * np.dot(expansion.hessian, shift), shift)
+
+
+@njit
+def nothing_expanded(theta: np.ndarray, others: np.ndarray, expansion: tuple[()]) -> float:
+    """Return 0: without a proxy nothing is known of the sum over all rows."""
+    return 0.0
+
+
+def row_remainder(likelihood: RowLikelihood, order: int) -> tuple[Variable, Variable]:
+    """Return the graph of ℓ_i(ψ) − q_i(ψ) + ℓ_i(ψ̂) for a batch, and the vector ψ̂ that it takes.
+
+    Along ψ(s) = ψ̂ + s(ψ − ψ̂) the first and second derivatives by the scalar s at s = 0 are the two terms of the
+    expansion, so one forward-mode derivative a term serves any graph and any number of parameters.
+    """
+    centre, s = pt.dvector("centre"), pt.dscalar("s")
+    d = likelihood.theta_size
+    line = {
+        likelihood.theta: centre[:d] + s * (likelihood.theta - centre[:d]),
+        likelihood.others: centre[d:] + s * (likelihood.others - centre[d:]),
+    }
+    (along,) = graph_replace([likelihood.row_log_likelihood], line, strict=False)
+    first = pushforward(along, s, pt.ones_like(s))
+    terms = [first, pushforward(first, s, pt.ones_like(s)) / 2][:order]
+    at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
+    return likelihood.row_log_likelihood - sum(at_centre[1:], start=at_centre[0]), centre
+
+
+def compile_remainder(likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """Compile ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` for the remainders.
+
+    Returned values keep the constant ℓ_i(ψ̂), which cancels in the difference of the two sides.
+    """
+    remainder, centre = row_remainder(likelihood, order)
+    theta_new = likelihood.theta.type("theta_new")
+    (remainder_new,) = graph_replace([remainder], {likelihood.theta: theta_new}, strict=False)
+    inputs = [theta_new, likelihood.theta, likelihood.others, centre, *likelihood.fixed, *likelihood.batches]
+    return pm.compile(inputs, [remainder_new, remainder], on_unused_input="ignore", **compile_kwargs).vm.jit_fn
+
+
+def check_order(
+    both_sides: Callable[..., Any],
+    expansion: Expansion,
+    order: int,
+    spread: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    batch: Sequence[np.ndarray],
+    theta_size: int,
+) -> str | None:
+    """Check by numbers that the remainder shrinks by 2^(order+1) when the step from the centre halves.
+
+    Parameters
+    ----------
+    both_sides : callable
+        Of `compile_remainder`.
+    spread : numpy.ndarray, shape (D + O,)
+        A step of posterior size.
+
+    Returns
+    -------
+    str or None
+        What is wrong, or None.
+    """
+    centre, d = expansion.centre, theta_size
+    sizes = []
+    for step in (0.0, 0.5, 1.0):
+        psi = centre + step * spread
+        value = both_sides(centre[:d], psi[:d], psi[d:], centre, *fixed, *batch)[1]
+        sizes.append(value)
+    base = sizes[0]
+    half, full = (np.abs(v - base).mean() for v in sizes[1:])
+    if not np.isfinite([half, full]).all():
+        return "the derivatives of the log-likelihood are not finite"
+    if full <= _ROUNDING * (1 + np.abs(base).mean()):
+        return None
+    if full / max(half, np.finfo(float).tiny) < _ORDER_SLACK * 2 ** (order + 1):
+        return (
+            f"the remainder of an expansion of order {order} shrank by {full / half:.2f} when the step halved, "
+            f"where 2^{order + 1} was due"
+        )
+    return None

@@ -1,0 +1,187 @@
+"""Rows drawn with probability proportional to the typical size of what the proxy leaves of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance import AcceptanceTest, SequentialT
+from pymc_austerity.barker import Barker
+from pymc_austerity.penalty import NoisePenalty
+from pymc_austerity.rows import Rows, build_gather, nothing_to_restore
+
+_CHUNK = 8192
+
+
+class AliasTable(NamedTuple):
+    """Walker's alias table for the row probabilities, and what each row counts for when it is drawn.
+
+    Attributes
+    ----------
+    keep : numpy.ndarray of float32, shape (N,)
+        Probability that a column of the table stands for its own row.
+    alias : numpy.ndarray of uint32, shape (N,)
+        The row that it stands for otherwise.
+    weight : numpy.ndarray of float32, shape (N,)
+        1/(N p_i), at most one over the uniform floor.
+    """
+
+    keep: np.ndarray
+    alias: np.ndarray
+    weight: np.ndarray
+
+
+@njit
+def alias_table(probability: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Build the alias table of `probability` in O(N) (Walker 1977; Vose 1991)."""
+    n = probability.size
+    keep, alias = np.ones(n), np.arange(n)
+    stack = np.empty(n, np.int64)
+    scaled = probability * n
+    small, large = 0, n  # rows below average are stacked from the left, the others from the right
+    for i in range(n):
+        if scaled[i] < 1.0:
+            stack[small] = i
+            small += 1
+        else:
+            large -= 1
+            stack[large] = i
+    while small > 0 and large < n:
+        small -= 1
+        i, j = stack[small], stack[large]
+        keep[i], alias[i] = scaled[i], j
+        scaled[j] -= 1.0 - scaled[i]
+        if scaled[j] < 1.0:
+            large += 1
+            stack[small] = j
+            small += 1
+    return keep, alias
+
+
+@njit
+def draw_weighted(rng: np.random.Generator, table: AliasTable, start: int, stop: int) -> np.ndarray:
+    """Draw row numbers with replacement by the alias table."""
+    numbers = np.empty(stop - start, np.int64)
+    for k in range(numbers.size):
+        i = rng.integers(0, table.keep.size)
+        numbers[k] = i if rng.random() < table.keep[i] else table.alias[i]
+    return numbers
+
+
+@njit
+def weigh_rows(table: AliasTable, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
+    """Weigh the row terms so that their mean estimates that of all rows."""
+    for k in range(numbers.size):
+        weight = table.weight[numbers[k]]
+        new[k] *= weight
+        old[k] *= weight
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Rows drawn with replacement, in proportion to the typical size of their remainder.
+
+    Parameters
+    ----------
+    floor : float, default 0.2
+        Share of the draws that is uniform.  No row counts for more than 1/floor times the average, so a row whose
+        remainder was misjudged is still seen.
+
+    Raises
+    ------
+    ValueError
+        For a floor outside (0, 1].
+
+    Examples
+    --------
+    >>> import pymc_austerity as pma
+    >>> pma.Weighted()
+    Weighted(floor=0.2)
+    """
+
+    floor: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.floor <= 1:
+            raise ValueError(
+                f"Weighted(floor={self.floor}) must lie in (0, 1]: without a floor a row with a small weight that "
+                "turns out to matter would swamp the estimate. Use 0.2."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """The row source of `Weighted`, with its table."""
+
+    table: AliasTable
+
+    draw = staticmethod(draw_weighted)
+    restore = staticmethod(nothing_to_restore)
+    weigh = staticmethod(weigh_rows)
+    weighted: ClassVar[bool] = True
+
+    def state(self, n_rows: int) -> AliasTable:
+        """Return the table."""
+        return self.table
+
+
+def row_table(sizes: np.ndarray, floor: float) -> AliasTable:
+    """Make the table for rows whose remainders are typically of the given sizes."""
+    n = sizes.size
+    total = sizes.sum()
+    share = sizes / total if total > 0 else np.full(n, 1 / n)
+    probability = (1 - floor) * share + floor / n
+    keep, alias = alias_table(probability)
+    return AliasTable(keep.astype(np.float32), alias.astype(np.uint32), (1 / (n * probability)).astype(np.float32))
+
+
+def remainder_sizes(
+    both_sides: Callable[..., Any],
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
+    others: np.ndarray,
+    centre: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    rows: Rows,
+    advance: Callable[[int], None] = lambda n: None,
+) -> np.ndarray:
+    """Return the root mean square of r_i(θ′) − r_i(θ) over some pairs of draws, for every row, in one pass.
+
+    Returns
+    -------
+    numpy.ndarray of float32, shape (N,)
+    """
+    gather = build_gather(tuple(a.ndim for a in rows.arrays))
+    sizes = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _CHUNK):
+        stop = min(start + _CHUNK, len(rows))
+        batch = gather(rows.arrays, np.arange(start, stop))
+        squares = np.zeros(stop - start)
+        for theta_new, theta in pairs:
+            new, old = both_sides(theta_new, theta, others, centre, *fixed, *batch)
+            squares += (new - old) ** 2
+        sizes[start:stop] = np.sqrt(squares / len(pairs))
+        advance(stop - start)
+    return np.where(np.isfinite(sizes), sizes, np.nanmax(np.where(np.isfinite(sizes), sizes, 0)))
+
+
+def for_weighted_rows(test: AcceptanceTest) -> AcceptanceTest:
+    """Return `test` for rows that are drawn with replacement and weights.
+
+    Raises
+    ------
+    ValueError
+        For a test whose theory needs rows without replacement or all rows.
+    """
+    if isinstance(test, SequentialT):
+        return replace(test, replacement=True)
+    if isinstance(test, Barker | NoisePenalty):
+        return test
+    raise ValueError(
+        f"rows=Weighted() does not go with {type(test).__name__}: its bound (or its reading of all rows) is for rows "
+        "drawn without replacement and with equal weight. Use rows=pymc_austerity.Uniform(), or MinibatchBarker, "
+        "PenaltyMH or ApproxMH."
+    )
