@@ -240,6 +240,14 @@ def test_a_model_without_rows_is_refused():
         pma.ApproxMH(model=model)
 
 
+@pytest.mark.slow
+def test_large_constants_build_without_a_warning():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", shape=8)
+        pm.Bernoulli("y", logit_p=ROWS[:8] * np.ones((20_000, 8)) @ beta, observed=np.zeros(20_000))
+    assert [pma.ExactMH(model=model).name for _ in range(2)] == ["exact_mh"] * 2
+
+
 # Points without a finite density.
 
 
