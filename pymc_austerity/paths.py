@@ -113,7 +113,7 @@ def debias(
         ``seconds``, and the running ``estimate`` and ``standard_error`` (NaN for the first).  Along
         ``batch``: ``batch_size`` and ``tail_probability`` P(T ≥ t).  ``attrs`` holds the settings, α and the
         reason for it, why the run stopped, and ``unseen_variance``, the share of the variance that comes
-        from truncations deeper than any that occurred, for the fitted β (1 where there is none).
+        from truncations deeper than any that occurred, for the fitted β (1 where there is none, or where it is larger).
 
     Raises
     ------

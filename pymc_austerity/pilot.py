@@ -19,8 +19,9 @@ from pymc_austerity.truncation import FloatArray, Truncation
 MIN_LEVELS = 3
 #: A path is walked up to here: 31 times the smallest batch for ratio 2.
 MAX_LEVELS = 5
-#: Faster convergence than this changes α little and would rest on noise.
-MAX_BETA = 2.0
+#: Random subsets of n rows differ by 1/n in variance: a faster rate is that of a bias of small batches, and
+#: it ends where the spread takes over.
+MAX_BETA = 1.0
 #: Slower convergence than this leaves no α > 0 worth the name.
 MIN_BETA = 0.1
 
@@ -89,9 +90,7 @@ def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, f
     return beta, error
 
 
-def best_alpha(
-    sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable[[int], float] = float
-) -> float:
+def best_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable[[int], float] = float) -> float:
     """Minimise expected cost × second moment over 0 < α < β.
 
     The second moment is the bound of Appendix A.  The exact variance would not do on short paths: it
@@ -167,8 +166,8 @@ def choose_alpha(
     alpha = best_alpha(sizes, ratio, used, cost)
     reason = (
         f"β = {beta:.2f} ± {error:.2f} from {n_paths} pilot paths over batches of {sizes[0]} to "
-        f"{sizes[levels - 1]} rows; α minimises cost × variance for β = {used:.2f}, one standard error lower "
-        "because a rate taken too low is safe and one taken too high is not."
+        f"{sizes[levels - 1]} rows; α minimises cost × variance for β = {used:.2f}, one standard error lower and at "
+        f"most {MAX_BETA:g}, because a rate taken too low is safe and one taken too high is not."
     )
     return Choice(alpha, beta, error, reason, rows)
 

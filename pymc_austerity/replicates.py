@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from pymc_austerity.pilot import Choice, squared_errors
+from pymc_austerity.pilot import MAX_BETA, MIN_BETA, Choice, squared_errors
 from pymc_austerity.truncation import FloatArray, Truncation, path_sizes
 
 
@@ -71,9 +71,7 @@ class Settings:
             "seed": json.dumps([_plain(self.seed.entropy), list(self.seed.spawn_key)]),
         }
 
-    def require_match(
-        self, n_rows: int, min_batch: int, ratio: float, alpha: float | Literal["auto"]
-    ) -> None:
+    def require_match(self, n_rows: int, min_batch: int, ratio: float, alpha: float | Literal["auto"]) -> None:
         """Refuse to continue a run with other settings."""
         asked = {"n_rows": n_rows, "min_batch": min_batch, "ratio": ratio}
         if alpha != "auto":
@@ -84,9 +82,7 @@ class Settings:
             "ratio": self.ratio,
             "alpha": self.choice.alpha,
         }
-        changed = [
-            f"{name}: {had[name]} there, {value} here" for name, value in asked.items() if had[name] != value
-        ]
+        changed = [f"{name}: {had[name]} there, {value} here" for name, value in asked.items() if had[name] != value]
         if changed:
             raise ValueError(
                 f"append= holds a run with other settings ({'; '.join(changed)}). Replications with "
@@ -131,14 +127,9 @@ def settings_of(result: xr.Dataset) -> Settings:
 def finished_replicates(result: xr.Dataset) -> dict[int, Replicate]:
     """Read the replications of a run back from its result."""
     result = result.load()
-    labelled = (
-        not any(str(dim).startswith("phi_dim_") for dim in result.replicate.dims)
-        and result.replicate.ndim > 1
-    )
+    labelled = not any(str(dim).startswith("phi_dim_") for dim in result.replicate.dims) and result.replicate.ndim > 1
     values = result.replicate.drop_vars("replication") if labelled else result.replicate.values
-    columns = zip(
-        result.replication.values, result.level.values, result.rows_touched.values, result.seconds.values
-    )
+    columns = zip(result.replication.values, result.level.values, result.rows_touched.values, result.seconds.values)
     return {
         int(index): Replicate(int(level), int(rows), float(seconds), values[position])
         for position, (index, level, rows, seconds) in enumerate(columns)
@@ -178,9 +169,7 @@ def result_dataset(done: Mapping[int, Replicate], settings: Settings, stopped: s
         coords = {name: c.variable for name, c in first.coords.items()}
     clash = {"replication", "batch"} & set(inner)
     if clash:
-        raise ValueError(
-            f"phi returns a DataArray with the dimension {clash.pop()!r}, which is taken. Rename it."
-        )
+        raise ValueError(f"phi returns a DataArray with the dimension {clash.pop()!r}, which is taken. Rename it.")
     estimate, error = running_moments(values)
     along = ("replication",)
     levels = np.array([r.level for r in replicates])
@@ -214,6 +203,7 @@ def unseen_variance(settings: Settings, deepest: int) -> float:
     A standard error cannot know about jumps that have not occurred yet; where α is near β every batch size
     adds about as much variance as the one before, however rare it is.
     """
-    beta = settings.choice.beta if np.isfinite(settings.choice.beta) else 1.0
-    by_level = settings.truncation.variance_by_level(squared_errors(settings.sizes, max(beta, 0.1)))
+    beta = settings.choice.beta if np.isfinite(settings.choice.beta) else MAX_BETA
+    errors = squared_errors(settings.sizes, float(np.clip(beta, MIN_BETA, MAX_BETA)))
+    by_level = settings.truncation.variance_by_level(errors)
     return float(by_level[deepest - 1 :].sum() / by_level.sum()) if by_level.sum() > 0 else 0.0
