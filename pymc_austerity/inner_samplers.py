@@ -1,7 +1,7 @@
 """Samplers of one partial posterior: nutpie, PyMC's NUTS, or a function of the user.
 
-``prepare(subset_model)`` compiles once and returns a function from the arrays of a subset of rows, and a
-generator, to posterior draws.
+``prepare(subset_model)`` compiles once and returns ``draw(subset, rng)``, from the arrays of a subset of rows
+to posterior draws.  NUTS also takes ``draw(subset, rng, tune, draws)``, for another number of steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pymc_austerity.subset_model import SubsetModel
 
 Subset = Mapping[str, NDArray[Any]]
-Draw = Callable[[Subset, np.random.Generator], Any]
+Draw = Callable[..., Any]
 
 
 class InnerSampler(Protocol):
@@ -67,11 +67,11 @@ class NutpieNUTS:
         # An array that only dropped variables read is not part of the compiled functions.
         known = {var.name for f in (compiled.logp_func, compiled.expand_func) for var in f.get_shared()}
 
-        def draw(subset: Subset, rng: np.random.Generator) -> Any:
+        def draw(subset: Subset, rng: np.random.Generator, tune: int = self.tune, draws: int = self.draws) -> Any:
             return nutpie.sample(
                 compiled.with_data(**{name: array for name, array in subset.items() if name in known}),
-                draws=self.draws,
-                tune=self.tune,
+                draws=draws,
+                tune=tune,
                 chains=self.chains,
                 cores=1,
                 seed=int(rng.integers(2**31)),
@@ -113,25 +113,25 @@ class PyMCNUTS:
         # The data live in shared variables, and the step holds a state: one partial posterior at a time.
         lock = threading.Lock()
 
-        def chain(rng: np.random.Generator) -> list[list[NDArray[Any]]]:
+        def chain(rng: np.random.Generator, tune: int, draws: int) -> list[list[NDArray[Any]]]:
             step.sampling_state = untuned
             step.rng = rng
             step.potential.set_rng(rng.spawn(1)[0])
             step.tune = True
             point = {name: value + rng.uniform(-1, 1, np.shape(value)) for name, value in start.items()}
             kept = []
-            for iteration in range(self.tune + self.draws):
-                if iteration == self.tune:
+            for iteration in range(tune + draws):
+                if iteration == tune:
                     step.stop_tuning()
                 point, _ = step.step(point)
-                if iteration >= self.tune:
+                if iteration >= tune:
                     kept.append(constrain(point))
             return kept
 
-        def draw(subset: Subset, rng: np.random.Generator) -> Any:
+        def draw(subset: Subset, rng: np.random.Generator, tune: int = self.tune, draws: int = self.draws) -> Any:
             with lock:
                 subset_model.put(subset)
-                chains = [chain(generator) for generator in rng.spawn(self.chains)]
+                chains = [chain(generator, tune, draws) for generator in rng.spawn(self.chains)]
             dims = model.named_vars_to_dims
             posterior = {
                 name: _labelled(name, np.array([[values[i] for values in kept] for kept in chains]), dims, model)

@@ -97,17 +97,22 @@ class PartialPosteriorPaths:
         rng : Generator
             Source of the sampler's randomness.
         """
-        if self._draw is None:
-            self.compile()
-            assert self._draw is not None
-        draws = self._draw(self._subsets.take(row_numbers), rng)
-        if callable(self._expectation):
-            return self._expectation(draws)
-        return posterior_means(draws.posterior, self._expectation)
+        return self._summarise(self._compiled()(self._subsets.take(row_numbers), rng))
 
     def compile(self) -> None:
         """Compile now rather than at the first call."""
         self._draw = self._sampler.prepare(self._subsets)
+
+    def _compiled(self) -> Draw:
+        if self._draw is None:
+            self.compile()
+        assert self._draw is not None
+        return self._draw
+
+    def _summarise(self, draws: Any) -> ArrayLike | xr.DataArray:
+        if callable(self._expectation):
+            return self._expectation(draws)
+        return posterior_means(draws.posterior, self._expectation)
 
     def debias(self, **settings: Any) -> xr.Dataset:
         """Estimate the expectation under the posterior of all rows; the arguments are those of `debias`."""
@@ -128,24 +133,18 @@ class PartialPosteriorPaths:
         float
             Seconds for a call with a single tuning step and two draws, once compiled.
         """
-        from dataclasses import replace
-
         if isinstance(self._sampler, CustomSampler):
             raise TypeError("The overhead of a sampler of your own cannot be told from its steps; time a call.")
-        short = PartialPosteriorPaths.__new__(PartialPosteriorPaths)
-        short.__dict__.update(self.__dict__)
-        short._sampler = replace(self._sampler, draws=2, tune=1)  # type: ignore[type-var]
-        short._draw = None
+        draw = self._compiled()
         rows = np.arange(n_rows)
         seconds = []
-        for seed in range(repeats + 1):
-            begun = time.perf_counter()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                short(rows, np.random.default_rng(seed))
-            seconds.append(time.perf_counter() - begun)
-        # The first call compiled.
-        return float(np.median(seconds[1:]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # two draws are too few for any diagnostic
+            for seed in range(repeats):
+                begun = time.perf_counter()
+                self._summarise(draw(self._subsets.take(rows), np.random.default_rng(seed), 1, 2))
+                seconds.append(time.perf_counter() - begun)
+        return float(np.median(seconds))
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled functions do not travel; every process compiles its own.

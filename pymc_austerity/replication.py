@@ -34,9 +34,7 @@ class PilotPath:
     def __call__(self, phi: Phi, index: int) -> NDArray[np.float64]:
         """Walk pilot path `index`."""
         _, order, inner = _streams(self.seed, _PILOT, index)
-        return np.stack(
-            [np.asarray(v) for v in walk(phi, self.sizes, self.n_rows, order, inner, self.wants_rng)]
-        )
+        return np.stack([np.asarray(v) for v in walk(phi, self.sizes, self.n_rows, order, inner, self.wants_rng)])
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,7 @@ def checked_value(value: Any, size: int) -> NDArray[np.float64] | xr.DataArray:
     """Return what φ returned as floats, or say what is wrong with it."""
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "fiub":
-        raise TypeError(
-            f"phi must return real numbers, found dtype {numbers.dtype} ({type(value).__name__})."
-        )
+        raise TypeError(f"phi must return real numbers, found dtype {numbers.dtype} ({type(value).__name__}).")
     numbers = numbers.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise ValueError(

@@ -258,9 +258,7 @@ def test_tolerance_stops_at_the_first_sufficient_replication():
 
 
 def test_tolerance_holds_for_every_component():
-    result = run(
-        lambda rows: [posterior_mean(rows), 10 * posterior_mean(rows)], replications=None, tolerance=[1, 1]
-    )
+    result = run(lambda rows: [posterior_mean(rows), 10 * posterior_mean(rows)], replications=None, tolerance=[1, 1])
     assert (result.standard_error[-1] <= 1).all()
 
 

@@ -102,9 +102,7 @@ def test_variance_is_bounded_below_the_rate_and_grows_above_it(alpha, bounded):
         np.testing.assert_allclose(growth, 2 ** (4 * (alpha - 1)), rtol=0.15)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "message"), [(-0.1, "alpha"), (np.nan, "alpha"), (50.0, "never be reached")]
-)
+@pytest.mark.parametrize(("alpha", "message"), [(-0.1, "alpha"), (np.nan, "alpha"), (50.0, "never be reached")])
 def test_useless_exponents_are_refused(alpha, message):
     with pytest.raises(ValueError, match=message):
         Truncation(path_sizes(2**20, 8), alpha)
