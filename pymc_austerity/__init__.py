@@ -5,9 +5,19 @@ from importlib.metadata import version
 from pymc_austerity.acceptance import Exact
 from pymc_austerity.barker import ExactBarker
 from pymc_austerity.batching import NotRowWiseError
+from pymc_austerity.concentration import empirical_bernstein, empirical_bernstein_serfling, hoeffding_serfling
+from pymc_austerity.diagnostics import compare, data_usage
+from pymc_austerity.partial_posterior import PartialPosteriorPaths
+from pymc_austerity.paths import debias
+from pymc_austerity.plots import plot_comparison, plot_data_usage
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
-from pymc_austerity.steps import ApproxMH, ExactMH, MinibatchBarker, MinibatchMH
+from pymc_austerity.proxy import Taylor
+from pymc_austerity.rows import Uniform
+from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
+from pymc_austerity.streams import debias_stream
+from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
 from pymc_austerity.temperature import Annealing, TemperatureDrop
+from pymc_austerity.weights import Weighted
 
 __version__ = version("pymc-austerity")
 
@@ -15,13 +25,30 @@ __all__ = [
     "AdaptiveMetropolis",
     "Annealing",
     "ApproxMH",
+    "CrankNicolson",
     "Exact",
     "ExactBarker",
     "ExactMH",
+    "MHSubLhd",
     "MinibatchBarker",
     "MinibatchMH",
     "NotRowWiseError",
+    "PartialPosteriorPaths",
+    "PenaltyMH",
     "RandomWalk",
+    "SurrogateHMC",
+    "Taylor",
     "TemperatureDrop",
+    "Uniform",
+    "Weighted",
     "__version__",
+    "compare",
+    "data_usage",
+    "debias",
+    "debias_stream",
+    "empirical_bernstein",
+    "empirical_bernstein_serfling",
+    "hoeffding_serfling",
+    "plot_comparison",
+    "plot_data_usage",
 ]

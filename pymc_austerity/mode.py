@@ -174,7 +174,7 @@ def _newton(
         found = best[0][1]
     if not np.isfinite(best[0][0]):
         raise ModeNotFoundError("the log-likelihood is not finite where the search starts")
-    if float(np.max(np.abs(found), initial=0.0)) > _FAR:
+    if np.linalg.norm(found, np.inf) > _FAR:
         raise ModeNotFoundError("the mode lies at infinity (as for separable classes under a flat prior)")
     here = at(found)
     try:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pymc as pm
 from pymc.model import Model
+from pytensor.graph.basic import Constant
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.batching import NotRowWiseError
+from pymc_austerity.batching import NotRowWiseError, is_array_leaf
 from pymc_austerity.kernel import CHUNK, Density
 from pymc_austerity.likelihood import RowLikelihood, flatten
 from pymc_austerity.row_terms import RowTerms
@@ -98,8 +101,14 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     graphs = model.logp(vars=list(terms.all), sum=False)
     vectors = [g.sum(axis=tuple(range(1, g.ndim))) if g.ndim > 1 else g for g in graphs]
     total = sum(vectors[1:], start=vectors[0])
-    function = pm.compile(model.value_vars, total, on_unused_input="ignore")
-    return lambda at: function(*[at[v.name] for v in model.value_vars])
+    # Data as inputs: compiled in as constants they would be copied, cast and written to PyTensor's cache.
+    constants = [
+        v for v in ancestors([total]) if isinstance(v, Constant) and is_array_leaf(v) and v.data.size >= terms.n_rows
+    ]
+    inputs = [c.type() for c in constants]
+    (total,) = graph_replace([total], dict(zip(constants, inputs, strict=True)), strict=False)
+    function = pm.compile([*model.value_vars, *inputs], total, on_unused_input="ignore")
+    return lambda at: function(*[at[v.name] for v in model.value_vars], *[c.data for c in constants])
 
 
 def _random_point(point: Mapping[str, np.ndarray], spread: float, rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -1,0 +1,106 @@
+"""The noise-penalty test: exact at all rows, right at any noise, and the penalty is what makes it so."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from pymc_austerity.acceptance import ACCEPT, UNDECIDED, Exact, Moments
+from pymc_austerity.kernel import WITH_REPLACEMENT
+from pymc_austerity.penalty import NoisePenalty, decide_with_penalty, penalty
+
+DRAWS = 400_000
+
+
+@njit
+def acceptance(decide, stages, log_ratio, variance, n_rows, draws, rng):
+    """Frequency of acceptance when n_rows normal rows estimate a log ratio with the given variance."""
+    accepted = 0
+    sd_row = np.sqrt(variance * n_rows)
+    for _ in range(draws):
+        mean = log_ratio + np.sqrt(variance) * rng.standard_normal()
+        sd = sd_row * np.sqrt(rng.chisquare(n_rows - 1) / (n_rows - 1))
+        moments = Moments(n_rows, WITH_REPLACEMENT, mean, sd, np.inf, NO)
+        accepted += decide(stages, 0, moments, 0.0, 1.0, np.log1p(-rng.random())) == ACCEPT
+    return accepted / draws
+
+
+NO = Moments(1, 1, 0.0, 0.0).shape
+
+
+@njit
+def without_penalty(stages, stage, moments, offset, scale, noise):
+    return ACCEPT if scale * moments.mean + offset > noise else 0
+
+
+def imbalance(decide, variance, n_rows, log_ratio=0.5):
+    """Log ratio of forward to backward acceptance, which detailed balance makes equal to `log_ratio`."""
+    stages = NoisePenalty(2, max_variance=100.0).stages(10**6)
+    forth = acceptance(decide, stages, log_ratio, variance, n_rows, DRAWS, np.random.default_rng(1))
+    back = acceptance(decide, stages, -log_ratio, variance, n_rows, DRAWS, np.random.default_rng(2))
+    error = np.sqrt((1 - forth) / (forth * DRAWS) + (1 - back) / (back * DRAWS))
+    return (np.log(forth / back) - log_ratio) / error
+
+
+@pytest.mark.parametrize("variance", [0.05, 0.5, 1.0])
+def test_detailed_balance_holds_at_any_noise(variance):
+    assert abs(imbalance(decide_with_penalty, variance, n_rows=200)) < 4
+
+
+def test_leaving_the_penalty_out_is_caught():
+    assert abs(imbalance(without_penalty, 1.0, n_rows=200)) > 8
+
+
+def mean_ratio(penalise, n_rows=16, variance=1.0, draws=2_000_000):
+    """How far E exp(Δ* − penalty) is from exp(Δ), in Monte Carlo standard errors, for an estimated variance."""
+    rng = np.random.default_rng(5)
+    noise = np.sqrt(variance) * rng.standard_normal(draws)
+    estimated = variance * rng.chisquare(n_rows - 1, draws) / (n_rows - 1)
+    ratio = np.exp(noise - penalise(estimated, n_rows))
+    return (ratio.mean() - 1) / (ratio.std() / np.sqrt(draws))
+
+
+def test_the_penalty_of_an_estimated_variance_leaves_the_mean_ratio_unbiased():
+    assert abs(mean_ratio(penalty.py_func)) < 4
+
+
+def test_taking_an_estimated_variance_as_known_is_caught():
+    assert abs(mean_ratio(lambda variance, n: variance / 2)) > 8
+
+
+def test_without_noise_it_is_metropolis():
+    stages = NoisePenalty(2).stages(10**6)
+    for log_ratio in (-2.0, -0.3, 0.4):
+        found = acceptance(decide_with_penalty, stages, log_ratio, 1e-8, 200, DRAWS, np.random.default_rng(3))
+        exact = min(1.0, np.exp(log_ratio))
+        assert abs(found - exact) <= 4 * np.sqrt(exact * (1 - exact) / DRAWS)
+
+
+def test_all_rows_decide_like_the_exact_test():
+    exact, stages = Exact(), NoisePenalty(2).stages(50)
+    rng = np.random.default_rng(4)
+    verdicts = set()
+    for _ in range(500):
+        moments = Moments(50, 50, rng.normal(scale=0.05), abs(rng.normal()))
+        noise = np.log(rng.random())
+        ours = decide_with_penalty(stages, len(stages.sizes) - 1, moments, 0.1, 50.0, noise)
+        assert ours == exact.decide(exact.stages(50), 0, moments, 0.1, 50.0, noise)
+        verdicts.add(ours)
+    assert len(verdicts) == 2
+
+
+def test_a_noisy_batch_reads_on():
+    stages = NoisePenalty(10, max_variance=1.0).stages(1000)
+    assert decide_with_penalty(stages, 0, Moments(10, 1000, 0.0, 4.0), 0.0, 1.0, -1.0) == UNDECIDED
+    assert decide_with_penalty(stages, 0, Moments(10, 1000, 0.0, 1.0), 0.0, 1.0, -1.0) != UNDECIDED
+
+
+def test_the_penalty_grows_with_ignorance():
+    assert penalty(1.0, 10) > penalty(1.0, 1000) > 0.5
+
+
+@pytest.mark.parametrize(
+    "settings", [{"batch_size": 1}, {"batch_size": 200, "max_variance": 0}, {"batch_size": 200, "growth": 1}]
+)
+def test_settings_out_of_range_are_refused(settings):
+    with pytest.raises(ValueError, match="must be"):
+        NoisePenalty(**settings)

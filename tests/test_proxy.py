@@ -1,0 +1,147 @@
+"""Taylor proxies: the remainder has the right order, the sums are those of all rows, and moves on them are exact."""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from zoo import SPLIT
+
+import pymc_austerity as pma
+from pymc_austerity.full_pass import FullPass, read_coordinates
+from pymc_austerity.kernel import compile_density, compile_remainder_density
+from pymc_austerity.likelihood import flatten, row_likelihood
+from pymc_austerity.proxy import Expansion, check_order, expanded_sum, row_remainder
+from pymc_austerity.rows import Rows
+
+N_ROWS = 4_000
+
+
+def logistic(n_rows=N_ROWS, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 3))
+    y = rng.random(n_rows) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.2]))
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=3)
+        pm.Bernoulli("y", logit_p=X @ beta, observed=y)
+    return model, X, y
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["linear, constants", "Student-t", "negative binomial", "softmax", "ordered logistic", "small neural network"],
+)
+def test_the_remainder_shrinks_with_the_order_of_the_expansion(name):
+    model = next(case for case in SPLIT if case.name == name).build()
+    likelihood, source, _ = row_likelihood(model)
+    rng = np.random.default_rng(2)
+    centre = flatten(model.initial_point(), likelihood.blocks)
+    centre = centre + 0.1 * rng.standard_normal(centre.size)
+    step = 0.02 * rng.standard_normal(centre.size)
+    for order in (1, 2):
+        remainder, at = row_remainder(likelihood, order)
+        inputs = [likelihood.theta, at, likelihood.others, *likelihood.batches]
+        evaluate = pm.compile(inputs, remainder, mode="FAST_COMPILE", on_unused_input="ignore")
+        base, half, full = (evaluate(centre + s * step, centre, np.empty(0), *source.row_arrays()) for s in (0, 0.5, 1))
+        shrunk = np.abs(full - base).mean() / np.abs(half - base).mean()
+        assert abs(shrunk - 2 ** (order + 1)) < 0.15 * 2 ** (order + 1)
+
+
+def test_a_gaussian_with_known_scale_leaves_nothing():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.linspace(-1, 1, 50))
+    likelihood, source, _ = row_likelihood(model)
+    remainder, at = row_remainder(likelihood, 2)
+    evaluate = pm.compile([likelihood.theta, at, *likelihood.batches], remainder, mode="FAST_COMPILE")
+    values = [evaluate(np.array([mu]), np.array([0.3]), *source.row_arrays()) for mu in (0.3, 2.0)]
+    np.testing.assert_allclose(values[1], values[0], atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def compiled_logistic():
+    model, X, y = logistic()
+    likelihood, source, _ = row_likelihood(model)
+    rows = Rows(source.row_arrays())
+    centre = np.array([0.9, -0.4, 0.3])
+    sums = FullPass(likelihood, read_coordinates(likelihood))(centre, (), rows)
+    density = compile_remainder_density(compile_density(likelihood), likelihood, 2, mode="NUMBA")
+    expansion = Expansion(centre, read_coordinates(likelihood), sums.gradient, sums.hessian)
+    return X, y, rows, sums, density, expansion
+
+
+def test_sums_over_all_rows_are_those_of_a_glm(compiled_logistic):
+    X, y, _, sums, _, expansion = compiled_logistic
+    p = 1 / (1 + np.exp(-X @ expansion.centre))
+    np.testing.assert_allclose(sums.gradient, X.T @ (y - p), rtol=1e-9)
+    np.testing.assert_allclose(sums.hessian, -(X.T * (p * (1 - p))) @ X, rtol=1e-9)
+    np.testing.assert_allclose(sums.value, np.log(np.where(y, p, 1 - p)).sum(), rtol=1e-9)
+
+
+def test_remainders_and_known_sum_add_up_to_the_log_likelihood(compiled_logistic):
+    X, y, rows, _, density, expansion = compiled_logistic
+    theta, others = np.array([1.1, -0.6, 0.1]), np.empty(0)
+    theta_new = theta + 0.05
+
+    def log_likelihood(beta):
+        return -np.log1p(np.exp(-np.where(y, 1, -1) * (X @ beta))).sum()
+
+    new, old = density.both_sides(theta_new, theta, others, expansion.centre, *rows.arrays)
+    known = expanded_sum(theta_new, others, expansion) - expanded_sum(theta, others, expansion)
+    np.testing.assert_allclose((new - old).sum() + known, log_likelihood(theta_new) - log_likelihood(theta), rtol=1e-9)
+
+
+def test_a_wrong_derivative_is_found_by_its_order(compiled_logistic):
+    _, _, rows, _, density, expansion = compiled_logistic
+    spread = np.full(3, 0.05)
+    assert check_order(density.both_sides, expansion, 2, spread, (), rows.arrays, 3) is None
+
+    def first_order_wrong(theta_new, theta, others, centre, *batch):
+        new, old = density.both_sides(theta_new, theta, others, centre, *batch)
+        return new, old + 0.01 * (theta - centre).sum() * batch[-1][:, 0] if batch[-1].ndim == 2 else old + 0.01 * (
+            theta - centre
+        ).sum()
+
+    assert "shrank by" in check_order(first_order_wrong, expansion, 2, spread, (), rows.arrays, 3)
+
+
+def test_discrete_rows_have_no_proxy():
+    model = next(case for case in SPLIT if case.name == "a discrete switch").build()
+    with model, pytest.raises(ValueError, match=r"\['on'\] is discrete.*proxy=None"):
+        pma.ApproxMH(proxy=pma.Taylor())
+
+
+def test_parts_that_need_a_proxy_say_so():
+    model, _, _ = logistic(100)
+    with model:
+        with pytest.raises(ValueError, match="moves on a surrogate.*Add proxy"):
+            pma.ApproxMH(proposal=pma.SurrogateHMC())
+        with pytest.raises(ValueError, match="there is no proxy.*Add proxy"):
+            pma.ApproxMH(rows=pma.Weighted())
+    with pytest.raises(ValueError, match="must be 1 or 2"):
+        pma.Taylor(order=3)
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\)"):
+        pma.CrankNicolson(rho=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", [pma.SurrogateHMC(), pma.CrankNicolson()], ids=["hmc", "crank-nicolson"])
+def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(proposal):
+    # Few rows a parameter and a skewed prior: the normal approximation alone would be visibly off.
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 2))
+    y = rng.poisson(np.exp(X @ [0.3, -0.8] - 1))
+    with pm.Model():
+        beta, base = pm.Normal("beta", 0, 1, shape=2), pm.Exponential("base", 1)
+        pm.Poisson("y", base * pm.math.exp(X @ beta), observed=y)
+        kwargs = {"tune": 500, "chains": 2, "cores": 1, "random_seed": 6, "progressbar": False, "quiet": True}
+        exact = pm.sample(step=pma.ExactMH(), draws=20_000, compute_convergence_checks=False, **kwargs)
+        step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted(), batch_size=50, proposal=proposal)
+        ours = pm.sample(step=step, draws=8_000, **kwargs)
+    assert float(ours["sample_stats"]["n_rows"].mean()) < 120
+    for name in ("beta", "base"):
+        a, b = ours["posterior"][name], exact["posterior"][name]
+        difference = (a.mean(("chain", "draw")) - b.mean(("chain", "draw"))).values
+        error = np.hypot(az.mcse(ours)[name].values, az.mcse(exact)[name].values)
+        assert (np.abs(difference) < 4.5 * error).all()
+        sd_error = np.hypot(az.mcse(ours, method="sd")[name].values, az.mcse(exact, method="sd")[name].values)
+        sd_difference = (a.std(("chain", "draw")) - b.std(("chain", "draw"))).values
+        assert (np.abs(sd_difference) < 4.5 * sd_error).all()

@@ -1,0 +1,84 @@
+"""Weighted rows: the table draws what it should, and the weighted mean estimates the mean of all rows."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
+from pymc_austerity.barker import Barker
+from pymc_austerity.penalty import NoisePenalty
+from pymc_austerity.weights import (
+    Weighted,
+    alias_table,
+    draw_weighted,
+    for_weighted_rows,
+    row_table,
+    weigh_rows,
+)
+
+SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
+
+
+def frequencies(table, draws=200_000, seed=1):
+    return np.bincount(draw_weighted(np.random.default_rng(seed), table, 0, draws), minlength=len(table.keep))
+
+
+def test_rows_come_with_their_probability():
+    table = row_table(SIZES, floor=0.2)
+    expected = 0.8 * SIZES / SIZES.sum() + 0.2 / 8
+    assert stats.chisquare(frequencies(table), 200_000 * expected).pvalue > 1e-4
+
+
+def test_a_table_without_its_aliases_is_caught():
+    table = row_table(SIZES, floor=0.2)
+    broken = table._replace(alias=np.arange(8, dtype=np.uint32))
+    expected = 0.8 * SIZES / SIZES.sum() + 0.2 / 8
+    assert stats.chisquare(frequencies(broken), 200_000 * expected).pvalue < 1e-10
+
+
+def test_the_alias_table_holds_any_distribution_exactly():
+    rng = np.random.default_rng(2)
+    for n in (1, 2, 7, 100):
+        p = rng.dirichlet(np.full(n, 0.3))
+        keep, alias = alias_table(p)
+        held = keep / n
+        np.add.at(held, alias, (1 - keep) / n)
+        np.testing.assert_allclose(held, p, atol=1e-12)
+
+
+def test_the_weighted_mean_is_unbiased_and_unweighted_it_is_not():
+    terms = np.random.default_rng(3).normal(SIZES, 1.0)
+    table = row_table(SIZES, floor=0.2)
+    numbers = draw_weighted(np.random.default_rng(4), table, 0, 200_000)
+    new, old = terms[numbers].copy(), np.zeros(numbers.size)
+    assert abs(new.mean() - terms.mean()) > 10 * new.std() / np.sqrt(new.size)
+    weigh_rows(table, numbers, new, old)
+    assert abs(new.mean() - terms.mean()) < 4 * new.std() / np.sqrt(new.size)
+
+
+def test_no_row_counts_for_more_than_the_floor_allows():
+    assert row_table(SIZES, floor=0.2).weight.max() <= 1 / 0.2 + 1e-5
+
+
+def test_rows_without_remainders_are_drawn_uniformly():
+    np.testing.assert_allclose(row_table(np.zeros(5), floor=0.2).weight, 1.0)
+
+
+@pytest.mark.parametrize("floor", [0.0, -1.0, 1.5])
+def test_a_floor_out_of_range_is_refused(floor):
+    with pytest.raises(ValueError, match=r"must lie in \(0, 1\]"):
+        Weighted(floor)
+
+
+def test_tests_that_need_equal_rows_refuse_weights():
+    assert for_weighted_rows(SequentialT(0.01, 100)).replacement
+    for test in (Barker(100), NoisePenalty(100)):
+        assert for_weighted_rows(test) is test
+    for test in (Exact(), FixedBatch(100)):
+        with pytest.raises(ValueError, match="without replacement.*Use rows"):
+            for_weighted_rows(test)
+
+
+def test_with_replacement_the_t_test_has_no_finite_population_correction():
+    with_it, without = SequentialT(0.01, 100), SequentialT(0.01, 100, replacement=True)
+    assert (without.stages(1000).bounds[:-1] > with_it.stages(1000).bounds[:-1]).all()
