@@ -115,7 +115,18 @@ class PartialPosteriorPaths:
         return posterior_means(draws.posterior, self._expectation)
 
     def debias(self, **settings: Any) -> xr.Dataset:
-        """Estimate the expectation under the posterior of all rows; the arguments are those of `debias`."""
+        """Estimate the expectation under the posterior of all rows.
+
+        Parameters
+        ----------
+        **settings
+            Arguments of `debias` after `n_rows`: ``min_batch`` and the others.
+
+        Returns
+        -------
+        xarray.Dataset
+            As from `debias`.
+        """
         return debias(self, self.n_rows, **settings)
 
     def overhead(self, n_rows: int, repeats: int = 5) -> float:

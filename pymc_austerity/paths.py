@@ -36,10 +36,12 @@ MIN_REPLICATIONS = 25
 class ReplicationError(RuntimeError):
     """φ failed in a replication.
 
-    Attributes
+    Parameters
     ----------
+    message : str
+        What went wrong, and where.
     finished : xarray.Dataset or None
-        The replications finished before, ready for ``append=``.
+        The replications finished before, ready for ``append=``; kept as an attribute.
     """
 
     def __init__(self, message: str, finished: xr.Dataset | None):

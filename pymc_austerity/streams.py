@@ -62,12 +62,14 @@ def debias_stream(
         `min_batch` to `n_max`.  With a parameter ``rng`` it is handed a Generator.
     n_max : int
         The most rows φ can take at a time; it stands for N.
-    min_batch, ratio, alpha, cost, pilot_paths, progressbar
+    min_batch, ratio, alpha
         As in `debias`.
     replications, tolerance, max_seconds : optional
         When to stop, as in `debias`; without any of them, at the end of the stream.
     random_seed : optional
         Fixes the truncations.
+    cost, pilot_paths, progressbar
+        As in `debias`.
 
     Returns
     -------
