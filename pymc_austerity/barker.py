@@ -29,7 +29,7 @@ from pymc_austerity.rows import InOrder, Uniform
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)
-#: The skewed noise z + c(z² − 1) has the skewness 6c only while c is small; beyond, more rows are read.
+#: The skewed noise z + c(z² − 1) has skewness 6c only while c is small.
 _MAX_SKEWNESS = 1.0
 #: Of sup|P − Φ| ≤ (6.4·E|X|³ + 2·E|X|)/√n (Seita et al. 2016, Corollary 1, from Novak 2005).
 _NOVAK_THIRD, _NOVAK_FIRST = 6.4, 2.0
@@ -91,17 +91,15 @@ def decide_barker(
     if moments.n == moments.n_total:
         return ACCEPT if estimate + noise.logistic > 0 else REJECT
     remaining = stages.variance - (scale * standard_error(moments)) ** 2
-    if remaining <= 0:
+    if not remaining > 0:
         return UNDECIDED
     if stages.tolerance < np.inf and normality_error(moments) > stages.tolerance:
         return UNDECIDED
     normal = noise.normal
-    if stages.skewness:
-        skewness = noise_skewness(moments, scale, remaining)
-        if abs(skewness) > _MAX_SKEWNESS:
-            return UNDECIDED
-        c = skewness / 6
-        normal = (normal + c * (normal * normal - 1)) / np.sqrt(1 + 2 * c * c)
+    if stages.skewness and stage == 0:
+        normal = skew_against(moments, scale, remaining, normal)
+    elif stages.skewness:
+        estimate += stopping_bias(moments, scale)
     added = stages.atoms[np.searchsorted(stages.cumulative, noise.uniform, side="right")]  # a uniform is below 1
     return ACCEPT if estimate + np.sqrt(remaining) * normal + added > 0 else REJECT
 
@@ -116,21 +114,32 @@ def normality_error(moments: Moments) -> float:
 
 
 @njit
-def noise_skewness(moments: Moments, scale: float, variance: float) -> float:
-    """Return the skewness that added noise of the given variance needs to cancel that of the batch estimate.
+def skew_against(moments: Moments, scale: float, variance: float, z: float) -> float:
+    """Return a normal z made skew, so that noise of the given variance cancels the skewness of Δ* and its s².
 
     With κ the third cumulant of Δ* the sum Δ* + X_nc has third cumulant −2κ: κ from Δ* itself and −3κ because the
     variance left for X_nc, σ² − s², falls when s² is large, which for skewed rows is when Δ* is large
-    (Cov(Δ*, s²) = κ).  This is the term (2x² + 1)φ(x) of the Edgeworth expansion of a studentised mean.
+    (Cov(Δ*, s²) = κ).  This is the term (2x² + 1)φ(x) in the Edgeworth expansion of a studentised mean.
     """
     n = moments.n
-    third = third_central_moment(moments.shape, n, moments.mean, moments.sd)
     fraction = n / moments.n_total
-    # Third cumulant of a mean without replacement: μ₃(1 − f)(1 − 2f)/n².
-    kappa = scale**3 * third / n**2 * (1 - fraction) * (1 - 2 * fraction)
-    # Cov(mean, s²) of finite sampling is μ₃(1 − f)/n, times (1 − f)/n for the standard error.
-    covariance = scale**3 * third / n**2 * (1 - fraction) ** 2
-    return (3 * covariance - kappa) / variance**1.5
+    third = third_central_moment(moments.shape, n, moments.mean, moments.sd)
+    # Drawn without replacement: κ = μ₃(1 − f)(1 − 2f)/n² and Cov(mean, s²) = μ₃(1 − f)²/n².
+    cumulant = scale**3 * third / n**2 * (1 - fraction) * (3 * (1 - fraction) - (1 - 2 * fraction))
+    c = min(max(cumulant / variance**1.5, -_MAX_SKEWNESS), _MAX_SKEWNESS) / 6
+    return (z + c * (z * z - 1)) / np.sqrt(1 + 2 * c * c)
+
+
+@njit
+def stopping_bias(moments: Moments, scale: float) -> float:
+    """Return what Δ* lacks on average when reading stopped because the variance had become small.
+
+    For skewed rows a small sample variance comes with a small sample mean.  The number of rows n is proportional to
+    the estimated variance v, and by Wald's identity E[mean] − μ = −Cov(Σl_i, n)/n², with Cov(mean, v) = μ₃/n:
+    the bias is −μ₃/(v n).
+    """
+    third = third_central_moment(moments.shape, moments.n, moments.mean, moments.sd)
+    return scale * third / (moments.sd**2 * moments.n) * (1 - moments.n / moments.n_total)
 
 
 def barker_probability(log_ratio: float) -> float:
@@ -177,8 +186,8 @@ class Barker:
         Largest distance of the batch mean from normal, by the bound of Corollary 1.  A worst case: 0.1
         takes fourteen thousand rows even where they are normal.
     skewness : bool
-        Skew the added noise against that of the batch (after Appendix A.5), which leaves an error of order 1/n in
-        place of 1/√n.
+        Take the skewness of the rows into account to first order, in the noise (the term of Appendix A.5) and in the
+        estimate, which is biased because reading stops when the sample variance is small.
 
     Raises
     ------

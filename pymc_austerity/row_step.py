@@ -20,8 +20,10 @@ from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.kernel import (
+    BAD_BOUND,
     BAD_PRIOR,
     DECIDED,
     Density,
@@ -83,6 +85,8 @@ class RowStep(ChainSetup, BlockedStep):
     tune : bool
     model, rng, initial_point, compile_kwargs, blocked
         As in every PyMC step method.
+    bound : {"lipschitz", "scan"}, callable or None
+        How a test that needs |l_i| ≤ C for all rows comes by C.
     """
 
     name = "row_step"
@@ -115,10 +119,17 @@ class RowStep(ChainSetup, BlockedStep):
         initial_point: PointType | None = None,
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
+        bound: str | Callable[..., Any] | None = None,
     ):
         model = modelcontext(model)
         _require_proposal(proposal, proxy)
         _require_rows(rows, proxy)
+        if bound is not None and (proxy is not None or isinstance(rows, Weighted)):
+            raise ValueError(
+                "A concentration bound needs rows drawn uniformly and a limit on |log p(row | θ′) − log p(row | θ)| "
+                "itself; a proxy leaves a remainder without a known limit, and weighted rows change the mean that "
+                "is bounded. Leave out proxy= and rows=, or use MinibatchBarker or PenaltyMH."
+            )
         point = model.initial_point() if initial_point is None else initial_point
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
         weighted = isinstance(rows, Weighted)
@@ -130,9 +141,11 @@ class RowStep(ChainSetup, BlockedStep):
         self._compile_kwargs = compile_kwargs
         likelihood, source, terms = row_likelihood(model, self.vars, observed, point)
         self._likelihood: RowLikelihood = likelihood
+        self._bound: Bound = Unbounded() if bound is None else find_bound(bound, model, terms, likelihood)
         self._source: DataSource | None = source
         self._rows = Rows(source.row_arrays())
         self._seen = source.current()
+        self._bound_constants = self._bound.constants()
         self._fixed = source.fixed_arrays()
         self._theta0 = flatten(point, likelihood.blocks)
         self._others0 = flatten(point, likelihood.other_blocks)
@@ -206,7 +219,7 @@ class RowStep(ChainSetup, BlockedStep):
                 self.rng_propose,
                 self.rng_decide,
                 self.rng_rows,
-                (),
+                self._bound_constants,
                 self._expansion,
             )
         )
@@ -219,9 +232,9 @@ class RowStep(ChainSetup, BlockedStep):
         if self._prepared is not None:
             options = numba_options(self._compile_kwargs)
             density = compile_remainder_density(density, self._likelihood, self._prepared.order, **options)
-        transition = build_transition(
-            density, tuple(a.ndim for a in arrays), self.proposal, self.test, self._source_of_rows
-        )
+        ndims = tuple(a.ndim for a in arrays)
+        bound = self._bound.build(density, ndims)
+        transition = build_transition(density, ndims, self.proposal, self.test, self._source_of_rows, bound)
         walk = self._new_walk()
         n_rows = len(arrays[0])
         transition(
@@ -234,7 +247,7 @@ class RowStep(ChainSetup, BlockedStep):
             self.test.stages(n_rows),
             float(self.temperature.final),
             *np.random.default_rng(0).spawn(3),
-            (),
+            self._bound_constants,
             self._expansion,
         )
         self.proposal.adapt(walk, self._theta0, False)
@@ -301,6 +314,7 @@ class RowStep(ChainSetup, BlockedStep):
             current = self._source.current()
             if any(new is not old for new, old in zip(current, self._seen, strict=True)):
                 self._rows, self._seen = Rows(self._source.row_arrays()), current
+                self._bound_constants = self._bound.constants()
                 if self._proxy is not None:
                     density = compile_density(self._likelihood, self._compile_kwargs)
                     self._prepared = self._prepare(density)
@@ -310,6 +324,12 @@ class RowStep(ChainSetup, BlockedStep):
 
     def _stop_at(self, point: PointType, outcome: Outcome) -> None:
         """Stop at a point without a finite density, keeping what was drawn before."""
+        if outcome.status == BAD_BOUND:
+            raise SamplingError(
+                f"Row {outcome.row} of the data changes its log-likelihood by more than the bound= of the step allows, "
+                f"at the point {dict(point)} (values in the unconstrained space). The error of every decision so far "
+                "is then not bounded by delta. Correct the bound, or use bound='scan'."
+            )
         what = (
             "The log prior is not finite"
             if outcome.status == BAD_PRIOR

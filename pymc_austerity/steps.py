@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
 
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
 from pymc_austerity.barker import Barker, ExactBarker
+from pymc_austerity.concentration import ConcentrationBound, Inequality, empirical_bernstein_serfling
 from pymc_austerity.penalty import NoisePenalty
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.step_options import StepOptions, shows_options
@@ -143,6 +144,86 @@ class PenaltyMH(RowStep):
         **options: Unpack[StepOptions],
     ):
         super().__init__(NoisePenalty(batch_size, max_variance), vars, **options)
+
+
+@shows_options
+class MHSubLhd(RowStep):
+    """Metropolis–Hastings that reads rows until a concentration inequality settles the decision.
+
+    Parameters
+    ----------
+    vars : sequence of Variable, optional
+        See `ApproxMH`.
+    delta : float, default 0.01
+        Largest probability of a wrong decision, all looks together.
+    gamma : float, default 2.0
+        Factor from one look to the next.
+    p : float, default 2.0
+        How fast the looks use up `delta`: look k gets (p − 1)/(p k^p) of it.
+    inequality : callable, optional
+        `empirical_bernstein_serfling` by default, `empirical_bernstein` or `hoeffding_serfling`.
+    bound : {"lipschitz", "scan"} or callable, default "lipschitz"
+        A number that no row's change of log-likelihood exceeds.
+
+        ``"lipschitz"`` finds it from the model where the log-likelihood reads the variables through a linear predictor
+        with a known Lipschitz constant: Bernoulli and Binomial with ``logit_p``, Categorical with ``logit_p``, and
+        Laplace, Student-t, Cauchy and Logistic errors of a fixed scale.  Other models are refused with the reason.
+
+        ``"scan"`` takes the maximum over all rows at every draw; these N evaluations are counted in ``n_rows``.
+
+        A function of two flat vectors θ and θ′ (the step's variables in the unconstrained space) gives it otherwise,
+        as a PyTensor expression or compiled by numba.  A row that breaks it stops the run with an error.
+    batch_size : int, default 50
+        Rows of the first look.
+    proposal, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+        See `ApproxMH`.
+
+    Raises
+    ------
+    ValueError
+        No bound is known for the model, or an argument is out of range.
+    NotRowWiseError
+        As in `ApproxMH`.
+
+    Notes
+    -----
+    The acceptance probability is off by at most `delta` for any data (Lemma 3.1).  The price is that decisions usually
+    take nearly all rows once the chain has reached the posterior.
+
+    References
+    ----------
+    R. Bardenet, A. Doucet and C. Holmes, Towards scaling up Markov chain Monte Carlo: an adaptive subsampling approach,
+    ICML 2014, Figure 3.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=2_000)
+    >>> with pm.Model():
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     y = pm.Bernoulli("y", logit_p=slope * x, observed=rng.random(2_000) < 0.5)
+    ...     step = pma.MHSubLhd()
+    >>> step.name
+    'mh_sub_lhd'
+    """
+
+    name = "mh_sub_lhd"
+
+    def __init__(
+        self,
+        vars: Sequence[Variable] | None = None,
+        *,
+        delta: float = 0.01,
+        gamma: float = 2.0,
+        p: float = 2.0,
+        inequality: Inequality = empirical_bernstein_serfling,
+        bound: str | Callable[..., Any] = "lipschitz",
+        batch_size: int = 50,
+        **options: Unpack[StepOptions],
+    ):
+        test = ConcentrationBound(delta, gamma=gamma, p=p, batch_size=batch_size, inequality=inequality)
+        super().__init__(test, vars, bound=bound, **options)
 
 
 @shows_options

@@ -1,0 +1,202 @@
+"""Numbers C(θ, θ′) with |ℓ_i(θ′) − ℓ_i(θ)| ≤ C for all rows i: known in advance, given by the user, or scanned for.
+
+A bound has constants, which depend on the data and are computed once for a chain, and a compiled function
+``evaluate(constants, theta_new, theta, others, fixed, arrays)``, which returns C and the rows it evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numba import njit
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.kernel import CHUNK, Density, no_bound
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.lipschitz import LinearPredictor, find_linear_predictors
+from pymc_austerity.row_terms import RowTerms
+from pymc_austerity.rows import build_gather
+
+
+class Bound(Protocol):
+    """What a step needs of a bound."""
+
+    def constants(self) -> tuple[Any, ...]:
+        """Return what the compiled function needs of the data as they are now."""
+        ...
+
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+        """Return the compiled function."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """No bound, for tests that need none."""
+
+    def constants(self) -> tuple[Any, ...]:
+        """Return nothing."""
+        return ()
+
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+        """Return the function that knows no bound."""
+        return no_bound
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The largest |l_i| itself, found by evaluating all N rows at every transition."""
+
+    def constants(self) -> tuple[Any, ...]:
+        """Return nothing."""
+        return ()
+
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+        """Compile a pass over all rows."""
+        both_sides, gather = density.both_sides, build_gather(array_ndims)
+
+        @njit
+        def scan(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+            n_total, largest = len(arrays[0]), 0.0
+            for start in range(0, n_total, CHUNK):
+                batch = gather(arrays, np.arange(start, min(start + CHUNK, n_total)))
+                new, old = both_sides(theta_new, theta, others, *(fixed + batch))
+                for i in range(new.size):
+                    difference = abs(new[i] - old[i])
+                    if not difference <= largest:
+                        # A row that is impossible bounds nothing; the test then reads until it meets it.
+                        largest = difference if np.isfinite(difference) else np.inf
+            return largest, n_total
+
+        return scan
+
+
+@njit
+def _through_predictor(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+    radius, reach = constants
+    squares, weighted = 0.0, 0.0
+    for d in range(theta.size):
+        step = abs(theta_new[d] - theta[d])
+        squares += step * step
+        weighted += reach[d] * step
+    return min(radius[0] * np.sqrt(squares), weighted), 0
+
+
+@dataclass(frozen=True)
+class Lipschitz:
+    """The bound of a log-likelihood that reads θ through linear predictors with a known Lipschitz constant.
+
+    With L_i the constant of row i and x_i the gradient of its predictor, |l_i| ≤ L_i |x_iᵀ(θ′ − θ)|, which is at most
+    max_i L_i‖x_i‖ · ‖θ′ − θ‖ (Bardenet et al. 2014, section 4.2) and at most Σ_d max_i L_i|x_id| · |θ′_d − θ_d|.  The
+    smaller of the two is taken; neither needs a row at a transition.
+    """
+
+    predictors: tuple[LinearPredictor, ...]
+
+    def constants(self) -> tuple[Any, ...]:
+        """Return max_i L_i‖x_i‖ and max_i L_i|x_id|, summed over the observed variables."""
+        found = [p.extremes() for p in self.predictors]
+        return np.array([sum(radius for radius, _ in found)]), np.sum([reach for _, reach in found], axis=0)
+
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+        """Return the smaller of the two bounds."""
+        return _through_predictor
+
+
+@dataclass(frozen=True)
+class Given:
+    """A bound from the user, as a PyTensor graph or a function that numba compiles."""
+
+    theta: Variable | None = None
+    theta_new: Variable | None = None
+    graph: Variable | None = None
+    function: Callable[..., Any] | None = None
+
+    def constants(self) -> tuple[Any, ...]:
+        """Return nothing."""
+        return ()
+
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+        """Compile what was given."""
+        if self.function is not None:
+            function = self.function
+
+            @njit
+            def evaluate(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+                return float(function(theta, theta_new)), 0
+
+            return evaluate
+        graph = pm.compile([self.theta, self.theta_new], [self.graph], mode="NUMBA", on_unused_input="ignore").vm.jit_fn
+
+        @njit
+        def evaluate_graph(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+            return graph(theta, theta_new)[0].item(), 0
+
+        return evaluate_graph
+
+
+_CHOICES = (
+    "Pass a function of (theta, theta_new), the flat vectors of the step's variables in the unconstrained space, that "
+    "returns a number no |log p(row | theta_new) − log p(row | theta)| exceeds: either one that builds a PyTensor "
+    "expression or one that numba can compile. For a normal likelihood with unknown mean and unit variance it is "
+    "bound=lambda theta, new: abs(new[0] - theta[0]) * (largest + abs(new[0] + theta[0]) / 2) with largest = "
+    "abs(y).max(). Or pass bound='scan': the largest over all rows at every draw, which evaluates (and counts) all "
+    "N rows each time."
+)
+
+
+def find_bound(bound: str | Callable[..., Any], model: Model, terms: RowTerms, likelihood: RowLikelihood) -> Bound:
+    """Return the bound that a user asked for.
+
+    Raises
+    ------
+    ValueError
+        ``"lipschitz"`` where no such bound is known for the model, a function that does not return one number, or an
+        unknown name.
+    TypeError
+        Something that is neither a name nor a function.
+    """
+    if bound == "scan":
+        return Scan()
+    if bound == "lipschitz":
+        try:
+            return Lipschitz(find_linear_predictors(model, terms, likelihood))
+        except NotImplementedError as reason:
+            raise ValueError(
+                f"No bound on the log ratio of a row is known for this model: {reason}. {_CHOICES}"
+            ) from None
+    if callable(bound):
+        return _given(bound, likelihood.blocks[-1].stop)
+    raise (ValueError if isinstance(bound, str) else TypeError)(
+        f"bound={bound!r} is not 'lipschitz', 'scan' or a function. {_CHOICES}"
+    )
+
+
+def _given(bound: Callable[..., Any], size: int) -> Given:
+    theta, theta_new = pt.dvector("theta", shape=(size,)), pt.dvector("theta_new", shape=(size,))
+    if not isinstance(bound, Dispatcher):
+        try:
+            graph = bound(theta, theta_new)
+        except Exception:  # NumPy functions fail on graphs in many ways; such a function is for numba
+            graph = None
+        if isinstance(graph, Variable) and graph.type.ndim == 0:
+            return Given(theta, theta_new, graph.astype("float64"))
+        bound = njit(bound)
+    try:
+        value = bound(np.zeros(size), np.ones(size))
+    except (NumbaError, TypeError) as problem:
+        raise TypeError(
+            f"bound={bound!r} neither builds a PyTensor expression with no dimensions from two vectors nor compiles "
+            f"with numba: {problem}"
+        ) from problem
+    if np.ndim(value) or not value >= 0:
+        raise ValueError(f"bound= returned {value!r} for two points and must return one number ≥ 0. {_CHOICES}")
+    return Given(function=bound)

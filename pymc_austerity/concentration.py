@@ -1,0 +1,189 @@
+"""Concentration inequalities, and the test that stops when one of them decides.
+
+Each inequality bounds the distance of the mean of t rows from the mean of all N: with probability 1 − δ it is at
+most ``per_sd × sd + per_bound × C``, where sd is the sample standard deviation (t − 1) of the rows read and C a
+number with |l_i| ≤ C for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance import (
+    ACCEPT,
+    REJECT,
+    UNDECIDED,
+    Moments,
+    check_batch_size,
+    draw_log_uniform,
+    growing_sizes,
+    metropolis_probability,
+)
+from pymc_austerity.rows import Uniform
+
+#: κ of the empirical Bernstein–Serfling inequality (Bardenet and Maillard 2015, Theorem 4.3).
+_KAPPA = 7 / 3 + 3 / np.sqrt(2)
+
+#: ``inequality(t, n_rows, delta)`` returns ``per_sd`` and ``per_bound`` for arrays of t and δ.
+Inequality = Callable[[np.ndarray, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def hoeffding_serfling(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the mean of t rows by their range alone (Serfling 1974; Bardenet et al. 2014, equation 7).
+
+    Parameters
+    ----------
+    t : numpy.ndarray of int
+        Rows read, without replacement.
+    n_rows : int
+        Rows in all, N.
+    delta : numpy.ndarray
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    per_sd, per_bound : numpy.ndarray
+        Coefficients of the standard deviation and of C.
+    """
+    return np.zeros(t.shape), np.sqrt(2 * (1 - (t - 1) / n_rows) * np.log(2 / delta) / t)
+
+
+def empirical_bernstein(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the mean of t rows by their standard deviation (Audibert et al. 2009; Bardenet et al. 2014, equation 9).
+
+    Parameters
+    ----------
+    t, n_rows, delta
+        As in `hoeffding_serfling`.
+
+    Returns
+    -------
+    per_sd, per_bound : numpy.ndarray
+        As in `hoeffding_serfling`.
+    """
+    log = np.log(3 / delta)
+    return _population_sd(t) * np.sqrt(2 * log / t), 6 * log / t
+
+
+def empirical_bernstein_serfling(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bound the mean of t rows by their standard deviation and the share read (Bardenet and Maillard 2015).
+
+    Parameters
+    ----------
+    t, n_rows, delta
+        As in `hoeffding_serfling`.
+
+    Returns
+    -------
+    per_sd, per_bound : numpy.ndarray
+        As in `hoeffding_serfling`.
+    """
+    log = np.log(5 / delta)
+    rho = np.where(t <= n_rows / 2, 1 - (t - 1) / n_rows, (1 - t / n_rows) * (1 + 1 / t))
+    return _population_sd(t) * np.sqrt(2 * rho * log / t), _KAPPA * 2 * log / t
+
+
+def _population_sd(t: np.ndarray) -> np.ndarray:
+    """Return what turns a standard deviation with t − 1 into the one with t that the inequalities are stated for."""
+    return np.sqrt((t - 1) / t)
+
+
+class BoundedStages(NamedTuple):
+    """The looks of a test that stops outside ``per_sd × sd + per_bound × C``.
+
+    Attributes
+    ----------
+    sizes : numpy.ndarray of int64
+        Rows read by the end of each stage; the last is N.
+    per_sd, per_bound : numpy.ndarray of float64
+    """
+
+    sizes: np.ndarray
+    per_sd: np.ndarray
+    per_bound: np.ndarray
+
+
+@njit
+def decide_outside_bound(
+    stages: BoundedStages, stage: int, moments: Moments, offset: float, scale: float, noise: float
+) -> int:
+    """Compare the mean of l_i with ψ = (log u − offset) / scale, once the inequality separates them."""
+    distance = moments.mean - (noise - offset) / scale
+    # Step 19 of the paper's Figure 3 leaves the loop at b > n, which b = min(n, ⌈γt⌉) never is: it means t = n.
+    if moments.n == moments.n_total:
+        return ACCEPT if distance > 0 else REJECT
+    if abs(distance) >= stages.per_sd[stage] * moments.sd + stages.per_bound[stage] * moments.bound:
+        return ACCEPT if distance > 0 else REJECT
+    return UNDECIDED
+
+
+@dataclass(frozen=True)
+class ConcentrationBound:
+    """The stopping rule of MHSubLhd (Bardenet, Doucet and Holmes 2014, Figure 3).
+
+    Look number k may fail with probability δ_k = (p − 1)/(p k^p)·δ, so that all looks together decide wrongly with
+    probability at most δ, and the acceptance probability is off by at most δ (Lemma 3.1), whatever the rows.
+
+    Parameters
+    ----------
+    delta : float
+        δ, between 0 and 1.
+    gamma : float
+        γ, by which the batch grows from look to look.
+    p : float
+        How fast the looks use up δ, above 1.
+    batch_size : int
+        Rows of the first look.
+    inequality : callable
+        `empirical_bernstein_serfling`, `empirical_bernstein`, `hoeffding_serfling` or another of this form.
+
+    Raises
+    ------
+    ValueError
+        For settings outside their range.
+    """
+
+    delta: float = 0.01
+    gamma: float = 2.0
+    p: float = 2.0
+    batch_size: int = 50
+    inequality: Inequality = empirical_bernstein_serfling
+
+    reads_shape: ClassVar[bool] = False
+    probability = staticmethod(metropolis_probability)
+    draw_noise = staticmethod(draw_log_uniform)
+    decide = staticmethod(decide_outside_bound)
+    rows = Uniform()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise ValueError(
+                f"delta={self.delta} is not a probability of a wrong decision between 0 and 1. Use a small value such "
+                "as 0.01; for exact decisions use ExactMH."
+            )
+        if not self.gamma > 1:
+            raise ValueError(f"gamma={self.gamma} must be above 1, or the batch never grows. Use 2.")
+        if not self.p > 1:
+            raise ValueError(
+                f"p={self.p} must be above 1: the errors allowed to the looks fall like k^-p and would not have a "
+                "finite sum. Use 2."
+            )
+        check_batch_size(self.batch_size, "No inequality decides on fewer than some dozens; use 50.")
+        if not callable(self.inequality):
+            raise TypeError(
+                f"inequality={self.inequality!r} is not a function. Pass pymc_austerity.empirical_bernstein_serfling, "
+                "empirical_bernstein or hoeffding_serfling, without calling it."
+            )
+
+    def stages(self, n_rows: int) -> BoundedStages:
+        """Look at sizes that grow geometrically, with ever smaller errors."""
+        sizes = growing_sizes(self.batch_size, self.gamma, n_rows)
+        k = np.arange(1, sizes.size + 1)
+        delta = (self.p - 1) / (self.p * k**self.p) * self.delta
+        per_sd, per_bound = self.inequality(sizes, n_rows, delta)
+        return BoundedStages(sizes, per_sd, per_bound)
