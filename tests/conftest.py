@@ -1,6 +1,7 @@
 """What several test files share: the data folder, a figure back end that needs no screen, small results."""
 
 import os
+import signal
 from pathlib import Path
 
 import arviz as az
@@ -9,6 +10,11 @@ import numpy as np
 import pytest
 
 mpl.use("Agg")
+
+# A shell starts background jobs with Ctrl-C ignored and their children inherit that; what is interrupted on purpose
+# here must be interrupted there as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
