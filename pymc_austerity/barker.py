@@ -29,6 +29,8 @@ from pymc_austerity.rows import InOrder, Uniform
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)
+#: Below, the grid of the correction distribution, in units of σ, would take minutes to solve.
+_MIN_SIGMA = 0.3
 #: The skewed noise z + c(z² − 1) has skewness 6c only while c is small.
 _MAX_SKEWNESS = 1.0
 #: Of sup|P − Φ| ≤ (6.4·E|X|³ + 2·E|X|)/√n (Seita et al. 2016, Corollary 1, from Novak 2005).
@@ -208,10 +210,10 @@ class Barker:
 
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size, "The test needs a batch mean that is nearly normal; 50 to 100 is a start.")
-        if not 0 < self.sigma < _LOGISTIC_SD:
+        if not _MIN_SIGMA <= self.sigma < _LOGISTIC_SD:
             raise ValueError(
-                f"sigma={self.sigma} must lie between 0 and π/√3 = 1.814, the standard deviation of a logistic "
-                "variable: a normal variable as wide as that leaves nothing to correct. Use 1."
+                f"sigma={self.sigma} must lie between {_MIN_SIGMA} and π/√3 = 1.814: a normal variable as wide as a "
+                "logistic one leaves nothing to correct, and a narrower one takes 1/σ² times the rows. Use 1."
             )
         if not self.growth > 1:
             raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")

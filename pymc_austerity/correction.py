@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+import zipfile
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -115,11 +116,11 @@ def sup_error(atoms: np.ndarray, probabilities: np.ndarray, sigma: float) -> flo
 
 def _read(path: Path) -> Correction | None:
     try:
-        with np.load(path) as stored:
+        with path.open("rb") as file, np.load(file) as stored:
             return Correction(float(stored["sigma"]), stored["atoms"], stored["cumulative"], float(stored["error"]))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, EOFError) as problem:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
         _log.warning(f"The stored correction distribution {path} cannot be read ({problem}); it is computed anew.")
         return None
 

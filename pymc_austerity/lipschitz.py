@@ -24,6 +24,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random import basic as rvs
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.special import Softmax
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -186,9 +187,7 @@ def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> 
         inner = inner.owner.inputs[0]
     op = inner.owner.op
     try:
-        if not hasattr(op, "dist_params"):
-            raise NotImplementedError(f"{op} is put together from other distributions")
-        slope = _slope(op, *op.dist_params(inner.owner))
+        slope = _slope(op, *(op.dist_params(inner.owner) if isinstance(op, RandomVariable) else ()))
         predictor, steepest = model.replace_rvs_by_values([slope.predictor, slope.steepest])
         if set(ancestors([steepest])) & set(model.value_vars):
             raise NotImplementedError(

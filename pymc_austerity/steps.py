@@ -237,7 +237,8 @@ class MinibatchBarker(RowStep):
     batch_size : int, default 100
         Rows of the first look.
     sigma : float, default 1.0
-        Rows are read until the standard error of the log ratio is below it; less than π/√3.
+        Rows are read until the standard error of the log ratio is below it; from 0.3 to below
+        π/√3 = 1.81.
     normality_tol : float, optional
         Read on until the distance of the batch mean from a normal variable is bounded by this.  A worst case: 0.1
         takes fourteen thousand rows even where they are normal.
