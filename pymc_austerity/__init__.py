@@ -7,8 +7,9 @@ from pymc_austerity.barker import ExactBarker
 from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.concentration import empirical_bernstein, empirical_bernstein_serfling, hoeffding_serfling
 from pymc_austerity.diagnostics import compare, data_usage
+from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.partial_posterior import PartialPosteriorPaths
-from pymc_austerity.paths import debias
+from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.plots import plot_comparison, plot_data_usage
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proxy import Taylor
@@ -33,9 +34,12 @@ __all__ = [
     "MinibatchBarker",
     "MinibatchMH",
     "NotRowWiseError",
+    "NutpieNUTS",
     "PartialPosteriorPaths",
     "PenaltyMH",
+    "PyMCNUTS",
     "RandomWalk",
+    "ReplicationError",
     "SurrogateHMC",
     "Taylor",
     "TemperatureDrop",
