@@ -1,0 +1,245 @@
+"""Barker's test on minibatches: its curve is the logistic one, and what makes it another."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import pytest
+from decisions import decisions
+from evidence import MAX_Z
+from numba import njit
+from scipy import special, stats
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import ACCEPT, REJECT, Moments, standard_error
+from pymc_austerity.barker import (
+    Barker,
+    BarkerNoise,
+    ExactBarker,
+    decide_barker,
+    normality_error,
+    skew_against,
+)
+from pymc_austerity.moments import NO_SHAPE, absolute_moments, add_shape, third_central_moment
+
+N = 20_000
+GRID = np.array([-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0])
+N_TESTS = 30_000
+#: Error of the acceptance probability that finite batches of normal rows may leave: s² is an estimate.
+FINITE = 3e-3
+
+
+def rows(kind, n_needed, n=N):
+    """Return `n` row terms of which `n_needed` bring the standard error of the log ratio to 1."""
+    rng = np.random.default_rng(2016)
+    x = {"normal": rng.normal, "exponential": rng.exponential, "lognormal": rng.lognormal}[kind](size=n)
+    return (x - x.mean()) / x.std() * np.sqrt(n_needed) / n
+
+
+def curve(test, values, grid=GRID):
+    """Acceptance rate minus the logistic function on a grid of Δ, in units of the tolerated error."""
+    rates = np.array([decisions(test, values, d, N_TESTS, seed=5)[0].mean() for d in grid])
+    p = special.expit(grid)
+    return (rates - p) / (MAX_Z * np.sqrt(p * (1 - p) / N_TESTS) + FINITE)
+
+
+@njit
+def _skip_noise_when_clear(stages, stage, moments, offset, scale, noise):
+    estimate = scale * moments.mean + offset
+    if abs(estimate) > 5 * scale * standard_error(moments):
+        return ACCEPT if estimate > 0 else REJECT
+    return decide_barker(stages, stage, moments, offset, scale, noise)
+
+
+@njit
+def _variance_for_sd(stages, stage, m, offset, scale, noise):
+    wrong = Moments(m.n, m.n_total, m.mean, m.sd**2, m.bound, m.shape)
+    return decide_barker(stages, stage, wrong, offset, scale, noise)
+
+
+@njit
+def _greedy_at_full_data(stages, stage, moments, offset, scale, noise):
+    if moments.n == moments.n_total:
+        return ACCEPT if scale * moments.mean + offset > 0 else REJECT
+    return decide_barker(stages, stage, moments, offset, scale, noise)
+
+
+@njit
+def _no_prior(stages, stage, moments, offset, scale, noise):
+    return decide_barker(stages, stage, moments, 0.0, scale, noise)
+
+
+@njit
+def _no_correction(stages, stage, moments, offset, scale, noise):
+    return decide_barker(stages, stage, moments, offset, scale, BarkerNoise(noise.logistic, noise.normal, 0.5))
+
+
+def planted(mistake):
+    """Return Barker's test with a decision of its own."""
+
+    @dataclass(frozen=True)
+    class Planted(Barker):
+        decide = staticmethod(mistake)
+
+    return Planted
+
+
+REGIMES = {
+    "little noise": rows("normal", 1),
+    "one batch": rows("normal", 40),
+    "some batches": rows("normal", 300),
+    "all rows": rows("normal", 3_000, 300),
+}
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_acceptance_follows_the_logistic_curve(regime):
+    assert np.abs(curve(Barker(100), REGIMES[regime])).max() < 1
+
+
+@pytest.mark.parametrize(
+    ("mistake", "regime"),
+    [
+        (_skip_noise_when_clear, "little noise"),
+        (_variance_for_sd, "some batches"),
+        (_greedy_at_full_data, "all rows"),
+        (_no_prior, "little noise"),
+        (_no_correction, "one batch"),
+    ],
+)
+def test_mistakes_leave_the_logistic_curve(mistake, regime):
+    assert np.abs(curve(planted(mistake)(100), REGIMES[regime])).max() > 1
+
+
+@pytest.mark.parametrize("kind", ["exponential", "lognormal"])
+def test_skewed_rows_bias_the_decision_and_the_skewness_option_halves_it(kind):
+    values = rows(kind, 400)
+    grid = GRID[2:5]
+    plain, corrected = (np.abs(curve(Barker(100, skewness=s), values, grid)).max() for s in (False, True))
+    assert plain > 1
+    assert corrected < plain / 2
+
+
+@njit
+def _one_look(values, n_rows, target, n_tests, rng):
+    """Estimate plus noise from one batch each, with plain and with skewed noise."""
+    sums, zeros, scale = np.empty((2, n_tests)), np.zeros(n_rows), float(values.size)
+    for k in range(n_tests):
+        batch = values[rng.integers(0, values.size, n_rows)]
+        sd = batch.std() * np.sqrt(n_rows / (n_rows - 1))
+        shape = add_shape(NO_SHAPE, 0, batch.mean(), batch, zeros)
+        moments = Moments(n_rows, values.size, batch.mean(), sd, np.inf, shape)
+        variance = target - (scale * standard_error(moments)) ** 2
+        z = rng.standard_normal()
+        sums[0, k] = scale * batch.mean() + np.sqrt(variance) * z
+        sums[1, k] = scale * batch.mean() + np.sqrt(variance) * skew_against(moments, scale, variance, z)
+    return sums
+
+
+def test_normal_noise_overturns_the_skewness_of_a_batch_and_skewed_noise_cancels_it():
+    values, n_tests = rows("exponential", 40), 200_000
+    plain, corrected = _one_look(values, 80, 2.0, n_tests, np.random.default_rng(3))
+    third = stats.skew(values) * (40 / 80) ** 1.5 / np.sqrt(80)
+    error = np.sqrt(15 * 2.0**3 / n_tests)
+    assert abs(stats.moment(plain, 3) + 2 * third) < MAX_Z * error
+    assert abs(stats.moment(corrected, 3)) < MAX_Z * error
+    # What it would be if the noise did not know the sample variance.
+    assert abs(stats.moment(plain, 3) - third) > MAX_Z * error
+
+
+def test_the_batch_grows_until_the_variance_is_small_enough():
+    _, n_rows = decisions(Barker(50, sigma=0.8, growth=2.0), rows("normal", 150), 0.0, 5_000)
+    assert set(n_rows) <= {50, 100, 200, 400, 800}
+    assert 150 / 0.8**2 < n_rows.mean() < 2 * 150 / 0.8**2
+    assert decisions(Barker(50), REGIMES["all rows"], 0.0, 5)[1].tolist() == [300] * 5
+
+
+def test_the_normality_bound_is_that_of_the_rows_read_or_a_little_more():
+    x = np.random.default_rng(8).exponential(size=400)
+    first, second = x[:100], x[100:]
+    shape = add_shape(NO_SHAPE, 0, first.mean(), first, np.zeros(100))
+    shape = add_shape(shape, 100, second.mean(), second, np.zeros(300))
+    centred = x - x.mean()
+    assert third_central_moment(shape, 400, x.mean(), x.std(ddof=1)) == pytest.approx((centred**3).mean())
+    exact = np.array([np.abs(centred).mean(), (np.abs(centred) ** 3).mean()])
+    bounds = np.array(absolute_moments(shape, 400, x.mean()))
+    assert (bounds >= exact).all()
+    assert (bounds < 1.15 * exact).all()
+    moments = Moments(400, 1_000, x.mean(), x.std(ddof=1), np.inf, shape)
+    x = centred / x.std(ddof=1)
+    bound = (6.4 * (np.abs(x) ** 3).mean() + 2 * np.abs(x).mean()) / 20
+    assert bound <= normality_error(moments) < 1.1 * bound
+
+
+def test_a_normality_tolerance_reads_on():
+    values = rows("normal", 40)
+    # 6.4·E|X|³ + 2·E|X| is 11.8 for normal rows: 0.2 takes 3,480 of them.
+    n_rows = decisions(Barker(100, normality_tol=0.2), values, 0.0, 50)[1]
+    assert (n_rows > 3_000).all()
+    assert (n_rows < 2 * 3_480).all()
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.3, 0.1)
+        pm.Exponential("y", pm.math.exp(mu), observed=np.random.default_rng(4).exponential(size=800))
+    return model
+
+
+def _sample(model, step, draws=400):
+    with model:
+        return pm.sample(
+            draws,
+            tune=100,
+            step=step(),
+            chains=2,
+            cores=1,
+            random_seed=11,
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
+
+
+def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
+    walk = pma.RandomWalk(scale=0.05)
+    runs = [
+        _sample(model, lambda: pma.ExactMH(test=ExactBarker(), proposal=walk)),
+        _sample(model, lambda: pma.MinibatchBarker(batch_size=800, proposal=walk)),
+        _sample(model, lambda: pma.MinibatchBarker(batch_size=20, normality_tol=1e-9, skewness=True, proposal=walk)),
+    ]
+    draws = [run.posterior["mu"].to_numpy() for run in runs]
+    assert len(np.unique(draws[0])) > 50
+    for other in draws[1:]:
+        np.testing.assert_array_equal(other, draws[0])
+    for run in runs:
+        stats_ = run.sample_stats
+        assert stats_["full_data"].all()
+        assert stats_["accept"].to_numpy() == pytest.approx(special.expit(stats_["log_ratio"].to_numpy()))
+
+
+def test_the_exact_test_differs_from_that_of_metropolis(model):
+    walk = pma.RandomWalk(scale=0.05)
+    barker = _sample(model, lambda: pma.ExactMH(test=ExactBarker(), proposal=walk, tune=False))
+    metropolis = _sample(model, lambda: pma.ExactMH(proposal=walk, tune=False))
+    assert barker.sample_stats["accepted"].mean() < metropolis.sample_stats["accepted"].mean()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"batch_size": 1}, "at least 2 rows"),
+        ({"sigma": 0.2}, "between 0.3 and π/√3"),
+        ({"sigma": 1.82}, "between 0.3 and π/√3"),
+        ({"growth": 1.0}, "must be above 1"),
+        ({"normality_tol": 0.0}, "must be positive"),
+    ],
+)
+def test_settings_out_of_range_are_refused(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        Barker(**{"batch_size": 100, **kwargs})
+
+
+def test_a_test_that_is_not_exact_is_no_argument_of_the_exact_step(model):
+    with model, pytest.raises(TypeError, match="its own step"):
+        pma.ExactMH(test=Barker(100))

@@ -1,0 +1,274 @@
+"""Bounds on the log ratio of a row: found from the graph, given, scanned for; and what is refused."""
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+from numba import njit
+from pymc.exceptions import SamplingError
+
+import pymc_austerity as pma
+from pymc_austerity.bounds import find_bound
+from pymc_austerity.kernel import compile_density
+from pymc_austerity.likelihood import row_likelihood
+
+N = 60
+RNG = np.random.default_rng(14)
+X = RNG.normal(size=(N, 3)) * [1.0, 0.2, 3.0]
+GROUP = RNG.integers(0, 4, N)
+
+
+def _slopes(size=3):
+    return pm.Normal("slopes", 0, 1, shape=size)
+
+
+def _logistic():
+    intercept = pm.Normal("intercept")
+    pm.Bernoulli("y", logit_p=2 + intercept + X @ _slopes(), observed=RNG.random(N) < 0.5)
+
+
+def _sigmoid():
+    pm.Bernoulli("y", p=pm.math.sigmoid(pm.math.dot(X, _slopes()) / 2), observed=RNG.random(N) < 0.5)
+
+
+def _groups():
+    effects = pm.Normal("effects", 0, 1, shape=4)
+    pm.Bernoulli("y", logit_p=effects[GROUP] - (X * _slopes()).sum(axis=1), observed=RNG.random(N) < 0.5)
+
+
+def _binomial():
+    pm.Binomial("y", n=np.arange(1, N + 1), logit_p=X @ _slopes(), observed=np.zeros(N, int))
+
+
+def _softmax():
+    pm.Categorical("y", logit_p=X @ _slopes((3, 4)), observed=RNG.integers(0, 4, N))
+
+
+def _laplace():
+    pm.Laplace("y", X @ _slopes(), 0.3, observed=RNG.normal(size=N))
+
+
+def _student():
+    pm.StudentT("y", nu=3, mu=X @ _slopes(), sigma=np.linspace(0.5, 2, N), observed=RNG.normal(size=N))
+
+
+def _cauchy():
+    pm.Cauchy("y", X @ _slopes(), 0.7, observed=RNG.normal(size=N))
+
+
+def _logistic_errors():
+    pm.Logistic("y", X @ _slopes(), 0.7, observed=RNG.normal(size=N))
+
+
+def _two_outcomes():
+    slopes = _slopes()
+    pm.Bernoulli("seen", logit_p=X @ slopes, observed=RNG.random(N) < 0.5)
+    pm.Laplace("y", X @ slopes, 0.5, observed=RNG.normal(size=N))
+
+
+FOUND = [
+    _logistic, _sigmoid, _groups, _binomial, _softmax, _laplace, _student, _cauchy, _logistic_errors, _two_outcomes,
+]  # fmt: skip
+
+
+def _normal():
+    pm.Normal("y", X @ _slopes(), 1, observed=RNG.normal(size=N))
+
+
+def _probit():
+    pm.Bernoulli("y", p=pm.math.invprobit(X @ _slopes()), observed=RNG.random(N) < 0.5)
+
+
+def _curved():
+    pm.Bernoulli("y", logit_p=X @ _slopes() ** 2, observed=RNG.random(N) < 0.5)
+
+
+def _product():
+    pm.Bernoulli("y", logit_p=pm.Normal("scale") * (X @ _slopes()), observed=RNG.random(N) < 0.5)
+
+
+def _constrained():
+    pm.Bernoulli("y", logit_p=X @ pm.HalfNormal("slopes", 1, shape=3), observed=RNG.random(N) < 0.5)
+
+
+def _free_scale():
+    pm.StudentT("y", nu=3, mu=X @ _slopes(), sigma=pm.HalfNormal("sigma"), observed=RNG.normal(size=N))
+
+
+def _potential():
+    pm.Potential("y", -((X @ _slopes()) ** 2))
+
+
+def _mixture():
+    parts = [pm.Normal.dist(0, 1), pm.Normal.dist(pm.Normal("mu"), 1)]
+    pm.Mixture("y", [0.5, 0.5], parts, observed=RNG.normal(size=N))
+
+
+REFUSED = [
+    (_normal, "no Lipschitz constant is known for normal"),
+    (_probit, "not a sigmoid"),
+    (_curved, "not shown to be linear"),
+    (_product, "not shown to be linear"),
+    (_constrained, "not shown to be linear"),
+    (_free_scale, "its scale is a free variable"),
+    (_potential, "is a potential"),
+    (_mixture, "no Lipschitz constant is known for MixtureRV"),
+]
+
+
+def _built(write, bound):
+    """Bound as a function of two points, and the largest |l_i| between them."""
+    with pm.Model() as model:
+        write()
+    likelihood, source, terms = row_likelihood(model)
+    density = compile_density(likelihood)
+    found = find_bound(bound, model, terms, likelihood)
+    arrays, fixed = source.row_arrays(), source.fixed_arrays()
+    evaluate = found.build(density, tuple(a.ndim for a in arrays))
+    constants, none = found.constants(), np.empty(0)
+
+    def bounded(theta, theta_new):
+        return evaluate(constants, theta_new, theta, none, fixed, arrays)
+
+    def largest(theta, theta_new):
+        new, old = density.both_sides(theta_new, theta, none, *fixed, *arrays)
+        return np.abs(new - old).max()
+
+    return bounded, largest, likelihood.blocks[-1].stop
+
+
+@pytest.mark.parametrize("write", FOUND)
+def test_no_row_exceeds_the_bound_found_from_the_graph_and_some_come_near(write):
+    bounded, largest, size = _built(write, "lipschitz")
+    rng, shares = np.random.default_rng(1), []
+    for k in range(400):
+        theta = rng.normal(size=size) * rng.choice([0.1, 3.0])
+        step = rng.normal(size=size) * 10.0 ** rng.uniform(-4, 1)
+        if k % 2:
+            step = np.where(np.arange(size) == rng.integers(size), step, 0.0)
+        bound, n_rows = bounded(theta, theta + step)
+        assert n_rows == 0
+        shares.append(largest(theta, theta + step) / bound)
+    assert max(shares) <= 1 + 1e-9
+    assert max(shares) > 0.5  # a bound that is never approached would cost rows for nothing
+
+
+def test_the_bound_of_the_paper_is_not_beaten():
+    """‖θ − θ′‖·max‖x_j‖ for logistic regression (section 4.2)."""
+    bounded, _, _ = _built(_logistic, "lipschitz")
+    radius = np.sqrt(1 + (X**2).sum(axis=1)).max()
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        theta, new = rng.normal(size=(2, 4))
+        assert bounded(theta, new)[0] <= radius * np.linalg.norm(new - theta) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("write", "reason"), REFUSED)
+def test_what_has_no_known_bound_is_refused_with_the_reason_and_the_ways_out(write, reason):
+    with pm.Model() as model:
+        write()
+    likelihood, _, terms = row_likelihood(model)
+    with pytest.raises(ValueError, match=reason) as refusal:
+        find_bound("lipschitz", model, terms, likelihood)
+    assert "bound='scan'" in str(refusal.value)
+    assert "function of (theta, theta_new)" in str(refusal.value)
+
+
+def test_a_scan_finds_the_maximum_and_counts_its_rows():
+    bounded, largest, size = _built(_normal, "scan")
+    theta, new = np.random.default_rng(3).normal(size=(2, size))
+    assert bounded(theta, new) == (largest(theta, new), N)
+
+
+@njit
+def _compiled(theta, new):
+    return 7.0 * np.linalg.norm(new - theta)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        _compiled,
+        lambda theta, new: 7.0 * np.linalg.norm(new - theta),
+        lambda theta, new: 7 * ((new - theta) ** 2).sum() ** 0.5,
+    ],
+    ids=["njit", "numpy", "pytensor"],
+)
+def test_a_bound_can_be_given_as_an_expression_or_as_a_function_for_numba(bound):
+    bounded, _, size = _built(_normal, bound)
+    theta, new = np.random.default_rng(3).normal(size=(2, size))
+    assert bounded(theta, new) == (pytest.approx(7 * np.linalg.norm(new - theta)), 0)
+
+
+@pytest.mark.parametrize(
+    ("bound", "error", "message"),
+    [
+        ("maximum", ValueError, "not 'lipschitz', 'scan' or a function"),
+        (3.0, TypeError, "not 'lipschitz', 'scan' or a function"),
+        (lambda theta, new: new - theta, ValueError, "must return one number"),
+        (lambda theta, new: -1.0, ValueError, "must return one number"),
+        (lambda theta, new: {}.missing, TypeError, "neither builds a PyTensor expression"),
+    ],
+)
+def test_what_is_no_bound_is_refused(bound, error, message):
+    with pytest.raises(error, match=message):
+        _built(_normal, bound)
+
+
+@pytest.fixture(scope="module")
+def data_model():
+    with pm.Model() as model:
+        x = pm.Data("x", X[:, 0])
+        slope = pm.Normal("slope")
+        pm.Bernoulli("y", logit_p=slope * x, observed=pm.Data("y_obs", (RNG.random(N) < 0.5).astype(int)))
+    return model
+
+
+def _run(model, step, draws=60):
+    with model:
+        return pm.sample(
+            draws, tune=20, step=step, chains=1, cores=1, random_seed=5, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+
+
+def test_rows_of_a_scan_are_counted_in_the_statistics(data_model):
+    with data_model:
+        step = pma.MHSubLhd(bound="scan")
+    rows = _run(data_model, step).sample_stats["n_rows"].to_numpy()
+    assert (rows > N).all()
+    assert (rows <= 2 * N).all()
+
+
+def test_a_bound_that_a_row_breaks_stops_the_run(data_model):
+    with data_model:
+        step = pma.MHSubLhd(bound=lambda theta, new: 1e-3 * abs(new[0] - theta[0]))
+    with pytest.raises(SamplingError, match="more than the bound="):
+        _run(data_model, step)
+
+
+def test_the_bound_follows_new_data_and_a_pickled_step_keeps_it(data_model):
+    with data_model:
+        step = pma.MHSubLhd()
+        first = [np.copy(c) for c in step._bound_constants]
+        copy = pickle.loads(pickle.dumps(step))
+        pm.set_data({"x": 10 * X[:, 0]})
+        step.set_rng(np.random.default_rng(1))
+        second = step._bound_constants
+        pm.set_data({"x": X[:, 0]})
+    assert second[0] == pytest.approx(10 * first[0])
+    assert second[1] == pytest.approx(10 * first[1])
+    assert copy._bound_constants[0] == first[0]
+
+
+def test_a_proxy_or_row_weights_are_refused(data_model):
+    with data_model, pytest.raises(ValueError, match="Leave out proxy="):
+        pma.MHSubLhd(proxy=pma.Taylor())
+
+
+def test_the_step_asks_for_a_bound_where_none_is_known():
+    with pm.Model():
+        _normal()
+        with pytest.raises(ValueError, match="bound='scan'"):
+            pma.MHSubLhd()

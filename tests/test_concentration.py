@@ -1,0 +1,193 @@
+"""The rule of MHSubLhd: how often it decides wrongly, what its looks may use of δ, and its exact limit."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import pytest
+from decisions import decisions
+from numba import njit
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import Moments
+from pymc_austerity.concentration import (
+    BoundedStages,
+    ConcentrationBound,
+    decide_outside_bound,
+    empirical_bernstein,
+    empirical_bernstein_serfling,
+    hoeffding_serfling,
+)
+
+INEQUALITIES = [hoeffding_serfling, empirical_bernstein, empirical_bernstein_serfling]
+
+
+@njit
+def _no_noise(rng):
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Rule(ConcentrationBound):
+    """The rule with a threshold of our own in place of a random one."""
+
+    draw_noise = staticmethod(_no_noise)
+
+
+@njit
+def _decide_by_variance(stages, stage, m, offset, scale, noise):
+    return decide_outside_bound(
+        stages, stage, Moments(m.n, m.n_total, m.mean, m.sd**2, m.bound, m.shape), offset, scale, noise
+    )
+
+
+@dataclass(frozen=True)
+class VarianceForSd(Rule):
+    """Planted mistake: a variance where a standard deviation belongs."""
+
+    decide = staticmethod(_decide_by_variance)
+
+
+@dataclass(frozen=True)
+class CounterStands(Rule):
+    """Planted mistake: every look uses up as much of δ as the first."""
+
+    def stages(self, n_rows):
+        sizes = super().stages(n_rows).sizes
+        delta = np.full(sizes.size, (self.p - 1) / self.p * self.delta)
+        return BoundedStages(sizes, *self.inequality(sizes, n_rows, delta))
+
+
+def symmetric(n):
+    """Two values of equal frequency: Hoeffding's inequality is nearly sharp, so mistakes in it show."""
+    return np.where(np.arange(n) % 2, 1.0, -1.0)
+
+
+def skewed(n, sd):
+    """Log-normal rows."""
+    x = np.random.default_rng(14).lognormal(0, 2, size=n)
+    return (x - x.mean()) / x.std() * sd
+
+
+def errors(rule, values, distance, n_tests):
+    """Rate of wrong decisions for a mean `distance` above ψ, its lower limit at the level 1e-4, and rows read."""
+    accepted, rows = decisions(rule, values, distance, n_tests, scale=1.0, bound=np.abs(values).max(), seed=7)
+    n_wrong = int((~accepted).sum())
+    lower = stats.beta.ppf(1e-4, n_wrong, n_tests - n_wrong + 1) if n_wrong else 0.0
+    return n_wrong / n_tests, lower, rows.mean()
+
+
+@pytest.mark.parametrize("inequality", INEQUALITIES)
+@pytest.mark.parametrize("gap", [0.001, 0.05, 0.3])
+def test_wrong_decisions_are_rarer_than_delta_on_skewed_rows(inequality, gap):
+    rule = Rule(0.05, gamma=1.5, inequality=inequality)
+    wrong, _, n_rows = errors(rule, skewed(5_000, 1.0), gap, 3_000)
+    assert wrong <= 0.05
+    assert n_rows > 50
+
+
+@pytest.mark.parametrize("rule", [Rule, VarianceForSd, CounterStands])
+def test_many_looks_at_hard_rows_decide_wrongly_no_more_often_than_delta_unless_a_mistake_is_planted(rule):
+    """Rows for which the inequality is nearly sharp, a mean next to ψ, and hundreds of looks."""
+    n, delta = 30_000, 0.1
+    inequality = empirical_bernstein if rule is VarianceForSd else hoeffding_serfling
+    values = symmetric(n) * (0.01 if rule is VarianceForSd else 1.0)
+    p = 2.0 if rule is VarianceForSd else 5.0
+    settings = {"gamma": 1.02, "p": p, "batch_size": 2, "inequality": inequality}
+    assert errors(Rule(delta, **settings), values, 1e-9, 2_000)[0] <= delta
+    if rule is not Rule:
+        assert errors(rule(delta, **settings), values, 1e-9, 2_000)[1] > delta
+
+
+@pytest.mark.parametrize("p", [1.5, 2.0, 3.0])
+@pytest.mark.parametrize("gamma", [1.05, 2.0])
+def test_the_looks_together_use_no_more_than_delta(p, gamma):
+    rule = ConcentrationBound(0.02, gamma=gamma, p=p, inequality=hoeffding_serfling)
+    assert _used(rule.stages(10**6), 10**6) <= 0.02
+    planted = CounterStands(0.02, gamma=gamma, p=p, inequality=hoeffding_serfling)
+    assert _used(planted.stages(10**6), 10**6) > 0.02
+
+
+def _used(stages, n_rows):
+    """Sum of the error probabilities of the looks, read back from Hoeffding–Serfling bounds."""
+    t, c = stages.sizes, stages.per_bound
+    return np.sum(2 * np.exp(-(c**2) * t / (2 * (1 - (t - 1) / n_rows))))
+
+
+def test_the_inequalities_are_those_of_the_papers():
+    t, n, delta = np.array([100, 900]), 1_000, np.array([0.01, 0.002])
+    sd = np.sqrt((t - 1) / t)
+    a, b = hoeffding_serfling(t, n, delta)
+    assert (a == 0).all()
+    assert b == pytest.approx(
+        [np.sqrt(2 * (1 - 99 / 1000) * np.log(200) / 100), np.sqrt(2 * 0.101 * np.log(1000) / 900)]
+    )
+    a, b = empirical_bernstein(t, n, delta)
+    assert a / sd == pytest.approx([np.sqrt(2 * np.log(300) / 100), np.sqrt(2 * np.log(1500) / 900)])
+    assert b == pytest.approx([6 * np.log(300) / 100, 6 * np.log(1500) / 900])
+    a, b = empirical_bernstein_serfling(t, n, delta)
+    rho = np.array([1 - 99 / 1000, 0.1 * (1 + 1 / 900)])
+    assert a / sd == pytest.approx(np.sqrt(2 * rho * np.log(5 / delta) / t))
+    assert b == pytest.approx((7 / 3 + 3 / np.sqrt(2)) * 2 * np.log(5 / delta) / t)
+
+
+@pytest.mark.parametrize("inequality", INEQUALITIES)
+def test_the_inequalities_hold_on_skewed_rows(inequality):
+    values, t, delta = skewed(2_000, 1.0), np.array([60, 500, 1_500]), np.full(3, 0.2)
+    a, b = inequality(t, 2_000, delta)
+    rng = np.random.default_rng(9)
+    misses = np.zeros(3)
+    for _ in range(2_000):
+        order = rng.permutation(values)
+        for i, n in enumerate(t):
+            batch = order[:n]
+            misses[i] += abs(batch.mean()) > a[i] * batch.std(ddof=1) + b[i] * np.abs(values).max()
+    assert (misses / 2_000 <= 0.2).all()
+
+
+def test_looks_grow_geometrically_to_all_rows():
+    sizes = ConcentrationBound(gamma=1.5, batch_size=50).stages(1_000).sizes
+    assert sizes.tolist() == [50, 75, 113, 170, 255, 383, 575, 863, 1_000]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"delta": 0.0}, ValueError, "between 0 and 1"),
+        ({"gamma": 1.0}, ValueError, "must be above 1"),
+        ({"p": 1.0}, ValueError, "must be above 1"),
+        ({"batch_size": 1}, ValueError, "at least 2 rows"),
+        ({"inequality": "hoeffding"}, TypeError, "without calling it"),
+    ],
+)
+def test_settings_out_of_range_are_refused(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        ConcentrationBound(**kwargs)
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=600)
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0.3, 0.1)
+        pm.Bernoulli("y", logit_p=slope * x, observed=rng.random(600) < 0.5)
+    return model
+
+
+def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
+    walk = pma.RandomWalk(scale=0.1)
+    settings = {"tune": 50, "chains": 2, "cores": 1, "random_seed": 12, "progressbar": False}
+    with model:
+        exact, whole, infinite = (
+            pm.sample(300, step=step, compute_convergence_checks=False, **settings).posterior["slope"].to_numpy()
+            for step in (
+                pma.ExactMH(proposal=walk),
+                pma.MHSubLhd(batch_size=600, proposal=walk),
+                pma.MHSubLhd(bound=lambda theta, new: 1e30, proposal=walk),
+            )
+        )
+    np.testing.assert_array_equal(whole, exact)
+    np.testing.assert_array_equal(infinite, exact)
+    assert len(np.unique(exact)) > 50

@@ -1,0 +1,65 @@
+"""The correction distribution: how close to logistic it gets, and its copy on disk."""
+
+import numpy as np
+import platformdirs
+import pytest
+from scipy import special, stats
+
+from pymc_austerity import correction as module
+from pymc_austerity.correction import correction, solve_correction, sup_error
+
+
+@pytest.fixture
+def cache_folder(tmp_path, monkeypatch):
+    """A cache folder of this test's own, and nothing remembered from before."""
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    correction.cache_clear()
+    yield tmp_path / "pymc-austerity"
+    correction.cache_clear()
+
+
+@pytest.mark.parametrize(("sigma", "limit"), [(0.5, 1e-8), (0.8, 1e-8), (1.0, 1e-7), (1.2, 3e-5), (1.5, 3e-3)])
+def test_normal_plus_correction_is_logistic(sigma, limit):
+    """The paper reports 6.7e-6 at σ = 0.8 and 9e-4 at σ = 1."""
+    found = solve_correction(sigma)
+    assert found.error < limit
+    probabilities = np.diff(found.cumulative, prepend=0.0)
+    y = np.random.default_rng(1).uniform(-25, 25, 500)  # off the grid of the solution
+    sums = stats.norm.cdf(y[:, None], found.atoms, sigma) @ probabilities
+    assert np.abs(sums - special.expit(y)).max() <= found.error
+    assert (probabilities > 0).all()
+    assert found.atoms == pytest.approx(-found.atoms[::-1])
+
+
+def test_the_stored_error_tells_a_wrong_distribution():
+    found = solve_correction(1.0)
+    probabilities = np.diff(found.cumulative, prepend=0.0)
+    assert sup_error(1.01 * found.atoms, probabilities, 1.0) > 1e4 * found.error
+
+
+def test_it_is_computed_once_and_read_from_disk_afterwards(cache_folder, monkeypatch):
+    first = correction(0.7)
+    (file,) = cache_folder.iterdir()
+    correction.cache_clear()
+    monkeypatch.delattr(module.optimize, "nnls")
+    second = correction(0.7)
+    assert all(np.array_equal(a, b) for a, b in zip(first, second))
+    assert file.suffix == ".npz"
+
+
+def test_a_damaged_file_is_computed_anew(cache_folder, caplog):
+    first = correction(0.7)
+    (file,) = cache_folder.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    correction.cache_clear()
+    assert np.array_equal(correction(0.7).atoms, first.atoms)
+    assert "cannot be read" in caplog.text
+    correction.cache_clear()
+    caplog.clear()
+    correction(0.7)
+    assert not caplog.text
+
+
+def test_a_folder_that_cannot_be_made_is_no_obstacle(cache_folder):
+    cache_folder.parent.joinpath("pymc-austerity").write_text("a file where the folder should be")
+    assert correction(0.7).error < 1e-8

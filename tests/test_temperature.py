@@ -1,0 +1,92 @@
+"""Temperatures: of the target, and of a chain that cools while it tunes."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+
+import pymc_austerity as pma
+from pymc_austerity.temperature import as_schedule
+
+N = 400
+STEPS = {
+    "ExactMH": lambda **kwargs: pma.ExactMH(**kwargs),
+    "ExactBarker": lambda **kwargs: pma.ExactMH(test=pma.ExactBarker(), **kwargs),
+    "ApproxMH": lambda **kwargs: pma.ApproxMH(epsilon=0.001, batch_size=100, **kwargs),
+    "MHSubLhd": lambda **kwargs: pma.MHSubLhd(bound="scan", **kwargs),
+    "MinibatchBarker": lambda **kwargs: pma.MinibatchBarker(**kwargs),
+    "MinibatchMH": lambda **kwargs: pma.MinibatchMH(batch_size=N, **kwargs),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A normal mean: at temperature K the posterior has precision 4 + N/K and mean 4/(4 + N/K)."""
+    y = np.random.default_rng(2).normal(size=N)
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 1, 0.5)
+        pm.Normal("y", mu, 1, observed=(y - y.mean()) / y.std())
+    return model
+
+
+def _sample(model, step, temperature, tune=200, draws=2_000, **kwargs):
+    with model:
+        return pm.sample(
+            draws, tune=tune, step=step(temperature=temperature, proposal=pma.RandomWalk(scale=0.3), **kwargs),
+            chains=2, cores=1, random_seed=8, progressbar=False, compute_convergence_checks=False,
+        )  # fmt: skip
+
+
+def _z(run, temperature):
+    precision = 4 + N / temperature
+    return np.abs(moment_z(run.posterior["mu"].to_numpy(), 4 / precision, precision**-0.5)).max()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_likelihood_is_tempered_and_the_prior_is_not(model, name):
+    run = _sample(model, STEPS[name], 50.0)
+    assert _z(run, 50.0) < MAX_Z
+    assert _z(run, 1.0) > MAX_Z
+    # Prior and likelihood both divided by 50:
+    assert np.abs(moment_z(run.posterior["mu"].to_numpy(), 4 / 404, np.sqrt(50 / 404))).max() > MAX_Z
+
+
+@pytest.mark.parametrize("schedule", [pma.Annealing(500, 150, 20.0), pma.TemperatureDrop(500, 150, 20.0)])
+def test_every_draw_is_kept_at_the_final_temperature(model, schedule):
+    run = _sample(model, STEPS["ExactMH"], schedule, tune=200)
+    assert _z(run, 20.0) < MAX_Z
+    assert _z(run, 500.0) > MAX_Z
+
+
+def test_a_schedule_longer_than_tuning_ends_with_it(model):
+    assert _z(_sample(model, STEPS["ExactMH"], pma.TemperatureDrop(500, 10**9, 20.0), tune=200), 20.0) < MAX_Z
+
+
+def test_a_constant_schedule_is_the_number_draw_for_draw(model):
+    number, schedule = (
+        _sample(model, STEPS["MinibatchBarker"], k, draws=200).posterior["mu"].to_numpy()
+        for k in (20.0, pma.Annealing(20, 50, 20))
+    )
+    np.testing.assert_array_equal(number, schedule)
+
+
+def test_cooling_is_geometric():
+    schedule = pma.Annealing(start=64, steps=3, final=1)
+    assert [schedule.at(t) for t in range(5)] == pytest.approx([64, 16, 4, 1, 1])
+    drop = pma.TemperatureDrop(start=100, steps=2, final=1)
+    assert [drop.at(t) for t in range(4)] == [100, 100, 1, 1]
+
+
+@pytest.mark.parametrize("temperature", [0, -1.0, np.nan, np.inf])
+def test_a_temperature_must_be_positive_and_finite(temperature):
+    with pytest.raises(ValueError, match="must be positive and finite"):
+        as_schedule(temperature)
+    with pytest.raises(ValueError, match="must be positive and finite"):
+        pma.Annealing(start=temperature, steps=5)
+
+
+def test_what_is_no_temperature_is_refused():
+    with pytest.raises(TypeError, match="neither a number nor a schedule"):
+        as_schedule([1, 2])
+    with pytest.raises(ValueError, match="at least one transition"):
+        pma.TemperatureDrop(start=10, steps=0)
