@@ -111,6 +111,7 @@ def test_mistakes_leave_the_logistic_curve(mistake, regime):
     assert np.abs(curve(planted(mistake)(100), REGIMES[regime])).max() > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["exponential", "lognormal"])
 def test_skewed_rows_bias_the_decision_and_the_skewness_option_halves_it(kind):
     values = rows(kind, 400)

@@ -87,6 +87,7 @@ def test_wrong_decisions_are_rarer_than_delta_on_skewed_rows(inequality, gap):
     assert n_rows > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [Rule, VarianceForSd, CounterStands])
 def test_many_looks_at_hard_rows_decide_wrongly_no_more_often_than_delta_unless_a_mistake_is_planted(rule):
     """Rows for which the inequality is nearly sharp, a mean next to ψ, and hundreds of looks."""

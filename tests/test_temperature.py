@@ -42,6 +42,7 @@ def _z(run, temperature):
     return np.abs(moment_z(run.posterior["mu"].to_numpy(), 4 / precision, precision**-0.5)).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
 def test_the_likelihood_is_tempered_and_the_prior_is_not(model, name):
     run = _sample(model, STEPS[name], 50.0)
