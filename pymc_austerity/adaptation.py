@@ -9,8 +9,8 @@ from numba import njit
 _GAIN_EXPONENT = 0.6
 #: Weight c/(t+c) of a new draw in the running moments: draws of the approach to the mode are forgotten like t^{-c}.
 _MEMORY = 3.0
-#: Pull of a young covariance estimate towards a small multiple of the identity, in draws per dimension.
-_SHRINKAGE = 5.0
+#: Pull of a young covariance estimate towards the isotropic walk before it, in draws per dimension.
+_SHRINKAGE = 10.0
 
 
 @njit
@@ -45,14 +45,25 @@ def adapt_moments(mean: np.ndarray, cov: np.ndarray, theta: np.ndarray, t: int) 
 
 
 @njit
-def proposal_factor(cov: np.ndarray, initial_scale: np.ndarray, t: int) -> np.ndarray:
+def proposal_factor(cov: np.ndarray, isotropic: np.ndarray, t: int) -> np.ndarray:
     """Return the Cholesky factor of the proposal covariance (2.38²/D)·Σ (Haario, Saksman and Tamminen 2001).
 
-    Σ is the running covariance shrunk towards the initial scales, so that it has full rank from the start.
+    Σ is the running covariance shrunk towards the isotropic walk that worked before.  Without that a direction
+    that the chain has not yet moved in would hardly be proposed again, and so never be learnt.
+
+    Parameters
+    ----------
+    cov : numpy.ndarray, shape (D, D)
+        Covariance of the chain so far.
+    isotropic : numpy.ndarray, shape (D,)
+        Standard deviations of the increments of the walk with independent increments.
+    t : int
+        Draws that `cov` rests on.
     """
-    d = initial_scale.size
+    d = isotropic.size
     keep = t / (t + _SHRINKAGE * d)
+    factor = 2.38 / np.sqrt(d)
     shrunk = keep * cov
     for i in range(d):
-        shrunk[i, i] += (1 - keep) * 1e-3 * initial_scale[i] ** 2 + 1e-12 * initial_scale[i] ** 2
-    return np.linalg.cholesky(shrunk) * (2.38 / np.sqrt(d))
+        shrunk[i, i] += (1 - keep) * (isotropic[i] / factor) ** 2
+    return np.linalg.cholesky(shrunk) * factor

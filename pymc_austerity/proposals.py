@@ -14,6 +14,8 @@ from pymc_austerity.adaptation import adapt_moments, adapt_scale, proposal_facto
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
+#: Draws a dimension, and at least ten factorisations' worth, before the covariance is first used.
+_ISOTROPIC_DRAWS = 5
 
 
 class WalkState(NamedTuple):
@@ -33,6 +35,7 @@ class WalkState(NamedTuple):
     mean, cov : numpy.ndarray, shapes (D,) and (D, D)
         Running moments of the chain; empty where they are not used.
     initial_scale : numpy.ndarray, shape (D,)
+        Standard deviations of the walk before its covariance is known.
     """
 
     log_scale: np.ndarray
@@ -118,9 +121,12 @@ def adapt_covariance(state: WalkState, theta: np.ndarray, accepted: bool) -> Non
     adapt_moments(state.mean, state.cov, theta, t)
     d = theta.size
     every = max(10, d)  # a factorisation costs D³, an update of the moments D²
-    if t >= 2 * every and t % every == 0:
-        if t == 2 * every:
-            state.log_scale[0] = 0.0  # from here on the factor carries the scale
+    first = every * max(10, _ISOTROPIC_DRAWS * d // every)
+    if t >= first and t % every == 0:
+        if t == first:
+            # From here on the factor carries the scale, starting from the one that was found.
+            state.initial_scale[:] *= np.exp(state.log_scale[0])
+            state.log_scale[0] = 0.0
         state.factor[:, :] = proposal_factor(state.cov, state.initial_scale, t)
 
 

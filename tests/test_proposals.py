@@ -155,3 +155,28 @@ def test_walks_that_cannot_work_are_refused(arguments, told):
 def test_a_size_that_does_not_fit_the_variables_is_refused(proposal, shape):
     with pytest.raises(ValueError, match=f"shape {shape}.* moves 2 numbers"):
         proposal.state(np.zeros(2), CONTINUOUS, 100)
+
+
+def _from_afar(proposal, n_tune=2_000, dimension=10, sd=0.017):
+    """Walk from 60 standard deviations away, as from a default start, and say where and how wide it proposes."""
+    rng, theta = np.random.default_rng(7), np.full(dimension, 60 * sd / np.sqrt(dimension))
+    state = proposal.state(theta, np.zeros(dimension, dtype=bool), int(sd**-2))
+    for _ in range(n_tune):
+        new, _ = proposal.propose(rng, theta, state)
+        accepted = np.log(rng.random()) < 0.5 * (theta @ theta - new @ new) / sd**2
+        theta = new if accepted else theta
+        proposal.adapt(state, theta, bool(accepted))
+    step = np.exp(state.log_scale[0]) * np.sqrt((np.atleast_2d(state.factor) ** 2).sum(axis=1)) * np.sqrt(dimension)
+    return np.linalg.norm(theta) / (sd * np.sqrt(dimension)), step / (2.38 * sd)
+
+
+def test_a_far_start_leaves_no_direction_behind():
+    distance, width = _from_afar(pma.AdaptiveMetropolis())
+    assert distance < 2
+    assert (width > 1 / 3).all()
+    assert (width < 3).all()
+
+
+def test_a_walk_that_collapses_on_the_way_is_caught():
+    distance, _ = _from_afar(pma.RandomWalk(scale=1e-5, target_accept=0.99))
+    assert distance > 2
