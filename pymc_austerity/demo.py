@@ -23,14 +23,14 @@ FAMILIES = {"yes/no": "logistic", "count": "negative binomial", "measurement": "
 
 
 def rand_health_insurance() -> tuple[pd.DataFrame, np.ndarray]:
-    """Return covariates and visits to a doctor of the RAND Health Insurance Experiment.
+    """Return covariates of the RAND Health Insurance Experiment, and who saw a doctor.
 
     Returns
     -------
     X : pandas.DataFrame, shape (20190, 9)
         Insurance plan and health of a person in a year.
     y : numpy.ndarray of int, shape (20190,)
-        Outpatient visits to a physician in that year.
+        1 for an outpatient visit to a physician in that year, else 0.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def rand_health_insurance() -> tuple[pd.DataFrame, np.ndarray]:
             "Run `pip install 'pymc-austerity[demo]'`, or give rows of your own with --data file.npz."
         ) from error
     rows = randhie.load_pandas().data
-    return rows.drop(columns="mdvis"), rows["mdvis"].to_numpy().astype(int)
+    return rows.drop(columns="mdvis"), (rows["mdvis"] > 0).to_numpy().astype(int)
 
 
 def rows_from_file(path: Path) -> tuple[pd.DataFrame, np.ndarray]:
@@ -185,9 +185,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--data", type=Path, help=".npz file with X (rows, covariates) and y (rows,)")
     parser.add_argument("--chains", type=int, default=4, help="chains of each run (%(default)s)")
-    parser.add_argument("--draws", type=int, default=4_000, help="draws a chain of ApproxMH (%(default)s)")
-    parser.add_argument("--tune", type=int, default=1_500, help="tuning draws a chain of it (%(default)s)")
-    parser.add_argument("--nuts-draws", type=int, default=300, help="draws a chain of NUTS (%(default)s)")
+    parser.add_argument("--draws", type=int, default=8_000, help="draws a chain of ApproxMH (%(default)s)")
+    parser.add_argument("--tune", type=int, default=2_000, help="tuning draws a chain of it (%(default)s)")
+    parser.add_argument("--nuts-draws", type=int, default=500, help="draws a chain of NUTS (%(default)s)")
     parser.add_argument("--epsilon", type=float, default=0.002, help="error of a look at the rows (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         X, y = rows_from_file(chosen.data) if chosen.data else rand_health_insurance()
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
-    source = chosen.data or "doctor visits in the RAND Health Insurance Experiment"
+    source = chosen.data or "who saw a doctor in the RAND Health Insurance Experiment"
     print(f"{len(X):,} rows, {X.shape[1]} covariates: {source}; {FAMILIES[kind_of(y)]} regression", flush=True)
 
     results, seconds = {}, {}
