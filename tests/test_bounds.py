@@ -143,8 +143,8 @@ def test_no_row_exceeds_the_bound_found_from_the_graph_and_some_come_near(write)
     bounded, largest, size = _built(write, "lipschitz")
     rng, shares = np.random.default_rng(1), []
     for k in range(400):
-        theta = rng.normal(size=size) * rng.choice([0.1, 3.0])
-        step = rng.normal(size=size) * 10.0 ** rng.uniform(-4, 1)
+        theta = rng.normal(size=size) * rng.choice([0.1, 1.0])
+        step = rng.normal(size=size) * 10.0 ** rng.uniform(-4, 0)
         if k % 2:
             step = np.where(np.arange(size) == rng.integers(size), step, 0.0)
         bound, n_rows = bounded(theta, theta + step)
