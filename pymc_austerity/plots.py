@@ -198,6 +198,7 @@ def plot_comparison(
             )
         panel.set_title(parameter)
         panel.set_yticks([])
+        panel.locator_params(axis="x", nbins=4)  # more labels run into each other
     panels[0].legend(frameon=False, fontsize="small")
     return panels[: len(parameters)]
 
