@@ -49,7 +49,6 @@ def test_all_rows_give_the_posterior_and_fewer_spread_it(draws):
 def test_the_spread_grows_as_the_batch_shrinks(draws):
     sd = [draws[n].std() * np.sqrt(N) for n in (N, N // 4, N // 16)]
     assert sd[0] < sd[1] < sd[2]
-    # A noisy test lets the chain wander about (N/n)^¼ as far.
     assert sd[2] > 1.3
 
 
