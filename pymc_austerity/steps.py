@@ -316,8 +316,8 @@ class MinibatchMH(RowStep):
     Notes
     -----
     The mean over the batch is taken for the mean over all rows.  Its noise makes the chain over-dispersed, by a
-    factor that grew like (N/n)^0.3 where it was measured, and no setting but all rows removes that.  The other steps read more rows
-    when the decision is unclear; use one of them.
+    factor that grew like (N/n)^0.3 where it was measured, and no setting but all rows removes that.  The other steps
+    read more rows when the decision is unclear; use one of them.
 
     References
     ----------
