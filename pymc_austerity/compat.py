@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor.compile.builders as _builders
 import pytensor.gradient as _gradient
 from pymc.util import get_random_generator
@@ -14,13 +16,24 @@ try:
 except ImportError:  # PyTensor 2
     from pytensor.tensor.slinalg import SolveBase
 
-__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "pushforward"]
+__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "compile_log_density", "pushforward"]
 
 #: Forward-mode derivative ``pushforward(outputs, inputs, directions)``.
 pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 
 #: Ops whose inner graph follows the types of their inputs (PyTensor 3 only).
 DEFERRED_SYMBOLIC_OPS: tuple[type, ...] = (_builders.SymbolicOp,) if hasattr(_builders, "SymbolicOp") else ()
+
+
+def compile_log_density(inputs: Any, outputs: Any, **options: Any) -> Any:
+    """Compile a log density with ``pymc.compile``.
+
+    The shape of a mixture component enters its density through a random variable, in PyMC 5; nothing is drawn from
+    it, so that two such variables share a generator is no reason to warn.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "RNG Variable .* has multiple distinct clients", UserWarning)
+        return pm.compile(inputs, outputs, on_unused_input="ignore", **options)
 
 
 class ChainSetup:

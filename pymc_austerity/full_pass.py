@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from numba import njit
 from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.compat import pushforward
+from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 
@@ -141,9 +140,8 @@ def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> 
     total = rows.sum()
     gradient = grad(total, psi)
     inputs = [psi, *likelihood.fixed, *likelihood.batches]
-    options = {"on_unused_input": "ignore", **compile_kwargs}
-    value_and_gradient = pm.compile(inputs, [total, gradient], **options).vm.jit_fn
-    product = pm.compile([along, *inputs], pushforward(gradient, psi, along), **options).vm.jit_fn
+    value_and_gradient = compile_log_density(inputs, [total, gradient], **compile_kwargs).vm.jit_fn
+    product = compile_log_density([along, *inputs], pushforward(gradient, psi, along), **compile_kwargs).vm.jit_fn
 
     @njit(nogil=True)
     def sums(psi, data, coordinates):  # type: ignore[no-untyped-def]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, standard_error
+from pymc_austerity.compat import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.moments import NO_SHAPE, add_shape
 from pymc_austerity.proposals import Proposal
@@ -129,8 +129,8 @@ def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | 
     rows = likelihood.row_log_likelihood
     (rows_new,) = graph_replace([rows], {likelihood.theta: theta_new}, strict=False)
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    log_prior = pm.compile(inputs, [likelihood.log_prior], on_unused_input="ignore", **kwargs)
-    both = pm.compile([theta_new, *inputs, *likelihood.batches], [rows_new, rows], on_unused_input="ignore", **kwargs)
+    log_prior = compile_log_density(inputs, [likelihood.log_prior], **kwargs)
+    both = compile_log_density([theta_new, *inputs, *likelihood.batches], [rows_new, rows], **kwargs)
     return Density(log_prior.vm.jit_fn, both.vm.jit_fn)
 
 

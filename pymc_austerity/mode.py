@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scipy import linalg, optimize
 
-from pymc_austerity.compat import pushforward
+from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.full_pass import FullPass, Sums
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
@@ -58,10 +57,11 @@ class PriorCurvature:
         parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
         (value,) = graph_replace([likelihood.log_prior], parts, strict=False)
         gradient = grad(value, psi, disconnected_inputs="ignore")
-        options = {"on_unused_input": "ignore", **compile_kwargs}
         self.coordinates = coordinates
-        self._gradient = pm.compile([psi, *likelihood.fixed], [value, gradient], **options)
-        self._product = pm.compile([along, psi, *likelihood.fixed], pushforward(gradient, psi, along), **options)
+        self._gradient = compile_log_density([psi, *likelihood.fixed], [value, gradient], **compile_kwargs)
+        self._product = compile_log_density(
+            [along, psi, *likelihood.fixed], pushforward(gradient, psi, along), **compile_kwargs
+        )
 
     def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray]) -> Sums:
         """Return value, gradient and Hessian at `psi`."""
@@ -181,7 +181,7 @@ def _newton(
         factor = linalg.cho_factor(here.hessian)
     except linalg.LinAlgError:
         raise ModeNotFoundError("the Hessian at the end of the search is not negative definite") from None
-    decrement = float(np.sqrt(max(0.0, here.gradient @ linalg.cho_solve(factor, here.gradient))))
+    decrement = float(here.gradient @ linalg.cho_solve(factor, here.gradient)) ** 0.5
     if decrement > 1.0:
         raise ModeNotFoundError(f"the search ended {decrement:.1f} posterior standard deviations from a mode")
     psi = start.copy()

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from numba import njit
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.compat import pushforward
+from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.likelihood import RowLikelihood
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
@@ -129,7 +128,7 @@ def compile_remainder(likelihood: RowLikelihood, order: int, compile_kwargs: dic
     theta_new = likelihood.theta.type("theta_new")
     (remainder_new,) = graph_replace([remainder], {likelihood.theta: theta_new}, strict=False)
     inputs = [theta_new, likelihood.theta, likelihood.others, centre, *likelihood.fixed, *likelihood.batches]
-    return pm.compile(inputs, [remainder_new, remainder], on_unused_input="ignore", **compile_kwargs).vm.jit_fn
+    return compile_log_density(inputs, [remainder_new, remainder], **compile_kwargs).vm.jit_fn
 
 
 def check_order(

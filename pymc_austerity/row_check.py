@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import pymc as pm
 from pymc.model import Model
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.batching import NotRowWiseError, is_array_leaf
+from pymc_austerity.compat import compile_log_density
 from pymc_austerity.kernel import CHUNK, Density
 from pymc_austerity.likelihood import RowLikelihood, flatten
 from pymc_austerity.row_terms import RowTerms
@@ -107,7 +107,7 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     ]
     inputs = [c.type() for c in constants]
     (total,) = graph_replace([total], dict(zip(constants, inputs, strict=True)), strict=False)
-    function = pm.compile([*model.value_vars, *inputs], total, on_unused_input="ignore")
+    function = compile_log_density([*model.value_vars, *inputs], total)
     return lambda at: function(*[at[v.name] for v in model.value_vars], *[c.data for c in constants])
 
 

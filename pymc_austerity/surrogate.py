@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 from numba import njit
 from pytensor.gradient import grad
 
 from pymc_austerity.adaptation import adapt_scale
+from pymc_austerity.compat import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy import Expansion
 
@@ -60,8 +60,7 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
     """Compile ``surrogate(theta, state)``, which returns log π̃ and its gradient by θ."""
     gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    options = {"on_unused_input": "ignore", **compile_kwargs}
-    prior = pm.compile(inputs, [likelihood.log_prior, gradient], **options).vm.jit_fn
+    prior = compile_log_density(inputs, [likelihood.log_prior, gradient], **compile_kwargs).vm.jit_fn
 
     @njit
     def surrogate(theta, state):  # type: ignore[no-untyped-def]
