@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--data", type=Path, help=".npz file with X (rows, covariates) and y (rows,)")
     parser.add_argument("--chains", type=int, default=4, help="chains of each run (%(default)s)")
-    parser.add_argument("--draws", type=int, default=8_000, help="draws a chain of ApproxMH (%(default)s)")
+    parser.add_argument("--draws", type=int, default=6_000, help="draws a chain of ApproxMH (%(default)s)")
     parser.add_argument("--tune", type=int, default=2_000, help="tuning draws a chain of it (%(default)s)")
     parser.add_argument("--nuts-draws", type=int, default=500, help="draws a chain of NUTS (%(default)s)")
     parser.add_argument("--epsilon", type=float, default=0.002, help="error of a look at the rows (%(default)s)")
