@@ -21,10 +21,10 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import walk
+from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
@@ -231,6 +231,29 @@ def batch_term(
     batch_ndim = rv.type.ndim - ndim_supp
     resized = rebuild.resize(rv, [n_batch, *value_shape[1:batch_ndim]])
     return pm.logp(resized, rebuild(value), warn_rvs=False)
+
+
+def shapes_without_draws(term: Variable) -> Variable:
+    """Replace the shape of a random variable by the expression for it.
+
+    The density of a mixture asks for the shape of its components.  Left to the compiler, PyMC 5 would draw a component
+    at every evaluation to see how long it is.
+    """
+    while True:
+        shape = next((v for v in ancestors([term]) if _is_shape_of_draw(v)), None)
+        if shape is None:
+            return term
+        rv = shape.owner.inputs[0]
+        _, size, *parameters = rv.owner.inputs
+        lengths = pt.stack(rv.owner.op._infer_shape(size, parameters)).astype("int64")
+        (term,) = graph_replace([term], {shape: lengths}, strict=False)
+
+
+def _is_shape_of_draw(var: Variable) -> bool:
+    if var.owner is None or not isinstance(var.owner.op, Shape):
+        return False
+    of = var.owner.inputs[0].owner
+    return of is not None and isinstance(of.op, RandomVariable)
 
 
 def _support_ndim(rv: Variable) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-import pymc as pm
+import pytensor
 import pytensor.compile.builders as _builders
 import pytensor.gradient as _gradient
 from pymc.util import get_random_generator
+from pytensor.compile.mode import get_mode
 
 try:
     from pytensor.tensor.linalg import SolveBase
@@ -25,15 +25,14 @@ pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 DEFERRED_SYMBOLIC_OPS: tuple[type, ...] = (_builders.SymbolicOp,) if hasattr(_builders, "SymbolicOp") else ()
 
 
-def compile_log_density(inputs: Any, outputs: Any, **options: Any) -> Any:
-    """Compile a log density with ``pymc.compile``.
+def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
+    """Compile a log density to a function; a parameter outside its domain gives −∞, as in ``pymc.compile``.
 
-    The shape of a mixture component enters its density through a random variable, in PyMC 5; nothing is drawn from
-    it, so that two such variables share a generator is no reason to warn.
+    Not by ``pymc.compile`` itself, which would update the generators of random variables that the graph only asks
+    for their shape (components of a mixture, in PyMC 5), and so keep them in the function.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "RNG Variable .* has multiple distinct clients", UserWarning)
-        return pm.compile(inputs, outputs, on_unused_input="ignore", **options)
+    checked = get_mode(mode).including("local_check_parameter_to_ninf_switch")
+    return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
 
 
 class ChainSetup:

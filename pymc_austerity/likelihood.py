@@ -21,6 +21,7 @@ from pymc_austerity.batching import (
     array_of,
     batch_term,
     find_row_leaves,
+    shapes_without_draws,
 )
 from pymc_austerity.row_axis import LENGTH, RowAxis, prove_row_axis
 from pymc_austerity.row_terms import RowTerms, choose_row_terms, shared_inputs
@@ -226,7 +227,7 @@ def _row_vector(name: str, build: Callable[[], Variable], seeds: Mapping[Variabl
         "each other can be sampled with pymc_austerity.PartialPosteriorPaths or pm.NUTS."
     )
     try:
-        term = build()
+        term = shapes_without_draws(build())
         if term.type.ndim == 0:
             raise NotRowWiseError("it is summed over the rows before it can be split: return one entry per row")
         axis = prove_row_axis(term, seeds)

@@ -175,7 +175,7 @@ class MHSubLhd(RowStep):
         as a PyTensor expression or compiled by numba.  A row that breaks it stops the run with an error.
     batch_size : int, default 50
         Rows of the first look.
-    proposal, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
         See `ApproxMH`.
 
     Raises
@@ -246,7 +246,7 @@ class MinibatchBarker(RowStep):
         Factor from one look to the next.
     skewness : bool, default False
         Correct the decision for the skewness of the rows, to first order.
-    proposal, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
         See `ApproxMH`.
 
     Raises
@@ -310,7 +310,7 @@ class MinibatchMH(RowStep):
         See `ApproxMH`.
     batch_size : int, default 500
         Rows a decision.
-    proposal, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
         See `ApproxMH`.
 
     Notes
@@ -352,7 +352,7 @@ class ExactMH(RowStep):
         See `ApproxMH`.
     test : Exact or ExactBarker, optional
         `Exact` by default.  `ExactBarker` accepts with probability 1/(1 + exp(−Δ)), as `MinibatchBarker` does.
-    proposal, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
         See `ApproxMH`.
 
     Examples
