@@ -14,7 +14,7 @@ from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, AcceptanceTest,
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.moments import NO_SHAPE, add_shape
-from pymc_austerity.proposals import Proposal
+from pymc_austerity.proposals import Proposal, RowMove, Surroundings
 from pymc_austerity.proxy import compile_remainder, expanded_sum, nothing_expanded
 from pymc_austerity.rows import RowSource, build_gather, draw_in_order
 
@@ -41,11 +41,13 @@ class Outcome(NamedTuple):
         current point, or that a row broke the bound on all rows (BAD_BOUND).
     accepted : bool
     n_rows : int
-        Row likelihoods evaluated, both sides of the ratio counted once, those of a scan for a bound included.
+        Row likelihoods evaluated, both sides of the ratio counted once, those of a scan for a bound and those that
+        the proposal read included.
     n_stages : int
         Looks at the data.
     log_ratio, log_ratio_sd : float
-        Estimate of the log acceptance ratio of all rows, and its standard error (0 at full data).
+        Estimate of the log acceptance ratio of all rows, and its standard error (0 at full data).  Not a number where
+        no row was read.
     row : int
         The offending row where status is BAD_ROW or BAD_BOUND.
     full_data : bool
@@ -139,6 +141,20 @@ def compile_remainder_density(density: Density, likelihood: RowLikelihood, order
     return Density(density.log_prior, compile_remainder(likelihood, order, options), expanded_sum)
 
 
+def as_row_move(proposal: Proposal) -> Callable[..., Any]:
+    """Return the compiled proposal with one signature, whether it reads rows or not."""
+    propose = proposal.propose
+    if isinstance(proposal, RowMove):
+        return propose
+
+    @njit
+    def propose_without_rows(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+        theta_new, log_q_ratio = propose(rng, theta, state)
+        return theta_new, log_q_ratio, 0
+
+    return propose_without_rows
+
+
 def build_transition(
     density: Density,
     array_ndims: tuple[int, ...],
@@ -168,7 +184,7 @@ def build_transition(
         first call.
     """
     log_prior, both_sides = density.log_prior, density.both_sides
-    propose, draw_noise, decide = proposal.propose, test.draw_noise, test.decide
+    propose, draw_noise, decide = as_row_move(proposal), test.draw_noise, test.decide
     known_sum, expanded = density.known_sum, density.known_sum is not nothing_expanded
     reads_shape, bounded = test.reads_shape, bound is not no_bound
     draw, restore = rows.draw, rows.restore
@@ -183,15 +199,16 @@ def build_transition(
         n_total = len(arrays[0])
         scale = n_total / temperature
         noise = draw_noise(rng_decide)
-        theta_new, log_q_ratio = propose(rng_propose, theta, walk_state)
+        surroundings = Surroundings(others, fixed, arrays, temperature, expansion)
+        theta_new, log_q_ratio, n_read = propose(rng_propose, theta, walk_state, surroundings)
         if not np.any(theta_new != theta):
-            return theta, DECIDED, False, 0, 0, 0.0, 0.0, -1, False  # nothing moved, nothing to decide
+            return theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False  # nothing moved, nothing to decide
         prior = log_prior(theta, others, *fixed)[0].item()
         prior_new = log_prior(theta_new, others, *fixed)[0].item()
         if not np.isfinite(prior):
-            return theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False
-        if not np.isfinite(prior_new):
-            return theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False
+            return theta, BAD_PRIOR, False, n_read, 0, np.nan, np.nan, -1, False
+        if not np.isfinite(prior_new) or log_q_ratio == -np.inf:
+            return theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False
         offset = prior_new - prior + log_q_ratio
         offset += (known_sum(theta_new, others, expansion) - known_sum(theta, others, expansion)) / temperature
         row_inputs = (expansion[0],) + fixed if expanded else fixed
@@ -244,15 +261,16 @@ def build_transition(
                 of = n_total if everything or not weighted else WITH_REPLACEMENT
                 moments = Moments(n, of, mean, np.sqrt(m2 / (n - 1)), row_bound, shape)
                 verdict = decide(stages, stage, moments, offset, scale, noise)
-                log_ratio_sd = scale * standard_error(moments)
+                log_ratio_sd = scale * standard_error(moments) if n else np.nan
                 stage += 1
             else:
                 mean, log_ratio_sd = -np.inf, 0.0  # a row that is impossible under θ′ settles it
                 stage += 1
         restore(row_state, n)
         accepted = verdict == ACCEPT
+        log_ratio = scale * mean + offset if n else np.nan
         return (
-            theta_new if accepted else theta, status, accepted, n + n_before + n_scanned, stage, scale * mean + offset,
+            theta_new if accepted else theta, status, accepted, n + n_before + n_scanned + n_read, stage, log_ratio,
             log_ratio_sd, bad_row, n == n_total,
         )  # fmt: skip
 

@@ -71,6 +71,47 @@ class Proposal(Protocol):
         ...
 
 
+class Surroundings(NamedTuple):
+    """What a transition tells a proposal that reads rows.
+
+    Attributes
+    ----------
+    others : numpy.ndarray, shape (O,)
+        Present values of the variables of other steps.
+    fixed : tuple of numpy.ndarray
+        Shared variables that are not indexed by row.
+    arrays : tuple of numpy.ndarray
+        The data, rows on the first axis.
+    temperature : float
+    expansion : Expansion or tuple of nothing
+        The proxy, where there is one.
+    """
+
+    others: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    arrays: tuple[np.ndarray, ...]
+    temperature: float
+    expansion: Any
+
+
+@dataclass(frozen=True)
+class RowMove:
+    """A proposal that reads rows of its own.
+
+    ``propose(rng, theta, state, surroundings)`` returns (θ′, log q(θ|θ′) − log q(θ′|θ), rows read), where the ratio is
+    that for the rows which were read: given them, the move back must be possible with these same rows.
+    ``make_state(theta, discrete, n_rows)`` returns the state at the start of a chain.
+    """
+
+    propose: Callable[..., Any]
+    adapt: Callable[..., Any]
+    make_state: Callable[[np.ndarray, np.ndarray, int], Any]
+
+    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> Any:
+        """Return the state at the start of a chain."""
+        return self.make_state(theta, discrete, n_rows)
+
+
 @njit
 def _whole_steps(step: np.ndarray, sd: np.ndarray, discrete: np.ndarray) -> None:
     """Round the increments of discrete variables; the walk stays symmetric."""

@@ -34,6 +34,7 @@ from pymc_austerity.kernel import (
     numba_options,
 )
 from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
+from pymc_austerity.model_moves import ModelProposal, Setting
 from pymc_austerity.preparation import NoProxyError, Prepared, prepare
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk
@@ -108,7 +109,7 @@ class RowStep(ChainSetup, BlockedStep):
         test: AcceptanceTest,
         variables: Sequence[Variable] | None = None,
         *,
-        proposal: Proposal | SurrogateMove | None = None,
+        proposal: Proposal | SurrogateMove | ModelProposal | None = None,
         proxy: Taylor | None = None,
         rows: Uniform | Weighted | None = None,
         observed: str | Sequence[str] | None = None,
@@ -281,8 +282,11 @@ class RowStep(ChainSetup, BlockedStep):
 
     def _bind_proposal(self) -> Proposal:
         given = self._given_proposal
+        options = numba_options(self._compile_kwargs)
+        if isinstance(given, ModelProposal):
+            return given.for_model(Setting(self._likelihood, self._prepared, self.test.probability(0.0), options))
         if self._prepared is not None and (given is None or isinstance(given, SurrogateMove)):
-            surrogate = compile_surrogate(self._likelihood, numba_options(self._compile_kwargs))
+            surrogate = compile_surrogate(self._likelihood, options)
             move = given or SurrogateHMC()
             return move.bind(surrogate, self._prepared.move, self._prepared.normal, self.test.probability(0.0))
         assert not isinstance(given, SurrogateMove)
@@ -391,7 +395,7 @@ def _require_proposal(proposal: object, proxy: Taylor | None) -> None:
                 "Add proxy=pymc_austerity.Taylor(), or use pymc_austerity.AdaptiveMetropolis()."
             )
         return
-    if proposal is not None and not isinstance(proposal, Proposal):
+    if proposal is not None and not isinstance(proposal, Proposal | ModelProposal):
         raise TypeError(
             f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
             "or pymc_austerity.AdaptiveMetropolis()."

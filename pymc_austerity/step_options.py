@@ -10,6 +10,7 @@ from pymc.blocking import PointType
 from pymc.model import Model
 from pymc.util import RandomGenerator
 
+from pymc_austerity.model_moves import ModelProposal
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.row_step import RowStep, SurrogateMove
@@ -23,7 +24,7 @@ Step = TypeVar("Step", bound=type[RowStep])
 class StepOptions(TypedDict, total=False):
     """What a step hands on to `RowStep`; described in `ApproxMH`."""
 
-    proposal: Proposal | SurrogateMove | None
+    proposal: Proposal | SurrogateMove | ModelProposal | None
     proxy: Taylor | None
     rows: Uniform | Weighted | None
     observed: str | Sequence[str] | None

@@ -1,0 +1,45 @@
+"""How a proposal gets to know the model that it moves in."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.preparation import Prepared
+from pymc_austerity.proposals import Proposal
+
+
+class Setting(NamedTuple):
+    """What a step tells such a proposal when it is built.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+        The graphs of the model, and where each variable sits in θ.
+    prepared : Prepared or None
+        The proxy, where there is one.
+    best_rate : float
+        Acceptance rate of the test for a proposal as likely as the present point: the most that tuning can aim at.
+    compile_kwargs : dict
+        For functions that compiled code calls.
+    """
+
+    likelihood: RowLikelihood
+    prepared: Prepared | None
+    best_rate: float
+    compile_kwargs: dict[str, Any]
+
+
+@runtime_checkable
+class ModelProposal(Protocol):
+    """A proposal that needs the graphs of a model, or the names and shapes of its variables."""
+
+    def for_model(self, setting: Setting) -> Proposal:
+        """Return the proposal for one model.
+
+        Raises
+        ------
+        ValueError
+            For variables that it cannot move.
+        """
+        ...
