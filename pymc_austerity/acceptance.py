@@ -174,6 +174,10 @@ class SequentialT:
         Rows a look, at least 2.
     replacement : bool
         Whether rows are drawn with replacement, which leaves out the finite-population correction.
+    alpha : float
+        Shape of the boundary, in [0.5, 1] (appendix D, after Wang and Tsiatis 1987): with a share π of the rows read the
+        test stops beyond G0·π^{0.5−α} standard errors, G0 = Φ⁻¹(1 − ε).  0.5 is Pocock's boundary, the same at every
+        look; 1 is O'Brien and Fleming's, which hardly ever stops early.
 
     Raises
     ------
@@ -184,6 +188,7 @@ class SequentialT:
     epsilon: float
     batch_size: int
     replacement: bool = False
+    alpha: float = 0.5
 
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
@@ -197,13 +202,25 @@ class SequentialT:
                 f"epsilon={self.epsilon} is not a probability of a wrong decision between 0 and 0.5. Above 0.5 the "
                 "test would stop when it knows least. Use a small value such as 0.01; 0 reads every row."
             )
+        if not 0.5 <= self.alpha <= 1:
+            raise ValueError(
+                f"alpha={self.alpha} is not between 0.5 (the same bound at every look) and 1 (a bound that falls with the "
+                "square root of the rows read). Below 0.5 the test would be the bolder the less it knows."
+            )
         check_batch_size(self.batch_size, "The test needs a batch mean that is nearly normal; 500 is a sensible start.")
+
+    def normal_bounds(self, n: np.ndarray, n_rows: int) -> np.ndarray:
+        """Return G_j = Φ⁻¹(1 − ε)·(n_j/N)^{0.5−α}, the bounds on |z| after n_j rows if the sd of l_i were known."""
+        return -special.ndtri(self.epsilon) * (n / n_rows) ** (0.5 - self.alpha)
 
     def stages(self, n_rows: int) -> Stages:
         """Look after every batch; bounds are critical values of t with the finite-population correction."""
         sizes = np.append(np.arange(self.batch_size, n_rows, self.batch_size), n_rows)
         n = sizes[:-1]
-        critical = -special.stdtrit(n - 1, self.epsilon) if self.epsilon > 0 else np.full(n.size, np.inf)
+        # The quantile of t that has the tail of the normal bound beyond it.
+        tail = np.full(n.size, self.epsilon) if self.alpha == 0.5 else special.ndtr(-self.normal_bounds(n, n_rows))
+        critical = np.full(n.size, np.inf)
+        critical[tail > 0] = -special.stdtrit(n[tail > 0] - 1, tail[tail > 0])
         correction = np.ones(n.size) if self.replacement else np.sqrt(1 - (n - 1) / (n_rows - 1))
         return Stages(sizes, np.append(critical * correction / np.sqrt(n), 0.0))
 

@@ -1,0 +1,152 @@
+"""A trial chain: how close the decisions are that a test will have to make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_austerity.acceptance import Exact, SequentialT, Stages
+from pymc_austerity.kernel import DECIDED
+from pymc_austerity.row_step import RowStep
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Proposals (θ, θ′) of a chain, reduced to what the analysis of a test needs.
+
+    Made by `run_trial`, or from numbers of one's own.
+
+    Parameters
+    ----------
+    log_ratio : numpy.ndarray, shape (P,)
+        Log acceptance ratios Δ on all rows.
+    noise_sd : numpy.ndarray, shape (P,)
+        s = σ_l N/(T √(N − 1)), σ_l the standard deviation over the rows of l_i = ℓ_i(θ′) − ℓ_i(θ) (weighted, where rows
+        are), T the temperature.
+    n_rows : int
+    replacement : bool, default False
+        Whether the test will draw rows with replacement.
+
+    Raises
+    ------
+    ValueError
+        For arrays of different or no length, values that are not finite, or negative standard deviations.
+    """
+
+    log_ratio: np.ndarray
+    noise_sd: np.ndarray
+    n_rows: int
+    replacement: bool = False
+
+    def __post_init__(self) -> None:
+        ratio, noise = np.asarray(self.log_ratio, dtype=float), np.asarray(self.noise_sd, dtype=float)
+        if ratio.ndim != 1 or ratio.shape != noise.shape or not ratio.size:
+            raise ValueError(
+                f"A trial needs one log ratio and one noise_sd for each proposal; found shapes {ratio.shape} and "
+                f"{noise.shape}."
+            )
+        if not (np.isfinite(ratio).all() and np.isfinite(noise).all() and (noise >= 0).all()):
+            raise ValueError("A trial's log ratios must be finite, its noise_sd finite and not negative.")
+        object.__setattr__(self, "log_ratio", ratio)
+        object.__setattr__(self, "noise_sd", noise)
+
+    def __len__(self) -> int:
+        return self.log_ratio.size
+
+
+def run_trial(step: RowStep, *, n_pairs: int = 200, tune: int = 1_000, seed: int = 0) -> Trial:
+    """Run a chain with the proposals of a step and note how close each decision was, on all rows.
+
+    The chain starts at the initial point of the step, tunes with the step's own test, and then makes `n_pairs`
+    transitions on all rows.  The step is left as it was before.
+
+    Parameters
+    ----------
+    step : ApproxMH or ExactMH
+    n_pairs : int, default 200
+        Proposals to note; each costs a pass over the rows.
+    tune : int, default 1000
+        Transitions before them, to tune the proposal and to reach the posterior.
+    seed : int, default 0
+
+    Returns
+    -------
+    Trial
+
+    Raises
+    ------
+    TypeError
+        For a step with another test, whose errors this analysis does not describe.
+    ValueError
+        For fewer than two pairs, a negative `tune`, or a chain that proposes nothing that has to be decided.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu", 0, 10)
+    ...     _ = pm.Normal("y", mu, 1, observed=np.random.default_rng(0).normal(size=5_000))
+    ...     trial = pma.run_trial(pma.ApproxMH(), n_pairs=50, tune=200)
+    >>> len(trial), trial.n_rows
+    (50, 5000)
+    """
+    require_threshold_test(step)
+    if n_pairs < 2 or tune < 0:
+        raise ValueError(f"run_trial(n_pairs={n_pairs}, tune={tune}) needs at least two pairs and no negative tune.")
+    step.start_chain(np.random.default_rng(seed))
+    try:
+        theta, others = step._theta0 if step._start is None else step._start, step._others0
+        for _ in range(tune):
+            outcome = step.transition(theta, others)
+            theta = outcome.theta
+            if step.tune:
+                step.proposal.adapt(step.walk, theta, outcome.accepted)
+            step.n_steps += 1
+        step.tune = False
+        return collect(step, theta, others, n_pairs)[0]
+    finally:
+        step.start_chain(np.random.default_rng(seed))
+
+
+def require_threshold_test(step: RowStep) -> None:
+    """Refuse a step whose test is not a comparison of the mean with a threshold."""
+    if not isinstance(step, RowStep) or not isinstance(step.test, SequentialT | Exact):
+        raise TypeError(
+            f"{step!r} is not a step with a sequential t-test, which is what this design is for. "
+            "Pass an ApproxMH or ExactMH step, or a Trial."
+        )
+
+
+def collect(step: RowStep, theta: np.ndarray, others: np.ndarray, n_pairs: int) -> tuple[Trial, np.ndarray, int]:
+    """Make `n_pairs` transitions on all rows from `theta`, with the proposal as it is now.
+
+    All rows but one: then the compiled transition reports a standard error, which at N rows would be zero.  One row in
+    N moves a log ratio by s/√N.
+
+    Returns
+    -------
+    Trial, theta, rows_read
+        The pairs, the state after them and what they cost.
+    """
+    n_rows = len(step._rows)
+    replacement = bool(getattr(step._source_of_rows, "weighted", False))
+    stages, ratio, noise, rows_read = step._stages, [], [], 0
+    step._stages = Stages(np.array([n_rows - 1]), np.zeros(1))
+    try:
+        for _ in range(n_pairs):
+            outcome = step.transition(theta, others)
+            rows_read += outcome.n_rows
+            theta = outcome.theta
+            # Where the prior or a row rules a proposal out, no test has anything to decide.
+            if outcome.status == DECIDED and np.isfinite(outcome.log_ratio) and outcome.n_stages:
+                ratio.append(outcome.log_ratio)
+                noise.append(outcome.log_ratio_sd * (1.0 if replacement else np.sqrt(n_rows - 1)))
+    finally:
+        step._stages = stages
+    if not ratio:
+        raise ValueError(
+            f"None of {n_pairs} proposals of the trial chain had a finite log ratio, so there is nothing to design a "
+            "test for. Start where the model has a density, with smaller steps, or give epsilon a number."
+        )
+    return Trial(np.array(ratio), np.array(noise), n_rows, replacement), theta, rows_read
