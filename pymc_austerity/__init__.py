@@ -3,10 +3,11 @@
 from importlib.metadata import version
 
 from pymc_austerity.acceptance import Exact
-from pymc_austerity.acceptance_error import acceptance_error, total_variation_bound
 from pymc_austerity.barker import ExactBarker
 from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.concentration import empirical_bernstein, empirical_bernstein_serfling, hoeffding_serfling
+from pymc_austerity.decision_error import acceptance_error, total_variation_bound
+from pymc_austerity.design import Design, design_test, evaluate_test
 from pymc_austerity.diagnostics import compare, data_usage
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
@@ -20,6 +21,7 @@ from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, M
 from pymc_austerity.streams import debias_stream
 from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
 from pymc_austerity.temperature import Annealing, TemperatureDrop
+from pymc_austerity.trial import Trial, run_trial
 from pymc_austerity.weights import Weighted
 
 __version__ = version("pymc-austerity")
@@ -29,6 +31,7 @@ __all__ = [
     "Annealing",
     "ApproxMH",
     "CrankNicolson",
+    "Design",
     "Exact",
     "ExactBarker",
     "ExactMH",
@@ -37,6 +40,7 @@ __all__ = [
     "MinibatchMH",
     "NotRowWiseError",
     "NutpieNUTS",
+    "OperatingCharacteristic",
     "PartialPosteriorPaths",
     "PenaltyMH",
     "PyMCNUTS",
@@ -45,16 +49,23 @@ __all__ = [
     "SurrogateHMC",
     "Taylor",
     "TemperatureDrop",
+    "Trial",
     "Uniform",
     "Weighted",
     "__version__",
+    "acceptance_error",
+    "analyse_test",
     "compare",
     "data_usage",
     "debias",
     "debias_stream",
+    "design_test",
     "empirical_bernstein",
     "empirical_bernstein_serfling",
+    "evaluate_test",
     "hoeffding_serfling",
     "plot_comparison",
     "plot_data_usage",
+    "run_trial",
+    "total_variation_bound",
 ]

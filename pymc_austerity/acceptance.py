@@ -175,9 +175,9 @@ class SequentialT:
     replacement : bool
         Whether rows are drawn with replacement, which leaves out the finite-population correction.
     alpha : float
-        Shape of the boundary, in [0.5, 1] (appendix D, after Wang and Tsiatis 1987): with a share π of the rows read the
-        test stops beyond G0·π^{0.5−α} standard errors, G0 = Φ⁻¹(1 − ε).  0.5 is Pocock's boundary, the same at every
-        look; 1 is O'Brien and Fleming's, which hardly ever stops early.
+        Shape of the boundary, in [0.5, 1] (appendix D, after Wang and Tsiatis 1987): with a share π of the rows read
+        the test stops beyond G0·π^{0.5−α} standard errors, G0 = Φ⁻¹(1 − ε).  0.5 is Pocock's boundary, the same at
+        every look; 1 is O'Brien and Fleming's, which hardly ever stops early.
 
     Raises
     ------
@@ -204,8 +204,8 @@ class SequentialT:
             )
         if not 0.5 <= self.alpha <= 1:
             raise ValueError(
-                f"alpha={self.alpha} is not between 0.5 (the same bound at every look) and 1 (a bound that falls with the "
-                "square root of the rows read). Below 0.5 the test would be the bolder the less it knows."
+                f"alpha={self.alpha} is not between 0.5 (the same bound at every look) and 1 (a bound that falls with "
+                "the square root of the rows read). Below 0.5 the test would be the bolder the less it knows."
             )
         check_batch_size(self.batch_size, "The test needs a batch mean that is nearly normal; 500 is a sensible start.")
 

@@ -9,13 +9,15 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from pymc_austerity.acceptance_error import acceptance_error
+from pymc_austerity.decision_error import acceptance_error
 from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.trial import Trial, run_trial
 
 Kind = Literal["average", "worst-case"]
 
+#: Quantile of the normal distribution for the confidence that the pairs of the trial leave in their mean.
+_CONFIDENCE = 1.645
 #: Batches from which the mean may pass for normal (Korattikara, Chen and Welling 2014, appendix A: n > 100).
 _FEWEST_ROWS = 100
 #: The analysis takes time of the order of the square of the looks.
@@ -141,8 +143,9 @@ def design_test(
     Notes
     -----
     For every batch size and shape the largest ε within the tolerance is found by bisection, since the error grows
-    with ε; among these the design that reads least is taken.  The trial should have the proposals and be near the
-    posterior of the run that follows: other proposals mean other decisions, and another error.
+    with ε; among these the design that reads least is taken.  The average design keeps the upper 95% confidence limit
+    of the mean within the tolerance, for the pairs of the trial are a sample.  The trial should have the proposals of
+    the run that follows and be near its posterior: other proposals mean other decisions, and another error.
 
     The error in the acceptance probability bounds the error in the posterior only together with the speed of the
     chain (`total_variation_bound`): a slow chain needs a smaller tolerance.
@@ -163,10 +166,7 @@ def design_test(
     >>> design.error <= 0.02, design.share < 1
     (True, True)
     """
-    if not 0 < tolerance < 1:
-        raise ValueError(
-            f"tolerance={tolerance} is an error of a probability, between 0 and 1. For no error use epsilon=0."
-        )
+    check_tolerance(tolerance)
     if kind not in ("average", "worst-case"):
         raise ValueError(f"kind={kind!r} must be 'average' or 'worst-case'.")
     if isinstance(step_or_trial, Trial):
@@ -175,15 +175,24 @@ def design_test(
         trial = step_or_trial
     else:
         trial = run_trial(step_or_trial, **trial_settings)
-    sizes = _default_sizes(trial.n_rows) if batch_sizes is None else list(batch_sizes)
+    sizes = default_sizes(trial.n_rows) if batch_sizes is None else list(batch_sizes)
     designs = [_largest_epsilon(trial, tolerance, kind, m, alpha) for m in sizes for alpha in alphas]
     if not designs:
         raise ValueError("batch_sizes and alphas must each offer at least one value.")
     return min(designs, key=lambda design: design.share if kind == "average" else design.worst_share)
 
 
-def _default_sizes(n_rows: int) -> list[int]:
-    fewest = max(_FEWEST_ROWS, n_rows / _MOST_LOOKS)
+def check_tolerance(tolerance: float) -> None:
+    """Refuse what is no error of a probability."""
+    if not 0 < tolerance < 1:
+        raise ValueError(
+            f"tolerance={tolerance} is an error of a probability, between 0 and 1. For no error use epsilon=0."
+        )
+
+
+def default_sizes(n_rows: int, most_looks: int = _MOST_LOOKS) -> list[int]:
+    """Return round numbers of rows from 100, or N over the looks allowed, to half of all rows."""
+    fewest = max(_FEWEST_ROWS, n_rows / most_looks)
     sizes = [k * 10**e for e in range(2, 12) for k in (1, 2, 5) if fewest <= k * 10**e <= n_rows / 2]
     return sizes or [max(2, n_rows // 2)]
 
@@ -198,8 +207,8 @@ def _largest_epsilon(trial: Trial, tolerance: float, kind: Kind, batch_size: int
 
     def excess(log_epsilon: float) -> float:
         found = test(10**log_epsilon)
-        error = found.worst_error if kind == "worst-case" else _over_pairs(found, trial)[0]
-        return np.log(max(error, 1e-12) / tolerance)
+        error = found.worst_error if kind == "worst-case" else _upper_limit(found, trial)
+        return float(np.log(max(error, 1e-12) / tolerance))
 
     low, high = np.log10(_SMALLEST_EPSILON), np.log10(0.5)
     if excess(high) <= 0:
@@ -213,6 +222,12 @@ def _largest_epsilon(trial: Trial, tolerance: float, kind: Kind, batch_size: int
     return Design(
         epsilon, batch_size, alpha, error, share, found.worst_error, found.worst_share, kind, tolerance, trial
     )
+
+
+def _upper_limit(test: OperatingCharacteristic, trial: Trial) -> float:
+    """Return the upper 95% confidence limit of the mean |Δ_a|: other pairs than those of the trial are to come."""
+    error = np.abs(acceptance_error(test, trial.log_ratio, trial.noise_sd)[0])
+    return float(error.mean() + _CONFIDENCE * error.std() / np.sqrt(error.size))
 
 
 def _rounded_down(epsilon: float) -> float:

@@ -105,8 +105,11 @@ def stopping_probabilities(looks: Looks, mu_std: np.ndarray) -> tuple[np.ndarray
         rho = root[j - 1] / root[j]  # correlation of z_j with z_{j−1}
         sd = np.sqrt(1 - rho**2)
         ahead, weight = _nodes(looks.bounds[j - 1], min(1.0, sd / rho))
-        density = _normal_density(ahead, 0.0, 1.0) if j == 1 else _normal_density(ahead, rho_before * z, sd_before) @ mass
-        z, mass = ahead, weight * density.reshape(-1)
+        if j == 1:
+            density = _normal_density(ahead, 0.0, 1.0)[:, 0]
+        else:
+            density = _normal_density(ahead, rho_before * z, sd_before) @ mass
+        z, mass = ahead, weight * density
         rho_before, sd_before = rho, sd
 
         # Tests with a drift that is stronger have stopped before.

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
 from pymc_austerity.barker import Barker, ExactBarker
 from pymc_austerity.concentration import ConcentrationBound, Inequality, empirical_bernstein_serfling
+from pymc_austerity.design import check_tolerance
+from pymc_austerity.designing_step import TUNING_EPSILON, DesigningStep
 from pymc_austerity.penalty import NoisePenalty
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.step_options import StepOptions, shows_options
 
+#: Draws of a ten-dimensional regression came out right within two percent of their standard deviation.
+_DEFAULT_TOLERANCE = 0.005
+
 
 @shows_options
-class ApproxMH(RowStep):
+class ApproxMH(DesigningStep):
     """Metropolis–Hastings with a sequential t-test that reads rows until it is confident of the decision.
 
     Parameters
     ----------
     vars : sequence of Variable, optional
         Free variables to move; all of the model by default.  Other steps may move the rest.
-    epsilon : float, default 0.01
+    epsilon : float or "auto", default 0.01
         Error allowed at each look of the test, in [0, 0.5].  Smaller is closer to the exact chain and reads more
         rows; 0 reads all rows and decides exactly.
+
+        ``"auto"`` chooses `epsilon`, `batch_size` and `alpha` when tuning ends, by `design_test` from 200 proposals
+        that are looked at on all rows, and keeps them for all draws of the chain.  They are in ``sample_stats`` under
+        these names, the rows that the choice read under ``design_rows`` of the first draw.
     batch_size : int, default 500
-        Rows a look.
+        Rows a look; while tuning, with ``epsilon="auto"``.
+    alpha : float, default 0.5
+        Shape of the boundary, in [0.5, 1].  0.5 asks the same confidence at every look (Pocock); 1 hardly ever stops
+        early and asks least at the end (O'Brien and Fleming).
+    tolerance : float, default 0.005
+        With ``epsilon="auto"``: mean error in the acceptance probability to design for.
     proposal : RandomWalk or AdaptiveMetropolis, optional
         `AdaptiveMetropolis` by default, `RandomWalk` above 200 parameters.
     proxy : Taylor, optional
@@ -83,11 +97,23 @@ class ApproxMH(RowStep):
         self,
         vars: Sequence[Variable] | None = None,
         *,
-        epsilon: float = 0.01,
+        epsilon: float | Literal["auto"] = 0.01,
         batch_size: int = 500,
+        alpha: float = 0.5,
+        tolerance: float | None = None,
         **options: Unpack[StepOptions],
     ):
-        super().__init__(SequentialT(epsilon, batch_size), vars, **options)
+        if isinstance(epsilon, str) and epsilon != "auto":
+            raise ValueError(f"epsilon={epsilon!r} must be a number between 0 and 0.5, or 'auto'.")
+        if tolerance is not None and epsilon != "auto":
+            raise ValueError(
+                f"tolerance={tolerance} is what epsilon='auto' designs for, and epsilon={epsilon} is a choice already. "
+                "Leave one of them out."
+            )
+        if epsilon == "auto":
+            tolerance, epsilon = _DEFAULT_TOLERANCE if tolerance is None else tolerance, TUNING_EPSILON
+            check_tolerance(tolerance)
+        super().__init__(SequentialT(epsilon, batch_size, alpha=alpha), vars, tolerance=tolerance, **options)
 
 
 @shows_options

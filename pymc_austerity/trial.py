@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import Exact, SequentialT, Stages
 from pymc_austerity.kernel import DECIDED
@@ -80,6 +81,8 @@ def run_trial(step: RowStep, *, n_pairs: int = 200, tune: int = 1_000, seed: int
         For a step with another test, whose errors this analysis does not describe.
     ValueError
         For fewer than two pairs, a negative `tune`, or a chain that proposes nothing that has to be decided.
+    SamplingError
+        For a start without a finite density.
 
     Examples
     --------
@@ -100,6 +103,11 @@ def run_trial(step: RowStep, *, n_pairs: int = 200, tune: int = 1_000, seed: int
         for _ in range(tune):
             outcome = step.transition(theta, others)
             theta = outcome.theta
+            if outcome.status != DECIDED:
+                raise SamplingError(
+                    "The trial chain came to a point where the prior or a row has no finite density, at "
+                    f"{theta} (unconstrained). Give the step another initial_point=, or widen the likelihood."
+                )
             if step.tune:
                 step.proposal.adapt(step.walk, theta, outcome.accepted)
             step.n_steps += 1

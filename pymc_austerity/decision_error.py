@@ -28,8 +28,8 @@ def acceptance_error(
     log_ratio : array_like, shape (P,)
         Log acceptance ratios Δ on all rows.
     noise_sd : array_like, shape (P,)
-        s = σ_l N/(T √(N − 1)) with σ_l the standard deviation of l_i and T the temperature: the standard error of Δ when
-        as many rows are drawn as make the information one.
+        s = σ_l N/(T √(N − 1)) with σ_l the standard deviation of l_i and T the temperature: the standard error of Δ
+        from half of the rows.
 
     Returns
     -------

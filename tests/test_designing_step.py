@@ -1,0 +1,200 @@
+"""Trial chains and `ApproxMH(epsilon="auto")`: what they note, that the design is frozen, and that it holds."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from decisions import decisions
+from scipy.special import expit
+from toy import AnyTest, Toggle, shift_model
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import Exact, SequentialT
+from pymc_austerity.decision_error import acceptance_error
+from pymc_austerity.demo import rand_health_insurance, regression
+from pymc_austerity.designing_step import TUNING_EPSILON
+from pymc_austerity.results import group
+from pymc_austerity.trial import collect
+
+QUIET = {"progressbar": False, "compute_convergence_checks": False}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 10)
+        pm.Normal("y", mean, 1, observed=np.random.default_rng(4).normal(size=4_000))
+    return model
+
+
+@pytest.fixture(scope="module")
+def step(model):
+    return pma.ApproxMH(epsilon="auto", tolerance=0.02, model=model)
+
+
+def _stats(idata, name, warmup=False):
+    return group(idata, "warmup_sample_stats" if warmup else "sample_stats")[name].to_numpy()
+
+
+# Trial chains
+
+
+@pytest.mark.parametrize("test", [Exact(), SequentialT(0.2, 50)], ids=["all-rows", "sequential"])
+def test_trial_notes_log_ratio_and_noise_of_all_rows(test):
+    values = np.random.default_rng(2).gamma(2.0, size=2_000)
+    values = values - values.mean() + 0.3 / values.size
+    step = AnyTest(test, proposal=Toggle(), model=shift_model(values), rng=1)
+    before = step._stages
+    trial, theta, rows_read = collect(step, np.zeros(1), np.empty(0), 200)
+    log_ratio, noise = values.sum() - 0.5, values.std() * 2_000 / np.sqrt(1_999)
+    up = trial.log_ratio < 0  # from 0 to 1; the way back has the opposite sign
+    assert 20 < up.sum() < 180
+    # One row is left out, a different one each time.
+    assert np.abs(trial.log_ratio[up] - log_ratio).max() < 6 * noise / np.sqrt(2_000)
+    assert np.abs(trial.log_ratio[~up] + log_ratio).max() < 6 * noise / np.sqrt(2_000)
+    assert trial.noise_sd == pytest.approx(noise, rel=0.02)
+    assert (trial.n_rows, trial.replacement, rows_read) == (2_000, False, 200 * 1_999)
+    assert theta.item() in (0, 1)
+    assert step._stages is before
+
+
+def test_trial_chain_leaves_the_step_as_it_was(model, step):
+    first, again = (pma.run_trial(step, n_pairs=30, tune=100, seed=s) for s in (3, 3))
+    assert np.array_equal(first.log_ratio, again.log_ratio)
+    other = pma.run_trial(step, n_pairs=30, tune=100, seed=4)
+    assert not np.array_equal(first.log_ratio, other.log_ratio)
+    assert step.tune
+    assert step.walk.t[0] == 0
+    assert step.designed is None
+
+
+def test_steps_and_settings_without_a_trial_are_refused(model, step):
+    barker = AnyTest(pma.ExactBarker(), model=model)
+    with pytest.raises(TypeError, match="sequential t-test, which is what this design is for"):
+        pma.design_test(barker)
+    with pytest.raises(ValueError, match="at least two pairs"):
+        pma.run_trial(step, n_pairs=1)
+    nowhere = pma.ApproxMH(model=model, proposal=pma.RandomWalk(scale=1e300), tune=False)
+    with pytest.raises(ValueError, match="finite log ratio"):
+        pma.run_trial(nowhere, n_pairs=5, tune=0)
+
+
+# epsilon="auto"
+
+
+def test_design_is_made_when_tuning_ends_and_frozen(model, step):
+    with model:
+        idata = pm.sample(
+            300, tune=300, chains=2, cores=1, step=step, random_seed=1, discard_tuned_samples=False, **QUIET
+        )
+    epsilon, rows = _stats(idata, "epsilon"), _stats(idata, "design_rows")
+    assert (_stats(idata, "epsilon", warmup=True) == TUNING_EPSILON).all()
+    assert (_stats(idata, "design_rows", warmup=True) == 0).all()
+    for name in ("epsilon", "batch_size", "alpha"):
+        assert (_stats(idata, name) == _stats(idata, name)[:, :1]).all()
+    assert (epsilon != TUNING_EPSILON).all()
+    assert epsilon[0, 0] != epsilon[1, 0]  # each chain from its own trial
+    assert (rows[:, 0] == 200 * 3_999).all()
+    assert (rows[:, 1:] == 0).all()
+    assert (_stats(idata, "n_rows") % _stats(idata, "batch_size") == 0).mean() > 0.99
+    chosen = {name: _stats(idata, name)[1, 0] for name in ("epsilon", "batch_size", "alpha")}
+    assert (step.designed.epsilon, step.designed.batch_size, step.designed.alpha) == tuple(chosen.values())
+
+
+@pytest.mark.slow
+def test_one_core_and_two_design_alike(model, step):
+    runs = []
+    for cores in (1, 2):
+        with model:
+            settings = {"step": step, "random_seed": 5, "cores": cores, **QUIET}
+            runs.append(pm.sample(60, tune=100, chains=2, **settings))
+    one, two = runs
+    assert np.array_equal(one.posterior["mean"], two.posterior["mean"])
+    for name in ("epsilon", "batch_size", "alpha", "design_rows", "n_rows"):
+        assert np.array_equal(_stats(one, name), _stats(two, name))
+
+
+def test_sampling_state_carries_the_design(model, step):
+    point = {"mean": np.array(0.0)}
+    step.start_chain(np.random.default_rng(1))
+    for _ in range(50):
+        point, _ = step.step(point)
+    step.stop_tuning()
+    point, _ = step.step(point)
+    state, designed = step.sampling_state, step.designed
+    rest = [step.step(point)[1][0]["n_rows"] for _ in range(5)]
+    step.start_chain(np.random.default_rng(2))
+    assert step.designed is None
+    step.sampling_state = state
+    assert step.designed == designed
+    assert [step.step(point)[1][0]["n_rows"] for _ in range(5)] == rest
+
+
+def test_settings_by_hand_report_nothing_more(model):
+    step = pma.ApproxMH(model=model, epsilon=0.05, alpha=0.8)
+    assert "epsilon" not in step.stats_dtypes_shapes
+    assert step.test == SequentialT(0.05, 500, alpha=0.8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"epsilon": "automatic"}, r"epsilon='automatic' must be a number .* or 'auto'"),
+        ({"epsilon": 0.01, "tolerance": 0.01}, r"tolerance=0.01 .*epsilon=0.01 is a choice already"),
+        ({"epsilon": "auto", "tolerance": 2.0}, r"tolerance=2.0 is an error of a probability"),
+        ({"alpha": 2.0}, r"alpha=2.0"),
+    ],
+)
+def test_contradictions_are_refused_before_sampling(model, arguments, told):
+    with pytest.raises(ValueError, match=told):
+        pma.ApproxMH(model=model, **arguments)
+
+
+# A real trial: the RAND Health Insurance Experiment, 20,190 rows, ten parameters
+
+
+@pytest.fixture(scope="module")
+def insurance():
+    X, y = rand_health_insurance()
+    step = pma.ExactMH(model=regression(X, y))
+    pairs = pma.run_trial(step, n_pairs=400, tune=1_500)
+    halves = [pma.Trial(pairs.log_ratio[h], pairs.noise_sd[h], pairs.n_rows) for h in (slice(200), slice(200, None))]
+    return X, y, halves
+
+
+@pytest.mark.slow
+def test_average_design_meets_its_tolerance_on_fresh_pairs_of_a_real_chain(insurance):
+    _, _, (trial, fresh) = insurance
+    sizes, tolerance = [200, 500, 2_000], 0.01
+    average = pma.design_test(trial, tolerance=tolerance, batch_sizes=sizes)
+    worst = pma.design_test(trial, tolerance=tolerance, kind="worst-case", batch_sizes=sizes)
+    (error, share), (error_worst, share_worst) = (pma.evaluate_test(fresh, **d) for d in (average, worst))
+    assert 0.5 * tolerance < error < tolerance
+    assert error_worst < 0.3 * tolerance
+    assert share < share_worst - 0.05
+    # A trial of a chain with shorter steps is no guide.
+    easy = pma.Trial(trial.log_ratio / 4, trial.noise_sd / 4, trial.n_rows)
+    assert pma.evaluate_test(fresh, **pma.design_test(easy, tolerance=tolerance, batch_sizes=sizes))[0] > 2 * tolerance
+
+
+@pytest.mark.slow
+def test_decisions_on_real_rows_err_as_analysed(insurance):
+    """Row terms of real moves, worked out here, decided by the compiled test many times."""
+    X, y, _ = insurance
+    Z = np.column_stack([np.ones(len(X)), ((X - X.mean()) / X.std()).to_numpy()])
+    beta = np.zeros(Z.shape[1])
+    for _ in range(8):  # Newton's method
+        p = expit(Z @ beta)
+        beta += np.linalg.solve((Z.T * (p * (1 - p))) @ Z, Z.T @ (y - p))
+    factor = np.linalg.cholesky(np.linalg.inv((Z.T * (p * (1 - p))) @ Z))
+    rng, n_tests, settings = np.random.default_rng(7), 2_500, {"epsilon": 0.05, "batch_size": 500, "alpha": 0.6}
+    test = pma.analyse_test(len(y), **settings)
+    for _ in range(3):
+        start, move = rng.normal(size=(2, beta.size))
+        old, new = (Z @ (beta + factor @ (start + s * move)) for s in (0.0, 0.75))
+        terms = np.where(y == 1, np.log(expit(new)) - np.log(expit(old)), np.log(expit(-new)) - np.log(expit(-old)))
+        ratio, noise = terms.sum(), terms.std() * len(y) / np.sqrt(len(y) - 1)
+        (error,), (share,) = acceptance_error(test, [ratio], [noise])
+        accepted, rows = decisions(SequentialT(**settings), terms, ratio, n_tests, seed=9)
+        sd = np.sqrt(max(accepted.var(), 1 / n_tests) / n_tests)
+        assert abs(accepted.mean() - min(1, np.exp(ratio)) - error) < 4 * sd + 5e-3
+        assert abs(rows.mean() / len(y) - share) < 4 * rows.std() / len(y) / np.sqrt(n_tests) + 0.01
