@@ -10,6 +10,7 @@ from pymc_austerity.decision_error import acceptance_error, total_variation_boun
 from pymc_austerity.design import Design, design_test, evaluate_test
 from pymc_austerity.diagnostics import compare, data_usage
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
+from pymc_austerity.langevin import Langevin
 from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.partial_posterior import PartialPosteriorPaths
 from pymc_austerity.paths import ReplicationError, debias
@@ -17,6 +18,7 @@ from pymc_austerity.plots import plot_comparison, plot_data_usage
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.rows import Uniform
+from pymc_austerity.sgld import SGLD
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.streams import debias_stream
 from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
@@ -27,6 +29,7 @@ from pymc_austerity.weights import Weighted
 __version__ = version("pymc-austerity")
 
 __all__ = [
+    "SGLD",
     "AdaptiveMetropolis",
     "Annealing",
     "ApproxMH",
@@ -35,6 +38,7 @@ __all__ = [
     "Exact",
     "ExactBarker",
     "ExactMH",
+    "Langevin",
     "MHSubLhd",
     "MinibatchBarker",
     "MinibatchMH",

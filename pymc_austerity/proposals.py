@@ -181,11 +181,19 @@ def _default_target(dimension: int) -> float:
     return 0.5 if dimension <= 2 else 0.25
 
 
-def _check_target(target_accept: float | None) -> None:
+def check_target(target_accept: float | None) -> None:
+    """Refuse an acceptance rate that cannot be reached.
+
+    Raises
+    ------
+    ValueError
+        For a rate outside (0, 1).
+    """
     if target_accept is not None and not 0 < target_accept < 1:
         raise ValueError(
             f"target_accept={target_accept} must lie between 0 and 1: tuning moves the scale until that share of "
-            "proposals is accepted. Leave it out for 0.5 (up to two dimensions) or 0.25."
+            "proposals is accepted. Leave it out for the rate known to serve well: 0.5 for a random walk in up to two "
+            "dimensions, 0.25 above, 0.574 for Langevin."
         )
 
 
@@ -239,7 +247,7 @@ class RandomWalk:
                     "RandomWalk(cov=) is not positive definite, so some directions would never be proposed. "
                     "Add a small multiple of the identity."
                 )
-        _check_target(self.target_accept)
+        check_target(self.target_accept)
 
     @property
     def propose(self) -> Callable[..., Any]:
@@ -265,7 +273,7 @@ class RandomWalk:
         else:
             factor = np.linalg.cholesky(np.asarray(self.cov, dtype=float))
         target = _default_target(d) if self.target_accept is None else self.target_accept
-        return _walk_state(factor, discrete, target, np.empty(0), np.empty((0, 0)), np.empty(0))
+        return walk_state(factor, discrete, target, np.empty(0), np.empty((0, 0)), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -293,7 +301,7 @@ class AdaptiveMetropolis:
     adapt: ClassVar[Callable[..., Any]] = staticmethod(adapt_covariance)
 
     def __post_init__(self) -> None:
-        _check_target(self.target_accept)
+        check_target(self.target_accept)
 
     def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
         """Return the walk at the start of a chain: independent, of width 1/√N."""
@@ -301,10 +309,10 @@ class AdaptiveMetropolis:
         scale = _initial_scale(None, d, n_rows)
         scale[discrete] = 1.0
         target = _default_target(d) if self.target_accept is None else self.target_accept
-        return _walk_state(np.diag(scale), discrete, target, theta.copy(), np.zeros((d, d)), scale)
+        return walk_state(np.diag(scale), discrete, target, theta.copy(), np.zeros((d, d)), scale)
 
 
-def _walk_state(
+def walk_state(
     factor: np.ndarray,
     discrete: np.ndarray,
     target: float,
@@ -312,4 +320,5 @@ def _walk_state(
     cov: np.ndarray,
     initial_scale: np.ndarray,
 ) -> WalkState:
+    """Return a state that has not adapted yet."""
     return WalkState(np.zeros(1), factor, discrete, np.array([target]), np.zeros(1, np.int64), mean, cov, initial_scale)

@@ -131,6 +131,22 @@ def restore_order(order: np.ndarray, n_drawn: int) -> None:
 
 
 @njit
+def draw_subset(rng: np.random.Generator, n_rows: int, size: int) -> np.ndarray:
+    """Return a uniform random subset of the rows in O(size) time and memory (Bentley and Floyd 1987)."""
+    if size >= n_rows:
+        return np.arange(n_rows)
+    numbers = np.empty(size, np.int64)
+    seen = set()
+    for k in range(size):
+        last = n_rows - size + k
+        drawn = rng.integers(0, last + 1)
+        row = last if drawn in seen else drawn
+        seen.add(row)
+        numbers[k] = row
+    return numbers
+
+
+@njit
 def draw_in_order(rng: np.random.Generator, order: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Return rows start..stop as they lie in memory."""
     return np.arange(start, stop)

@@ -1,0 +1,107 @@
+"""The gradient of the log posterior by θ, estimated from a batch of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit
+from pytensor.gradient import NullTypeGradError, grad
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.model_moves import Setting
+from pymc_austerity.proposals import Surroundings
+from pymc_austerity.rows import build_gather
+
+#: Rows evaluated at once at most: bounds the memory of a gradient over all rows.
+_CHUNK = 4096
+
+
+def summed_gradient(likelihood: RowLikelihood) -> Variable:
+    """Return the graph of Σ∇ℓ_i over a batch, by θ.
+
+    Raises
+    ------
+    ValueError
+        For a likelihood without a derivative.
+    """
+    try:
+        return grad(likelihood.row_log_likelihood.sum(), likelihood.theta, disconnected_inputs="ignore")
+    except (NotImplementedError, NullTypeGradError) as error:
+        raise ValueError(
+            f"The log-likelihood has no gradient that PyTensor could derive ({type(error).__name__}: {error}). Use a "
+            "proposal without one, such as pymc_austerity.AdaptiveMetropolis()."
+        ) from error
+
+
+def remainder_gradient(likelihood: RowLikelihood, order: int) -> tuple[Variable, Variable]:
+    """Return the graph of Σ(∇ℓ_i − ∇q_i) over a batch, by θ, and the vector ψ̂ that it takes.
+
+    ∇q_i(ψ) = ∇ℓ_i(ψ̂) + ∇²ℓ_i(ψ̂)(ψ − ψ̂): the value at s = 0 of the gradient along ψ̂ + s(ψ − ψ̂), and its derivative.
+    """
+    gradient = summed_gradient(likelihood)
+    centre, s = pt.dvector("centre"), pt.dscalar("s")
+    d = likelihood.theta_size
+    line = {
+        likelihood.theta: centre[:d] + s * (likelihood.theta - centre[:d]),
+        likelihood.others: centre[d:] + s * (likelihood.others - centre[d:]),
+    }
+    (along,) = graph_replace([gradient], line, strict=False)
+    terms = [along, pushforward(along, s, pt.ones_like(s))][:order]
+    at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
+    return gradient - sum(at_centre[1:], start=at_centre[0]), centre
+
+
+def build_slope(setting: Setting) -> Callable[..., Any]:
+    """Compile ``slope(theta, numbers, surroundings)``: ∇log π(θ) estimated from the rows with the given numbers.
+
+    Without a proxy ∇log prior + (1/T)(N/n) Σ∇ℓ_i; with one the sum is over remainders, and the gradient of the summed
+    expansion is added.
+    """
+    likelihood, prepared, _, options = setting
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+    prior_gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
+    prior = compile_log_density(inputs, [prior_gradient], **options).vm.jit_fn
+    gather = build_gather(tuple(b.type.ndim for b in likelihood.batches))
+    if prepared is None:
+        total, row_inputs = summed_gradient(likelihood), inputs
+    else:
+        total, centre = remainder_gradient(likelihood, prepared.order)
+        row_inputs = [likelihood.theta, likelihood.others, centre, *likelihood.fixed]
+    rows = compile_log_density([*row_inputs, *likelihood.batches], [total], **options).vm.jit_fn
+    expanded = prepared is not None
+
+    @njit
+    def slope(theta, numbers, surroundings: Surroundings):  # type: ignore[no-untyped-def]
+        others, fixed, expansion = surroundings.others, surroundings.fixed, surroundings.expansion
+        row_inputs = (expansion[0],) + fixed if expanded else fixed
+        total = np.zeros(theta.size)
+        for start in range(0, numbers.size, _CHUNK):
+            batch = gather(surroundings.arrays, numbers[start : start + _CHUNK])
+            total += rows(theta, others, *(row_inputs + batch))[0]
+        total *= len(surroundings.arrays[0]) / numbers.size
+        if expanded:
+            add_expanded_gradient(total, theta, others, expansion)
+        return prior(theta, others, *fixed)[0] + total / surroundings.temperature
+
+    return slope
+
+
+@njit
+def add_expanded_gradient(total, theta, others, expansion):  # type: ignore[no-untyped-def]
+    """Add ∇Σq_i by θ to `total`, in place."""
+    d, e = theta.size, expansion.coordinates.size
+    shift = np.empty(e)
+    for k in range(e):
+        c = expansion.coordinates[k]
+        shift[k] = (theta[c] if c < d else others[c - d]) - expansion.centre[c]
+    slope = expansion.gradient + np.dot(expansion.hessian, shift)
+    for k in range(e):
+        c = expansion.coordinates[k]
+        if c < d:
+            total[c] += slope[k]

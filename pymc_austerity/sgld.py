@@ -1,0 +1,135 @@
+"""Stochastic-gradient Langevin dynamics: the proposal without a test, as a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+from pymc.blocking import PointType
+from pymc.model import Model
+from pymc.util import RandomGenerator
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.acceptance import ACCEPT, Moments, Stages
+from pymc_austerity.langevin import Langevin
+from pymc_austerity.proxy import Taylor
+from pymc_austerity.row_step import RowStep
+from pymc_austerity.rows import InOrder
+from pymc_austerity.temperature import Schedule
+
+
+@njit
+def _no_noise(rng: np.random.Generator) -> float:
+    return 0.0
+
+
+@njit
+def _accept(stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
+    return ACCEPT
+
+
+@dataclass(frozen=True)
+class AlwaysAccept:
+    """Accept without reading a row.  Only a proposal without a density is turned down."""
+
+    reads_shape: ClassVar[bool] = False
+    draw_noise: ClassVar[Callable[..., Any]] = staticmethod(_no_noise)
+    decide: ClassVar[Callable[..., Any]] = staticmethod(_accept)
+    rows = InOrder()
+
+    def stages(self, n_rows: int) -> Stages:
+        """Look once, at nothing."""
+        return Stages(np.zeros(1, np.int64), np.zeros(1))
+
+    def probability(self, log_ratio: float) -> float:
+        """Return 1."""
+        return 1.0
+
+
+class SGLD(RowStep):
+    """Stochastic-gradient Langevin dynamics with a constant step: biased, as a baseline only.
+
+    Every `Langevin` proposal is taken.  What that does to the posterior depends on the step size and is not seen in the
+    draws; ``ApproxMH(proposal=Langevin(...))`` decides on the same proposals.
+
+    Parameters
+    ----------
+    vars : sequence of Variable, optional
+        Free variables to move; all of the model by default.
+    step_size : float
+        The step size a of θ′ = θ + (a/2) M ∇log π̂(θ) + √a M^{1/2} z.  Nothing tunes it: there are no rejections to tune
+        by.
+    batch_size : int, default 500
+        Rows of the gradient.
+    preconditioner : float or array_like of shape (D,) or (D, D), optional
+        M, the identity by default, or the covariance of the surrogate where there is a proxy.
+    proxy : Taylor, optional
+        Control variates for the gradient (Baker et al. 2019).
+    observed, temperature, model, rng, initial_point, compile_kwargs, blocked
+        See `ApproxMH`.
+
+    Raises
+    ------
+    ValueError
+        As in `Langevin`.
+
+    Notes
+    -----
+    The noise of the gradient adds (a N/2)²/n times the variance of a row's gradient to the variance a of a move, and
+    the discretisation adds an error of the order of a.  Neither is corrected.
+
+    References
+    ----------
+    M. Welling and Y. W. Teh, Bayesian learning via stochastic gradient Langevin dynamics, ICML 2011.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu", 0, 10)
+    ...     y = pm.Normal("y", mu, 1, observed=np.random.default_rng(0).normal(size=5_000))
+    ...     step = pma.SGLD(step_size=1e-5, batch_size=100)
+    ...     idata = pm.sample(
+    ...         step=step, tune=100, draws=100, chains=2, cores=1,
+    ...         random_seed=1, progressbar=False, compute_convergence_checks=False,
+    ...     )
+    >>> bool(idata.sample_stats["accepted"].all())
+    True
+    """
+
+    name = "sgld"
+
+    def __init__(
+        self,
+        vars: Sequence[Variable] | None = None,
+        *,
+        step_size: float,
+        batch_size: int = 500,
+        preconditioner: ArrayLike | None = None,
+        proxy: Taylor | None = None,
+        observed: str | Sequence[str] | None = None,
+        temperature: float | Schedule = 1.0,
+        model: Model | None = None,
+        rng: RandomGenerator = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ):
+        super().__init__(
+            AlwaysAccept(),
+            vars,
+            proposal=Langevin(step_size, batch_size, preconditioner),
+            proxy=proxy,
+            observed=observed,
+            temperature=temperature,
+            tune=False,
+            model=model,
+            rng=rng,
+            initial_point=initial_point,
+            compile_kwargs=compile_kwargs,
+            blocked=blocked,
+        )

@@ -1,0 +1,346 @@
+"""Langevin proposals: the density of the move and of the move back for the same rows, and where the chains go."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import LEVEL, multinomial_p
+from numba import njit
+from pytensor.gradient import undefined_grad
+from scipy import special, stats
+from toy import AnyTest, walk
+
+import pymc_austerity as pma
+from pymc_austerity import langevin
+from pymc_austerity.acceptance import Exact, SequentialT
+from pymc_austerity.gradients import build_slope
+from pymc_austerity.model_moves import Setting
+from pymc_austerity.proposals import RowMove, Surroundings
+from pymc_austerity.rows import draw_subset
+
+ROWS = np.random.default_rng(60).normal(0.4, 1.0, size=600)
+SD = 1 / np.sqrt(600 + 1 / 0.05**2)
+POSTERIOR = stats.norm(ROWS.sum() * SD**2, SD)
+
+X = np.random.default_rng(1).normal(size=(2_000, 3))
+Y = np.random.default_rng(2).random(2_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.2]))
+NOTHING = np.zeros(3, dtype=bool)
+
+
+def normal_model():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 0.05)
+        pm.Normal("y", mu, 1, observed=ROWS)
+    return model
+
+
+def logistic_model():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=3)
+        pm.Bernoulli("y", logit_p=X @ beta, observed=Y)
+    return model
+
+
+def logistic_slope(beta, numbers=slice(None), temperature=1.0):
+    x, y = X[numbers], Y[numbers]
+    return -beta + x.T @ (y - 1 / (1 + np.exp(-x @ beta))) * len(X) / len(x) / temperature
+
+
+@pytest.fixture(scope="module")
+def step():
+    """A step on a logistic regression, whose proposal is tried by itself."""
+    return AnyTest(Exact(), proposal=pma.Langevin(1e-4, 50), model=logistic_model(), rng=0)
+
+
+def surroundings(step, temperature=1.0):
+    return Surroundings(np.empty(0), step._fixed, step._rows.arrays, temperature, step._expansion)
+
+
+# Subsets
+
+
+def test_a_subset_is_any_subset_with_the_same_probability():
+    rng, n_draws = np.random.default_rng(3), 20_000
+    drawn = np.array([np.sort(draw_subset(rng, 6, 3)) for _ in range(n_draws)])
+    _, counts = np.unique(drawn @ [36, 6, 1], return_counts=True)
+    assert multinomial_p(counts, np.full(20, 1 / 20)) > LEVEL
+    slices = np.bincount(rng.integers(0, 4, n_draws), minlength=20)  # planted: contiguous rows only
+    assert multinomial_p(slices, np.full(20, 1 / 20)) < LEVEL
+
+
+def test_a_subset_of_all_rows_is_all_rows():
+    assert np.array_equal(draw_subset(np.random.default_rng(0), 5, 9), np.arange(5))
+
+
+# The move and the move back
+
+
+@pytest.mark.parametrize("preconditioner", [[1.0, 2.0, 0.5], [[1.0, 0.5, 0.0], [0.5, 2.0, 0.1], [0.0, 0.1, 0.7]]])
+def test_the_ratio_is_that_of_two_gaussians_with_the_same_rows(step, preconditioner):
+    a, n, theta = 2e-3, 50, np.array([0.6, -0.3, 0.4])
+    setting = step_setting(step)
+    move = pma.Langevin(a, n, preconditioner).for_model(setting)
+    state = move.state(theta, NOTHING, len(X))
+    M = np.asarray(preconditioner) * (np.eye(3) if np.ndim(preconditioner) == 1 else 1.0)
+    for seed in range(5):
+        theta_new, log_ratio, n_read = move.propose(np.random.default_rng(seed), theta, state, surroundings(step))
+        numbers = draw_subset(np.random.default_rng(seed), len(X), n)
+
+        def log_q(to, at, rows):
+            return stats.multivariate_normal(at + a / 2 * M @ logistic_slope(at, rows), a * M).logpdf(to)
+
+        assert n_read == n
+        assert log_ratio == pytest.approx(log_q(theta, theta_new, numbers) - log_q(theta_new, theta, numbers))
+        other = draw_subset(np.random.default_rng(seed + 100), len(X), n)
+        mistaken = log_q(theta, theta_new, other) - log_q(theta_new, theta, numbers)
+        assert abs(log_ratio) > 0.01
+        assert abs(log_ratio - mistaken) > 0.01
+
+
+def step_setting(step, prepared=None):
+    return Setting(step._likelihood, prepared, 1.0, {"mode": "NUMBA"})
+
+
+def test_on_all_rows_it_is_the_metropolis_adjusted_langevin_algorithm():
+    a, theta = 0.5 * POSTERIOR.var(), POSTERIOR.mean() + SD
+
+    def slope(mu):
+        return (POSTERIOR.mean() - mu) / SD**2
+
+    step = AnyTest(Exact(), proposal=pma.Langevin(a, batch_size=1_000), model=normal_model())
+    step.start_chain(np.random.default_rng(7))
+    draws, statistics = walk(step, {"mu": np.array(theta)}, 300)
+    rng_propose, rng_decide, _ = np.random.default_rng(7).spawn(3)
+    expected = np.empty(300)
+    for i in range(300):
+        log_u = np.log1p(-rng_decide.random())
+        new = theta + a / 2 * slope(theta) + np.sqrt(a) * rng_propose.standard_normal()
+        forward = stats.norm.logpdf(new, theta + a / 2 * slope(theta), np.sqrt(a))
+        backward = stats.norm.logpdf(theta, new + a / 2 * slope(new), np.sqrt(a))
+        if log_u < POSTERIOR.logpdf(new) - POSTERIOR.logpdf(theta) + backward - forward:
+            theta = new
+        expected[i] = theta
+    np.testing.assert_allclose(draws, expected, rtol=1e-9)
+    assert 100 < len(np.unique(draws)) < 300
+    assert {s["n_rows"] for s in statistics} == {1_200}  # 600 for the gradient, 600 for the test
+
+
+def test_a_test_that_reads_all_rows_makes_the_decisions_of_the_exact_one():
+    runs = []
+    for test in (Exact(), SequentialT(0.0, 100)):
+        step = AnyTest(test, proposal=pma.Langevin(batch_size=30), model=normal_model(), tune=True)
+        step.start_chain(np.random.default_rng(3))
+        runs.append(walk(step, {"mu": np.array(0.35)}, 400)[0])
+    assert np.array_equal(*runs)
+    assert len(np.unique(runs[0])) > 50
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A Langevin proposal with its ratio forgotten, taken from all rows, or with rows of its own for the move back."""
+
+    ratio: str
+    right: pma.Langevin
+
+    def for_model(self, setting):
+        right, ratio = self.right.for_model(setting), self.ratio
+        slope, n = build_slope(setting), self.right.batch_size
+
+        @njit
+        def propose(rng, theta, state, around):
+            n_rows = len(around.arrays[0])
+            scale = np.exp(state.log_scale[0])
+            forward, back = draw_subset(rng, n_rows, n), draw_subset(rng, n_rows, n)
+            theta_new = theta + 0.5 * scale**2 * slope(theta, forward, around)
+            theta_new += scale * rng.standard_normal(theta.size)
+            if ratio == "forgotten":
+                return theta_new, 0.0, n
+            if ratio == "all rows":
+                forward = back = np.arange(n_rows)
+            z = (theta_new - theta - 0.5 * scale**2 * slope(theta, forward, around)) / scale
+            z_back = (theta - theta_new - 0.5 * scale**2 * slope(theta_new, back, around)) / scale
+            return theta_new, 0.5 * (np.dot(z, z) - np.dot(z_back, z_back)), n
+
+        return RowMove(propose, right.adapt, right.state)
+
+
+SMALL_BATCH = pma.Langevin(SD**2, batch_size=100)
+
+
+def _invariance(proposal, n_starts=3_000, n_steps=12):
+    """p-value that exact draws are still exact draws after some transitions each, and the share accepted."""
+    step = AnyTest(Exact(), proposal=proposal, model=normal_model(), rng=5)
+    starts = POSTERIOR.rvs(n_starts, random_state=1)
+    runs = np.array([walk(step, {"mu": np.array(start)}, n_steps)[0] for start in starts])
+    moved = np.diff(runs, axis=1, prepend=starts[:, None]) != 0
+    return stats.kstest(runs[:, -1], POSTERIOR.cdf).pvalue, moved.mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", [SMALL_BATCH, Variant("rows of its own", SMALL_BATCH)], ids=["shared", "anew"])
+def test_exact_draws_stay_exact_draws_with_the_rows_shared_or_drawn_anew(proposal):
+    """Two batches that are drawn independently and change places on the way back are reversible too."""
+    p_value, accepted = _invariance(proposal)
+    assert accepted > 0.2
+    assert p_value > LEVEL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ratio", ["forgotten", "all rows"])
+def test_a_ratio_of_other_densities_moves_the_draws(ratio):
+    """All rows in the densities and a batch in the move are a mistake that looks like an improvement."""
+    p_value, accepted = _invariance(Variant(ratio, SMALL_BATCH))
+    assert accepted > 0.2
+    assert p_value < LEVEL
+
+
+# The gradient
+
+
+def test_the_gradient_is_that_of_the_model(step):
+    slope, beta = build_slope(step_setting(step)), np.array([0.6, -0.3, 0.4])
+    for temperature in (1.0, 5.0):
+        around = surroundings(step, temperature)
+        some = np.array([4, 1_999, 7])
+        np.testing.assert_allclose(slope(beta, some, around), logistic_slope(beta, some, temperature))
+        everything = np.arange(2_000)
+        np.testing.assert_allclose(slope(beta, everything, around), logistic_slope(beta, temperature=temperature))
+
+
+@pytest.fixture(scope="module")
+def step_with_proxy():
+    with logistic_model():
+        return pma.PenaltyMH(proxy=pma.Taylor(), proposal=pma.Langevin(batch_size=50))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_proxy, order):
+    step = step_with_proxy
+    expansion = step._expansion
+    if order == 1:
+        expansion = expansion._replace(hessian=np.zeros((3, 3)))
+    slope = build_slope(step_setting(step, step._prepared._replace(order=order)))
+    around = Surroundings(np.empty(0), step._fixed, step._rows.arrays, 2.0, expansion)
+    beta = expansion.centre + 0.05
+    everything = slope(beta, np.arange(2_000), around)
+    np.testing.assert_allclose(everything, logistic_slope(beta, temperature=2.0), atol=1e-8)
+    rng = np.random.default_rng(5)
+    batches = [draw_subset(rng, 2_000, 50) for _ in range(200)]
+    ours = np.array([slope(beta, b, around) for b in batches]) - everything
+    plain = np.array([logistic_slope(beta, b, 2.0) for b in batches]) - everything
+    assert np.abs(ours.mean(0) / ours.std(0) * np.sqrt(200)).max() < 4.4
+    assert (ours.std(0) < (0.1 if order == 1 else 0.01) * plain.std(0)).all()
+
+
+def test_with_a_proxy_the_preconditioner_is_the_covariance_of_the_surrogate(step_with_proxy):
+    factor = step_with_proxy.walk.factor
+    curvature = np.eye(3) - step_with_proxy._expansion.hessian
+    np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(3), atol=0.5)
+
+
+# Tuning, statistics, baselines, bad input
+
+
+@pytest.mark.parametrize(
+    ("probability", "target"),
+    [(lambda r: np.exp(np.minimum(r, 0)), langevin._BEST_METROPOLIS), (special.expit, langevin._BEST_BARKER)],
+)
+def test_target_rates_are_the_most_efficient(probability, target):
+    z, length = np.linspace(-8, 8, 4_001), np.linspace(0.5, 1.5, 2_001)
+    tau = length[:, None] ** 3
+    rate = stats.norm.pdf(z) @ probability(tau * z - tau**2 / 2).T * (z[1] - z[0])
+    assert rate[np.argmax(length**2 * rate)] == pytest.approx(target, abs=2e-3)
+
+
+SCALE = np.array([1.0, 0.1, 3.0])
+
+
+@pytest.mark.parametrize(("test", "rate"), [(None, 0.574), (pma.ExactBarker(), 0.347)], ids=["metropolis", "barker"])
+def test_tuning_finds_the_covariance_and_the_best_rate_of_the_test(test, rate):
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 10, shape=3)
+        pm.Bernoulli("y", logit_p=(X[:400] / SCALE) @ beta, observed=Y[:400])
+    step = pma.ExactMH(test=test, model=model, proposal=pma.Langevin(), rng=8)
+    step.tune = True
+    point, accepted = {"beta": np.zeros(3)}, []
+    for _ in range(4_000):
+        point, (stat,) = step.step(point)
+        accepted.append(stat["accepted"])
+    assert np.mean(accepted[1_000:]) == pytest.approx(rate, abs=0.03)
+    sd = np.sqrt(np.diag(step.walk.factor @ step.walk.factor.T))
+    np.testing.assert_allclose(sd / sd[0], SCALE, rtol=0.4)
+
+
+def test_sgld_takes_everything_and_counts_the_rows_of_its_gradient():
+    step = pma.SGLD(step_size=1e-4, batch_size=30, model=normal_model(), rng=1)
+    step.tune = True
+    draws, statistics = walk(step, {"mu": np.array(0.3)}, 200)
+    assert all(s["accepted"] for s in statistics)
+    assert {s["n_rows"] for s in statistics} == {30}
+    assert {round(s["scaling"], 9) for s in statistics} == {0.01}
+    assert not any(s["full_data"] for s in statistics)
+    assert np.isnan([s["log_ratio"] for s in statistics]).all()
+    assert len(np.unique(draws)) == 200
+
+
+def test_sgld_with_all_rows_and_a_normal_posterior_is_an_autoregression():
+    """θ′ − m = (1 − a/2s²)(θ − m) + √a z, so that the variance is s²/(1 − a/4s²): a bias of the order of a."""
+    a = SD**2
+    step = pma.SGLD(step_size=a, batch_size=600, model=normal_model(), rng=1)
+    draws, _ = walk(step, {"mu": np.array(POSTERIOR.mean())}, 20_000)
+    shift, expected = draws - POSTERIOR.mean(), SD**2 / (1 - a / (4 * SD**2))
+    error = expected * np.sqrt(2 * (1 + 0.25) / (1 - 0.25) / 20_000)  # correlation ½, of squares ¼
+    assert abs(np.mean(shift**2) - expected) < 4.4 * error
+    assert abs(np.mean(shift**2) - SD**2) > 4.4 * error
+
+
+def test_under_pm_sample_it_agrees_with_the_posterior():
+    with normal_model():
+        step = pma.ApproxMH(epsilon=0.001, batch_size=100, proposal=pma.Langevin(batch_size=200))
+        idata = pm.sample(
+            2_000, tune=500, chains=2, cores=2, step=step, random_seed=8, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    draws = idata.posterior["mu"].to_numpy()
+    assert abs(draws.mean() - POSTERIOR.mean()) < 0.3 * SD
+    assert draws.std() == pytest.approx(SD, rel=0.15)
+    assert (idata.sample_stats["n_rows"] >= 300).all()
+
+
+def test_discrete_variables_are_refused_by_name():
+    with pm.Model():
+        k, mu = pm.Poisson("k", 2), pm.Normal("mu")
+        pm.Normal("y", mu + k, 1, observed=ROWS)
+        with pytest.raises(ValueError, match=r"\['k'\] is discrete.*vars="):
+            pma.ApproxMH(proposal=pma.Langevin())
+        pma.ApproxMH([mu], proposal=pma.Langevin())
+
+
+def test_a_likelihood_without_a_gradient_is_refused():
+    with pm.Model():
+        pm.Normal("y", undefined_grad(pm.Normal("mu")), 1, observed=ROWS)
+        with pytest.raises(ValueError, match=r"no gradient.*AdaptiveMetropolis"):
+            pma.ApproxMH(proposal=pma.Langevin())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"step_size": 0.0}, "step_size=0.0.*never moves"),
+        ({"batch_size": 0}, "batch_size=0.*at least 1 row"),
+        ({"batch_size": 2.5}, "batch_size=2.5"),
+        ({"preconditioner": [1.0, 0.0]}, "positive and finite"),
+        ({"preconditioner": np.ones((2, 3))}, r"shape \(2, 3\)"),
+        ({"preconditioner": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
+        ({"target_accept": 1.5}, "target_accept=1.5"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        pma.Langevin(**arguments)
+
+
+def test_a_preconditioner_of_another_size_is_refused(step):
+    with pytest.raises(ValueError, match=r"shape \(2,\).* moves 3 numbers"):
+        pma.Langevin(preconditioner=[1.0, 2.0]).for_model(step_setting(step))
