@@ -17,6 +17,7 @@ from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.plots import plot_comparison, plot_data_usage
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proxy import Taylor
+from pymc_austerity.risk import plot_risk, risk_over_time
 from pymc_austerity.rows import Uniform
 from pymc_austerity.sgld import SGLD
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
@@ -70,6 +71,8 @@ __all__ = [
     "hoeffding_serfling",
     "plot_comparison",
     "plot_data_usage",
+    "plot_risk",
+    "risk_over_time",
     "run_trial",
     "total_variation_bound",
 ]

@@ -87,7 +87,7 @@ def evaluate_test(trial: Trial, *, epsilon: float, batch_size: int, alpha: float
     >>> trial = pma.Trial(log_ratio=np.array([-2.0, -1.0, 0.5]), noise_sd=np.full(3, 3.0), n_rows=20_000)
     >>> error, share = pma.evaluate_test(trial, epsilon=0.01, batch_size=500)
     >>> f"{error:.3f} {share:.2f}"
-    '0.055 0.68'
+    '0.033 0.82'
     """
     test = analyse_test(
         trial.n_rows, epsilon=epsilon, batch_size=batch_size, alpha=alpha, replacement=trial.replacement

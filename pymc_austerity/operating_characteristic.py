@@ -232,7 +232,7 @@ def analyse_test(
     >>> import pymc_austerity as pma
     >>> test = pma.analyse_test(13_000, epsilon=0.05, batch_size=500)
     >>> round(test.worst_error, 2), round(test.worst_share * 26, 0)
-    (0.31, 16.0)
+    (0.3, 16.0)
     >>> bool(test.error(3.0) < test.error(1.0) < test.worst_error)
     True
     """

@@ -1,0 +1,156 @@
+"""Risk of an estimate against the time spent on it: what a bias buys, and when it stops paying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from pymc_austerity.plots import COLOURS, LINE_STYLES
+
+__all__ = ["plot_risk", "risk_over_time"]
+
+#: Draws whose function values are in memory at once.
+_CHUNK = 2_000
+
+
+def risk_over_time(
+    draws: ArrayLike,
+    function: Callable[[np.ndarray], np.ndarray],
+    truth: ArrayLike,
+    seconds: ArrayLike,
+    *,
+    n_times: int = 40,
+) -> pd.DataFrame:
+    """Work out the mean squared error of running means against the time spent.
+
+    The risk of an estimate from one chain is its squared bias plus its variance (Korattikara, Chen and Welling 2014,
+    section 3).  The variance falls with time, the bias of an approximate chain does not.
+
+    Parameters
+    ----------
+    draws : array_like, shape (chains, draws, D) or (chains, draws)
+        Chains independent of each other, in the order in which they were drawn.
+    function : callable
+        Takes draws of shape (n, D) and returns values of shape (n, Q) whose posterior means are asked for.
+    truth : array_like, shape (Q,)
+        Those means, from a run that is far more precise.
+    seconds : array_like, shape (chains, draws), or float
+        Time at which each draw was there, from the start of its chain; or seconds a draw.
+    n_times : int, default 40
+        Times to look at, evenly spaced on a log scale from the tenth draw to the end of the shortest chain.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``seconds``; ``risk``, the mean over chains and the Q values; ``risk_se``, its standard error from the
+        spread of the chains; and ``draws`` a chain had made by then, on average.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit, fewer than two chains or ten draws, or times that do not increase.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc_austerity as pma
+    >>> draws = np.random.default_rng(1).normal(size=(20, 1_000, 1))
+    >>> curve = pma.risk_over_time(draws, lambda x: x, truth=[0.0], seconds=0.01)
+    >>> bool(abs(np.log(curve["risk"].iloc[-1] / (1 / 1_000))) < 1)
+    True
+    """
+    values = np.asarray(draws, dtype=float)
+    values = values[:, :, None] if values.ndim == 2 else values
+    if values.ndim != 3 or values.shape[0] < 2 or values.shape[1] < 10:
+        raise ValueError(
+            f"draws has shape {values.shape}; (chains, draws, D) with at least two chains, whose spread gives the "
+            "error of the risk, and ten draws are needed."
+        )
+    stamps = np.asarray(seconds, dtype=float)
+    if not stamps.ndim:
+        stamps = np.broadcast_to(stamps * np.arange(1, values.shape[1] + 1), values.shape[:2])
+    if stamps.shape != values.shape[:2] or stamps.min() < 0 or not (np.diff(stamps, axis=1) >= 0).all():
+        raise ValueError(
+            f"seconds has shape {stamps.shape} and must hold one time for each of the draws {values.shape[:2]}, "
+            "not decreasing along a chain."
+        )
+    times = np.geomspace(max(stamps[:, 9].max(), 1e-9), stamps[:, -1].min(), n_times)
+    until = np.stack([np.searchsorted(chain, times, side="right") for chain in stamps])
+    errors = np.stack([
+        _squared_errors(chain, function, np.asarray(truth, dtype=float), stops)
+        for chain, stops in zip(values, until, strict=True)
+    ])  # fmt: skip
+    spread = errors.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    return pd.DataFrame({"seconds": times, "risk": errors.mean(axis=0), "risk_se": spread, "draws": until.mean(axis=0)})
+
+
+def _squared_errors(
+    chain: np.ndarray, function: Callable[[np.ndarray], np.ndarray], truth: np.ndarray, stops: np.ndarray
+) -> np.ndarray:
+    """Return the squared error of the mean of the first n draws, averaged over the Q values, for every n in `stops`."""
+    total, done, errors = np.zeros(truth.shape), 0, []
+    for stop in stops:
+        for start in range(done, stop, _CHUNK):
+            found = np.asarray(function(chain[start : min(start + _CHUNK, stop)]))
+            if found.shape[1:] != truth.shape:
+                raise ValueError(f"function returns values of shape {found.shape}, and truth has shape {truth.shape}.")
+            total += found.sum(axis=0)
+        done = max(done, int(stop))
+        errors.append(float(((total / done - truth) ** 2).mean()))
+    return np.array(errors)
+
+
+def plot_risk(curves: Mapping[str, pd.DataFrame], *, axes: Sequence[Axes] | None = None) -> np.ndarray:
+    """Plot the risk of several samplers against the time they took, as in Figure 2 of Korattikara et al. (2014).
+
+    Parameters
+    ----------
+    curves : mapping of str to pandas.DataFrame
+        What `risk_over_time` returned, by the name of the sampler.
+    axes : sequence of one matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    numpy.ndarray of Axes, shape (1,)
+
+    Raises
+    ------
+    ValueError
+        If there is no curve, or ``axes`` is not one.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc_austerity as pma
+    >>> draws = np.random.default_rng(1).normal(size=(2, 5, 1_000))
+    >>> curves = {
+    ...     name: pma.risk_over_time(x, lambda values: values, truth=[0.0], seconds=cost)
+    ...     for name, x, cost in (("exact", draws[0], 0.02), ("approximate", draws[1] + 0.1, 0.002))
+    ... }
+    >>> (panel,) = pma.plot_risk(curves)
+    >>> panel.get_ylabel()
+    'risk'
+    """
+    if not curves:
+        raise ValueError("curves: there is none to plot. Pass what risk_over_time returned, by name.")
+    if axes is None:
+        _, panel = plt.subplots(figsize=(6, 4), layout="constrained")
+        axes = [panel]
+    if len(axes) != 1:
+        raise ValueError(f"axes: one is needed, got {len(axes)}.")
+    (panel,) = axes
+    for number, (name, curve) in enumerate(curves.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        panel.plot(
+            curve["seconds"], curve["risk"], color=colour, linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=name
+        )
+        # One standard error; a band to zero, which a logarithmic axis cannot show, would hide the others.
+        low = np.maximum(curve["risk"] - curve["risk_se"], curve["risk"] / 3)
+        panel.fill_between(curve["seconds"], low, curve["risk"] + curve["risk_se"], color=colour, alpha=0.15, lw=0)
+    panel.set(xscale="log", yscale="log", xlabel="seconds", ylabel="risk")
+    panel.legend(frameon=False, fontsize="small", loc="lower left")
+    return np.asarray(axes)
