@@ -15,8 +15,10 @@ from pymc_austerity.operating_characteristic import OperatingCharacteristic, ana
 from pymc_austerity.partial_posterior import PartialPosteriorPaths
 from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.plots import plot_comparison, plot_data_usage
+from pymc_austerity.plots_trust import plot_decisions, plot_error, plot_spot_check
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proxy import Taylor
+from pymc_austerity.reliability import Reliability, reliability
 from pymc_austerity.risk import plot_risk, risk_over_time
 from pymc_austerity.rows import Uniform
 from pymc_austerity.sgld import SGLD
@@ -50,6 +52,7 @@ __all__ = [
     "PenaltyMH",
     "PyMCNUTS",
     "RandomWalk",
+    "Reliability",
     "ReplicationError",
     "SurrogateHMC",
     "Taylor",
@@ -71,7 +74,11 @@ __all__ = [
     "hoeffding_serfling",
     "plot_comparison",
     "plot_data_usage",
+    "plot_decisions",
+    "plot_error",
     "plot_risk",
+    "plot_spot_check",
+    "reliability",
     "risk_over_time",
     "run_trial",
     "total_variation_bound",

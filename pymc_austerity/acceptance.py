@@ -74,6 +74,10 @@ class AcceptanceTest(Protocol):
     ``draw_noise(rng)`` returns the random numbers of the test, always as many, drawn before any row is read.
     ``decide(stages, stage, moments, offset, scale, noise)`` returns ACCEPT, REJECT or UNDECIDED, where the log
     acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
+
+    A test may tell two more things, which diagnostics read: ``threshold(stages, stage, moments, scale, noise)``,
+    compiled, returns what the estimated log ratio of a decision had to exceed, and ``corrects_noise`` is true where
+    the noise of the batch is part of the test, so that a decision other than that of all rows is no error.
     """
 
     @property
@@ -109,6 +113,12 @@ class AcceptanceTest(Protocol):
 def draw_log_uniform(rng: np.random.Generator) -> float:
     """Log of a uniform number: the noise of a Metropolis–Hastings test."""
     return np.log1p(-rng.random())  # 1 − [0, 1) is never zero
+
+
+@njit
+def log_uniform_threshold(stages: Stages, stage: int, moments: Moments, scale: float, noise: float) -> float:
+    """Return log u, which the log ratio has to exceed."""
+    return noise
 
 
 @njit
@@ -151,6 +161,7 @@ class Exact:
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
+    threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_against_threshold)
     rows = InOrder()
 
@@ -193,6 +204,7 @@ class SequentialT:
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
+    threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_against_threshold)
     rows = Uniform()
 
@@ -254,6 +266,7 @@ class FixedBatch:
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
+    threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_at_once)
     rows = Uniform()
 

@@ -77,6 +77,12 @@ def draw_barker_noise(rng: np.random.Generator) -> BarkerNoise:
 
 
 @njit
+def logistic_threshold(stages: Stages, stage: int, moments: Moments, scale: float, noise: BarkerNoise) -> float:
+    """Return what Δ has to exceed: a logistic number."""
+    return -noise.logistic
+
+
+@njit
 def decide_logistic(
     stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: BarkerNoise
 ) -> int:
@@ -85,25 +91,32 @@ def decide_logistic(
 
 
 @njit
-def decide_barker(
-    stages: BarkerStages, stage: int, moments: Moments, offset: float, scale: float, noise: BarkerNoise
-) -> int:
-    """Accept when Δ* + X_nc + X_corr > 0, once the variance of Δ* is below σ² (Seita et al. 2016, Algorithm 1)."""
-    estimate = scale * moments.mean + offset
+def barker_threshold(stages: BarkerStages, stage: int, moments: Moments, scale: float, noise: BarkerNoise) -> float:
+    """Return −(X_nc + X_corr), which Δ* has to exceed (Seita et al. 2016, Algorithm 1)."""
     if moments.n == moments.n_total:
-        return ACCEPT if estimate + noise.logistic > 0 else REJECT
+        return -noise.logistic
     remaining = stages.variance - (scale * standard_error(moments)) ** 2
-    if not remaining > 0:
-        return UNDECIDED
-    if stages.tolerance < np.inf and normality_error(moments) > stages.tolerance:
-        return UNDECIDED
-    normal = noise.normal
+    normal, bias = noise.normal, 0.0
     if stages.skewness and stage == 0:
         normal = skew_against(moments, scale, remaining, normal)
     elif stages.skewness:
-        estimate += stopping_bias(moments, scale)
+        bias = stopping_bias(moments, scale)
     added = stages.atoms[np.searchsorted(stages.cumulative, noise.uniform, side="right")]  # a uniform is below 1
-    return ACCEPT if estimate + np.sqrt(remaining) * normal + added > 0 else REJECT
+    return -(bias + np.sqrt(remaining) * normal + added)
+
+
+@njit
+def decide_barker(
+    stages: BarkerStages, stage: int, moments: Moments, offset: float, scale: float, noise: BarkerNoise
+) -> int:
+    """Accept when Δ* + X_nc + X_corr > 0, once the variance of Δ* is below σ² and its law near enough to normal."""
+    if moments.n < moments.n_total:
+        if not (scale * standard_error(moments)) ** 2 < stages.variance:
+            return UNDECIDED
+        if stages.tolerance < np.inf and normality_error(moments) > stages.tolerance:
+            return UNDECIDED
+    above = scale * moments.mean + offset > barker_threshold(stages, stage, moments, scale, noise)
+    return ACCEPT if above else REJECT
 
 
 @njit
@@ -160,6 +173,7 @@ class ExactBarker:
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(barker_probability)
     draw_noise = staticmethod(draw_barker_noise)
+    threshold = staticmethod(logistic_threshold)
     decide = staticmethod(decide_logistic)
     rows = InOrder()
 
@@ -203,8 +217,10 @@ class Barker:
     normality_tol: float | None = None
     skewness: bool = False
 
+    corrects_noise: ClassVar[bool] = True
     probability = staticmethod(barker_probability)
     draw_noise = staticmethod(draw_barker_noise)
+    threshold = staticmethod(barker_threshold)
     decide = staticmethod(decide_barker)
     rows = Uniform()
 

@@ -39,7 +39,14 @@ class ChainSetup:
     """Let a step method prepare for a chain in one place, whichever hook PyMC calls.
 
     PyMC 6 calls ``setup_chain(rng, tune, draws)`` before each chain, PyMC 5 calls ``set_rng(rng)``.
+
+    Attributes
+    ----------
+    chain_length : int or None
+        Draws after tuning; None where PyMC does not tell.
     """
+
+    chain_length: int | None = None
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain and take `rng` for the next one."""
@@ -47,8 +54,10 @@ class ChainSetup:
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Prepare for one chain (PyMC 6)."""
+        self.chain_length = draws
         self.start_chain(get_random_generator(rng, copy=False))
 
     def set_rng(self, rng: Any) -> None:
         """Prepare for one chain (PyMC 5)."""
+        self.chain_length = None
         self.start_chain(get_random_generator(rng, copy=False))

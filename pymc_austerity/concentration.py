@@ -22,6 +22,7 @@ from pymc_austerity.acceptance import (
     check_batch_size,
     draw_log_uniform,
     growing_sizes,
+    log_uniform_threshold,
     metropolis_probability,
 )
 from pymc_austerity.rows import Uniform
@@ -157,6 +158,7 @@ class ConcentrationBound:
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
+    threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_outside_bound)
     rows = Uniform()
 

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 import arviz as az
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.stats import ks_2samp, kstwobign, norm
 
 from pymc_austerity.results import (
     SamplingResult,
     as_dataset,
     check_labels,
     comparable_variables,
+    evaluations_per_draw,
     group,
     labelled,
+    labelled_draws,
     number_of_rows,
     over_steps,
     posterior_variables,
@@ -24,6 +26,11 @@ from pymc_austerity.results import (
 )
 
 __all__ = ["compare", "data_usage"]
+
+#: √n times the Kolmogorov–Smirnov distance of agreeing samples has this mean, √(π/2)·ln 2.
+_KS_MEAN = float(kstwobign.mean())
+#: Mean, standard deviation and distribution of every parameter are compared.
+_QUESTIONS = 3
 
 
 def data_usage(
@@ -49,8 +56,9 @@ def data_usage(
     pandas.Series
         ``mean``, ``median``, ``q90``, ``q99`` and ``max`` of the rows read for a draw; ``total_rows``;
         ``share``, the mean as a share of the data; ``full_scans``, the share of draws that read all rows;
+        ``setup_passes``, passes over all rows before the first draw, NaN where the run does not tell;
         ``ess``, the smallest bulk effective sample size (ArviZ's) over the variables;
-        ``ess_per_million_rows``, effective draws for a million rows read.
+        ``ess_per_million_rows``, effective draws for a million rows read by the draws that were kept.
 
     Raises
     ------
@@ -94,6 +102,7 @@ def data_usage(
             "total_rows": float(total),
             "share": float(rows.mean()) / total,
             "full_scans": float(full.mean()),
+            "setup_passes": _setup_passes(idata),
             "ess": ess,
             "ess_per_million_rows": ess / read * 1e6 if read else np.nan,
         },
@@ -112,8 +121,9 @@ def compare(
 
     With :math:`m, s` the mean and standard deviation of a run and :math:`m_0, s_0` those of the reference,
     the table holds the shift :math:`(m - m_0)/s_0` and the ratio :math:`s/s_0`, each with the Monte Carlo
-    standard error that both runs contribute. A difference is flagged only where that error does not explain
-    it.
+    standard error that both runs contribute. The Kolmogorov–Smirnov distance, the largest difference of the
+    distribution functions, sees what moments do not. A difference is flagged only where Monte Carlo error does
+    not explain it.
 
     Parameters
     ----------
@@ -125,7 +135,8 @@ def compare(
         Variables to compare; by default those that every run has.
     level : float, default 0.01
         Probability with which a run that agrees with the reference in everything gets any flag at all: the
-        level is divided among the means and standard deviations of all its parameters (Bonferroni).
+        level is divided among the means, standard deviations and distributions of all its parameters
+        (Bonferroni).
 
     Returns
     -------
@@ -138,8 +149,12 @@ def compare(
             Difference of the means in reference standard deviations, and its Monte Carlo error.
         ``sd_ratio``, ``sd_ratio_mcse``
             Ratio of the standard deviations, and its Monte Carlo error.
+        ``ks``, ``ks_mcse``
+            Kolmogorov–Smirnov distance from the reference, in [0, 1], and the distance that runs of these
+            effective sizes have on average when they agree.
         ``differs``
-            ``"mean"``, ``"sd"``, ``"mean, sd"`` or empty: what differs by more than Monte Carlo error.
+            Those of ``mean``, ``sd`` and ``distribution`` that differ by more than Monte Carlo error,
+            separated by commas; empty where none does.
         ``ess``, ``ess_per_s``
             Bulk effective sample size, and the same per second of the sampling time that PyMC records (wall
             time over all chains, tuning included, compilation not).
@@ -161,6 +176,9 @@ def compare(
     -----
     Monte Carlo errors of means are those of ``arviz.mcse``. That of a standard deviation follows from the
     error of the mean squared deviation :math:`v = s^2` by :math:`\mathrm{se}(s) = \mathrm{se}(v)/(2s)`. The
+    distance :math:`D` of runs with effective sizes :math:`n` and :math:`n_0` is compared with Kolmogorov's law of
+    :math:`D\sqrt{n n_0/(n + n_0)}`, with the effective sizes of the median (``arviz.ess(method="quantile")``).
+    For autocorrelated draws that is on the safe side: distribution functions vary less in the tails. The
     errors are estimates from the same draws: with fewer than some hundred effective draws they are uncertain
     themselves, and chains that have not mixed (see ``arviz.rhat``) make them meaningless.
 
@@ -188,8 +206,9 @@ def compare(
     expected = summaries[reference]
     check_labels({run: summary.index for run, summary in summaries.items()}, reference)
 
-    # Two questions, mean and sd, are asked of every parameter of a run.
-    critical = norm.isf(level / 2 / (2 * len(expected)))
+    level_each = level / (_QUESTIONS * len(expected))
+    critical = norm.isf(level_each / 2)
+    draws = labelled_draws(results, names, reference)
     tables = {}
     for run, summary in summaries.items():
         table = summary[["mean", "sd"]].copy()
@@ -197,13 +216,19 @@ def compare(
         table["shift_mcse"] = np.hypot(summary["mcse_mean"], expected["mcse_mean"]) / expected["sd"]
         table["sd_ratio"] = summary["sd"] / expected["sd"]
         table["sd_ratio_mcse"] = np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
+        size = summary["size"] * expected["size"] / (summary["size"] + expected["size"])
+        size = size.where(np.isfinite(size), np.fmin(summary["size"], expected["size"]))
+        table["ks"] = [ks_2samp(draws[run][p], draws[reference][p], method="asymp").statistic for p in expected.index]
+        table["ks_mcse"] = _KS_MEAN / np.sqrt(size)
         mean_differs = table["shift"].abs() > critical * table["shift_mcse"]
         sd_differs = (table["sd_ratio"] - 1).abs() > critical * table["sd_ratio_mcse"]
+        ks_differs = table["ks"] / table["ks_mcse"] * _KS_MEAN > kstwobign.isf(level_each)
         table["differs"] = [
-            ", ".join(label for label, yes in (("mean", m), ("sd", s)) if yes) for m, s in zip(mean_differs, sd_differs)
+            ", ".join(label for label, yes in zip(("mean", "sd", "distribution"), each) if yes)
+            for each in zip(mean_differs, sd_differs, ks_differs)
         ]
         if run == reference:
-            table[["shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse"]] = np.nan
+            table[["shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse", "ks", "ks_mcse"]] = np.nan
             table["differs"] = ""
         table["ess"] = summary["ess"]
         table["ess_per_s"] = summary["ess"] / _seconds(results[run])
@@ -227,8 +252,21 @@ def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
         # A chain that never moved has a standard deviation of exactly zero, without error.
         "mcse_sd": (as_dataset(az.mcse(squared_deviation)) / (2 * sd)).where(sd > 0, 0.0),
         "ess": as_dataset(az.ess(draws)),
+        "ess_median": as_dataset(az.ess(draws, method="quantile", prob=0.5)),
     }
-    return pd.DataFrame({name: labelled(values) for name, values in columns.items()})
+    summary = pd.DataFrame({name: labelled(values) for name, values in columns.items()})
+    # Draws of a chain that alternates may be worth more than their number for a mean, not for a distribution.
+    effective = summary["ess_median"].fillna(summary["ess"]).clip(upper=draws.sizes["chain"] * draws.sizes["draw"])
+    summary["size"] = effective.where(summary["sd"] > 0, np.inf)
+    return summary
+
+
+def _setup_passes(idata: SamplingResult) -> float:
+    """Return the passes over all rows before sampling, of all steps of the run together."""
+    stats = group(idata, "sample_stats")
+    if "setup_passes" not in stats:
+        return np.nan
+    return float(over_steps(stats["setup_passes"]).isel(chain=0, draw=0).sum("step"))
 
 
 def _seconds(idata: SamplingResult) -> float:
@@ -237,9 +275,5 @@ def _seconds(idata: SamplingResult) -> float:
 
 def _mean_rows(idata: SamplingResult) -> float:
     """Return the mean rows read for a draw, NaN where the run does not tell."""
-    stats = group(idata, "sample_stats")
-    if "n_rows" in stats:
-        return float(rows_per_draw(idata).mean())
-    if "n_steps" in stats and group(idata, "observed_data").data_vars:
-        return float(stats["n_steps"].mean()) * number_of_rows(idata)
-    return np.nan
+    rows = evaluations_per_draw(idata)
+    return np.nan if rows is None else float(rows.mean())

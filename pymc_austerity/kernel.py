@@ -52,6 +52,8 @@ class Outcome(NamedTuple):
         The offending row where status is BAD_ROW or BAD_BOUND.
     full_data : bool
         Whether the decision was made on all rows.
+    threshold : float
+        What `log_ratio` had to exceed; NaN where the test does not tell or did not have to decide.
     """
 
     theta: np.ndarray
@@ -63,6 +65,13 @@ class Outcome(NamedTuple):
     log_ratio_sd: float
     row: int
     full_data: bool
+    threshold: float
+
+
+@njit
+def no_threshold(stages, stage, moments, scale, noise):  # type: ignore[no-untyped-def]
+    """Tell nothing of what a decision was compared with."""
+    return np.nan
 
 
 @njit
@@ -186,6 +195,7 @@ def build_transition(
     log_prior, both_sides = density.log_prior, density.both_sides
     propose, draw_noise, decide = as_row_move(proposal), test.draw_noise, test.decide
     known_sum, expanded = density.known_sum, density.known_sum is not nothing_expanded
+    threshold_of = getattr(test, "threshold", no_threshold)
     reads_shape, bounded = test.reads_shape, bound is not no_bound
     draw, restore = rows.draw, rows.restore
     weigh, weighted = rows.weigh, rows.weighted
@@ -202,20 +212,20 @@ def build_transition(
         surroundings = Surroundings(others, fixed, arrays, temperature, expansion)
         theta_new, log_q_ratio, n_read = propose(rng_propose, theta, walk_state, surroundings)
         if not np.any(theta_new != theta):
-            return theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False  # nothing moved, nothing to decide
+            return theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan  # nothing moved, nothing to decide
         prior = log_prior(theta, others, *fixed)[0].item()
         prior_new = log_prior(theta_new, others, *fixed)[0].item()
         if not np.isfinite(prior):
-            return theta, BAD_PRIOR, False, n_read, 0, np.nan, np.nan, -1, False
+            return theta, BAD_PRIOR, False, n_read, 0, np.nan, np.nan, -1, False, np.nan
         if not np.isfinite(prior_new) or log_q_ratio == -np.inf:
-            return theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False
+            return theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False, np.nan
         offset = prior_new - prior + log_q_ratio
         offset += (known_sum(theta_new, others, expansion) - known_sum(theta, others, expansion)) / temperature
         row_inputs = (expansion[0],) + fixed if expanded else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, fixed, arrays)
         n, n_before, mean, m2, shape = 0, 0, 0.0, 0.0, NO_SHAPE
         status, bad_row, verdict, stage = DECIDED, -1, UNDECIDED, 0
-        log_ratio_sd = 0.0
+        log_ratio_sd, threshold = 0.0, np.nan
         while verdict == UNDECIDED:
             everything = stages.sizes[stage] == n_total
             if weighted and everything:
@@ -262,6 +272,8 @@ def build_transition(
                 moments = Moments(n, of, mean, np.sqrt(m2 / (n - 1)), row_bound, shape)
                 verdict = decide(stages, stage, moments, offset, scale, noise)
                 log_ratio_sd = scale * standard_error(moments) if n else np.nan
+                if verdict != UNDECIDED:
+                    threshold = threshold_of(stages, stage, moments, scale, noise)
                 stage += 1
             else:
                 mean, log_ratio_sd = -np.inf, 0.0  # a row that is impossible under θ′ settles it
@@ -271,7 +283,7 @@ def build_transition(
         log_ratio = scale * mean + offset if n else np.nan
         return (
             theta_new if accepted else theta, status, accepted, n + n_before + n_scanned + n_read, stage, log_ratio,
-            log_ratio_sd, bad_row, n == n_total,
+            log_ratio_sd, bad_row, n == n_total, threshold,
         )  # fmt: skip
 
     return transition

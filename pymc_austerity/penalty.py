@@ -52,17 +52,23 @@ def penalty(variance: float, n: int) -> float:
 
 
 @njit
+def penalised_threshold(stages: PenaltyStages, stage: int, moments: Moments, scale: float, noise: float) -> float:
+    """Return log u and the penalty, which the estimated log ratio has to exceed."""
+    if moments.n == moments.n_total:
+        return noise
+    return noise + penalty((scale * standard_error(moments)) ** 2, moments.n)
+
+
+@njit
 def decide_with_penalty(
     stages: PenaltyStages, stage: int, moments: Moments, offset: float, scale: float, noise: float
 ) -> int:
     """Accept with probability min(1, exp(Δ* − penalty)), once the variance of Δ* is small."""
     estimate = scale * moments.mean + offset
-    if moments.n == moments.n_total:
-        return ACCEPT if estimate > noise else REJECT
     variance = (scale * standard_error(moments)) ** 2
-    if variance > stages.max_variance or variance > _MAX_VARIANCE_PER_ROW * moments.n:
+    if moments.n < moments.n_total and (variance > stages.max_variance or variance > _MAX_VARIANCE_PER_ROW * moments.n):
         return UNDECIDED
-    return ACCEPT if estimate - penalty(variance, moments.n) > noise else REJECT
+    return ACCEPT if estimate > penalised_threshold(stages, stage, moments, scale, noise) else REJECT
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,9 @@ class NoisePenalty:
 
     reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
+    corrects_noise: ClassVar[bool] = True
     draw_noise = staticmethod(draw_log_uniform)
+    threshold = staticmethod(penalised_threshold)
     decide = staticmethod(decide_with_penalty)
     rows = Uniform()
 

@@ -66,6 +66,19 @@ def rows_per_draw(idata: SamplingResult) -> xr.DataArray:
     return over_steps(stats["n_rows"]).sum("step")
 
 
+def evaluations_per_draw(idata: SamplingResult) -> xr.DataArray | None:
+    """Return the rows evaluated for each draw, shape (chain, draw), or None where the run does not tell.
+
+    A leapfrog step of NUTS takes a gradient over all rows and counts as all of them.
+    """
+    stats = group(idata, "sample_stats")
+    if "n_rows" in stats:
+        return rows_per_draw(idata)
+    if "n_steps" in stats and group(idata, "observed_data").data_vars:
+        return stats["n_steps"] * number_of_rows(idata)
+    return None
+
+
 def number_of_rows(idata: SamplingResult, total_rows: int | None = None) -> int:
     """Return the number of rows of the data: ``total_rows`` if given, else the longest observed variable's.
 

@@ -14,6 +14,7 @@ import numpy as np
 from pymc.blocking import PointType, StatsType
 from pymc.exceptions import SamplingError
 from pymc.model import Model, modelcontext
+from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import RandomGeneratorState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
@@ -21,6 +22,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
+from pymc_austerity.built_steps import remember_step
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.kernel import (
     BAD_BOUND,
@@ -44,6 +46,7 @@ from pymc_austerity.rows import Rows, RowSource, Uniform
 from pymc_austerity.surrogate import SurrogateState, compile_surrogate
 from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
 from pymc_austerity.temperature import Schedule, as_schedule
+from pymc_austerity.watch import Watch
 from pymc_austerity.weights import Weighted, WeightedRows, for_weighted_rows
 
 SurrogateMove = SurrogateHMC | CrankNicolson
@@ -102,6 +105,9 @@ class RowStep(ChainSetup, BlockedStep):
         "log_ratio": (np.float64, []),
         "log_ratio_sd": (np.float64, []),
         "scaling": (np.float64, []),
+        "threshold": (np.float64, []),
+        "setup_passes": (np.float64, []),
+        "warning": (SamplerWarning, None),
     }
 
     def __init__(
@@ -157,6 +163,7 @@ class RowStep(ChainSetup, BlockedStep):
         self._prepared = self._prepare(density)
         self._transition: Callable[..., Any] = self._compile(density)
         self.start_chain(get_random_generator(rng))
+        remember_step(model, self)
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
@@ -164,14 +171,15 @@ class RowStep(ChainSetup, BlockedStep):
         self.tune = self._adapts  # PyMC's parallel sampler takes it for granted
         self.rng = rng
         self.rng_propose, self.rng_decide, self.rng_rows = rng.spawn(3)
-        self.walk = self._new_walk()
+        self.walk = self.new_walk()
         self.n_steps = 0
         self._start = self._overdispersed_start()
         self._rates = RunningRates()
+        self._watch = Watch(self.chain_length)
 
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
-        self.walk = self._new_walk()
+        self.walk = self.new_walk()
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Make one transition from `point`."""
@@ -195,6 +203,9 @@ class RowStep(ChainSetup, BlockedStep):
             log_ratio=outcome.log_ratio,
             log_ratio_sd=outcome.log_ratio_sd,
             scaling=np.exp(self.walk.log_scale[0]),
+            threshold=outcome.threshold,
+            setup_passes=self.setup_passes,
+            warning=None if self.tune else self._watch.after(self, outcome, flatten(point, likelihood.other_blocks)),
         )
         self._rates.update(stats, outcome.accepted, outcome.n_rows / len(self._rows))
         if not outcome.accepted:
@@ -221,7 +232,7 @@ class RowStep(ChainSetup, BlockedStep):
                 self.rng_decide,
                 self.rng_rows,
                 self._bound_constants,
-                self._expansion,
+                self.expansion,
             )
         )
 
@@ -229,27 +240,27 @@ class RowStep(ChainSetup, BlockedStep):
         """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
         arrays = tuple(a[:_WARM_UP_ROWS] for a in self._rows.arrays)
         self.proposal = self._bind_proposal()
-        self._source_of_rows = self._row_source()
+        self.row_source = self._row_source()
         if self._prepared is not None:
             options = numba_options(self._compile_kwargs)
             density = compile_remainder_density(density, self._likelihood, self._prepared.order, **options)
         ndims = tuple(a.ndim for a in arrays)
-        bound = self._bound.build(density, ndims)
-        transition = build_transition(density, ndims, self.proposal, self.test, self._source_of_rows, bound)
-        walk = self._new_walk()
+        self.density, self._evaluate_bound = density, self._bound.build(density, ndims)
+        transition = build_transition(density, ndims, self.proposal, self.test, self.row_source, self._evaluate_bound)
+        walk = self.new_walk()
         n_rows = len(arrays[0])
         transition(
             self._theta0,
             self._others0,
             self._fixed,
             arrays,
-            self._source_of_rows.state(n_rows),
+            self.row_source.state(n_rows),
             walk,
             self.test.stages(n_rows),
             float(self.temperature.final),
             *np.random.default_rng(0).spawn(3),
             self._bound_constants,
-            self._expansion,
+            self.expansion,
         )
         self.proposal.adapt(walk, self._theta0, False)
         return transition
@@ -277,8 +288,48 @@ class RowStep(ChainSetup, BlockedStep):
             ) from error
 
     @property
-    def _expansion(self) -> Any:
+    def expansion(self) -> Any:
+        """The expansion of the proxy; nothing without one."""
         return () if self._prepared is None else self._prepared.expansion
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether the test sees remainders in place of the row log-likelihoods."""
+        return self._prepared is not None
+
+    @property
+    def setup_passes(self) -> float:
+        """Passes over all rows before the first draw."""
+        return 0.0 if self._prepared is None else self._prepared.passes
+
+    @property
+    def data(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        """Data that are not indexed by row, and those that are."""
+        return tuple(self._fixed), self._rows.arrays
+
+    @property
+    def likelihood(self) -> RowLikelihood:
+        """The graphs of the log prior and of the rows."""
+        return self._likelihood
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the test asks for a bound on the change of a row."""
+        return not isinstance(self._bound, Unbounded)
+
+    def bound_at(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> float:
+        """Return a number that no row's change of log-likelihood exceeds; infinite where none is asked for."""
+        args = (self._bound_constants, theta_new, theta, others, *self.data)
+        return float(self._evaluate_bound(*args)[0])
+
+    def describe(self) -> str:
+        """Return the settings that decide what the step does, in a line."""
+        names = ", ".join(b.name for b in self._likelihood.blocks)
+        source = "Uniform()" if self._floor is None else f"Weighted(floor={self._floor})"
+        return (
+            f"{type(self).__name__} on {names} with {self.test}, {self._given_proposal or 'the default proposal'}, "
+            f"proxy={self._proxy}, rows={source}, temperature={self.temperature}"
+        )
 
     def _bind_proposal(self) -> Proposal:
         given = self._given_proposal
@@ -305,7 +356,8 @@ class RowStep(ChainSetup, BlockedStep):
         mean = draws.mean(axis=0)
         return mean + 2 * (draws[self.rng_propose.integers(len(draws))] - mean)
 
-    def _new_walk(self) -> Any:
+    def new_walk(self) -> Any:
+        """Return the state of the proposal at the start of a chain."""
         discrete = np.zeros(self._theta0.size, dtype=bool)
         for block in self._likelihood.blocks:
             discrete[block.start : block.stop] = np.dtype(block.dtype).kind in "iub"
@@ -362,7 +414,10 @@ class RowStep(ChainSetup, BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
-        dropped = ("_transition", "proposal", "_source", "_row_state", "_BlockedStep__newargs")
+        dropped = (
+            "_transition", "proposal", "density", "_evaluate_bound", "row_source", "_source", "_row_state",
+            "_BlockedStep__newargs",
+        )  # fmt: skip
         return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
 
     def __reduce__(self) -> Any:

@@ -138,7 +138,7 @@ def collect(step: RowStep, theta: np.ndarray, others: np.ndarray, n_pairs: int) 
         The pairs, the state after them and what they cost.
     """
     n_rows = len(step._rows)
-    replacement = bool(getattr(step._source_of_rows, "weighted", False))
+    replacement = step.row_source.weighted
     stages, ratio, noise, rows_read = step._stages, [], [], 0
     step._stages = Stages(np.array([n_rows - 1]), np.zeros(1))
     try:

@@ -54,6 +54,8 @@ def test_statistics_have_the_documented_names_and_types(idata):
         "log_ratio": np.dtype(float),
         "log_ratio_sd": np.dtype(float),
         "scaling": np.dtype(float),
+        "threshold": np.dtype(float),
+        "setup_passes": np.dtype(float),
     }
 
 

@@ -1,0 +1,124 @@
+"""Errors of acceptance probabilities from repeated decisions, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+_BOOTSTRAPS = 1_000
+
+
+class Estimate(NamedTuple):
+    """A number with a confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Repeats(NamedTuple):
+    """What many runs of a test decided on one proposal.
+
+    Attributes
+    ----------
+    n : int
+        Runs.
+    accepted, exact, both : int
+        Runs in which the test accepted, in which the same random number decided on all rows would have, and both.
+    rows : int
+        Rows read over all runs.
+    partial, partial_rows : int
+        Runs that decided before all rows, and the rows they read.
+    """
+
+    n: int
+    accepted: int
+    exact: int
+    both: int
+    rows: int
+    partial: int
+    partial_rows: int
+
+
+def control_coefficient(repeats: Sequence[Repeats]) -> float:
+    """Return the regression coefficient of the test's decision on that of all rows, pooled within proposals.
+
+    One where both compare with the same threshold, zero where the noise of the batch is part of the test.
+    """
+    covariance = sum(r.both - r.accepted * r.exact / r.n for r in repeats)
+    variance = sum(r.exact - r.exact**2 / r.n for r in repeats)
+    return float(covariance / variance) if variance > 0 else 0.0
+
+
+def error_of(repeats: Repeats, exact: float, coefficient: float) -> tuple[float, float]:
+    """Return the error of the test's acceptance probability and its standard error.
+
+    Parameters
+    ----------
+    repeats : Repeats
+    exact : float
+        Acceptance probability on all rows.
+    coefficient : float
+        Of `control_coefficient`: what the decisions on all rows missed of `exact` is subtracted so many times.
+    """
+    n = repeats.n
+    accepted, same, both = repeats.accepted / n, repeats.exact / n, repeats.both / n
+    error = accepted - exact - coefficient * (same - exact)
+    variance = (
+        accepted * (1 - accepted) + coefficient**2 * same * (1 - same) - 2 * coefficient * (both - accepted * same)
+    )
+    return error, float(np.sqrt(max(variance, 0.0) / (n - 1)))
+
+
+def typical_error(errors: np.ndarray, ses: np.ndarray, rng: np.random.Generator, level: float) -> Estimate:
+    """Return the root mean square error over states, without what Monte Carlo error adds, with a bootstrap interval."""
+    excess = errors**2 - ses**2
+    means = excess[rng.integers(excess.size, size=(_BOOTSTRAPS, excess.size))].mean(axis=1)
+    low, high = np.quantile(means, [level / 2, 1 - level / 2])
+    value, low, high = np.sqrt(np.maximum([excess.mean(), low, high], 0.0))
+    return Estimate(float(value), float(low), float(high))
+
+
+def mean_error(errors: np.ndarray, level: float) -> Estimate:
+    """Return the mean error with an interval for other states as well."""
+    value = float(errors.mean())
+    half = float(norm.isf(level / 2) * errors.std(ddof=1) / np.sqrt(errors.size))
+    return Estimate(value, value - half, value + half)
+
+
+def worst_error(
+    errors: np.ndarray,
+    ses: np.ndarray,
+    finalists: np.ndarray,
+    again: np.ndarray,
+    again_ses: np.ndarray,
+    n: tuple[int, int],
+    level: float,
+) -> Estimate:
+    """Return the largest error over states.
+
+    Parameters
+    ----------
+    errors, ses : numpy.ndarray, shape (S,)
+    finalists : numpy.ndarray of int
+        States that were measured anew, with independent random numbers.
+    again, again_ses : numpy.ndarray
+        Their new errors: not selected for being large, so not biased by it.
+    n : tuple of int
+        Runs of the test behind each error, and behind each new one: where no run differed from all rows, the rate of
+        differences is not zero but below about 3/n.
+    level : float
+        One minus the confidence of the interval.  Its lower end is that of the new errors, its upper end that of all
+        states at once (Bonferroni).
+    """
+    if not len(finalists):
+        return Estimate(0.0, 0.0, 0.0)
+    sizes = np.abs(again)
+    low = max(0.0, float((sizes - norm.isf(level / 2 / len(finalists)) * again_ses).max()))
+    z = norm.isf(level / 2 / len(errors))
+    highs = np.abs(errors) + np.maximum(z * ses, np.where(ses > 0, 0.0, 3 / n[0]))
+    highs[finalists] = sizes + np.maximum(z * again_ses, np.where(again_ses > 0, 0.0, 3 / n[1]))
+    return Estimate(float(sizes.max()), low, min(1.0, float(highs.max())))

@@ -1,0 +1,43 @@
+"""Which step was built for a model, so that a run can be examined although ``pm.sample`` does not return its step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from pymc.model import Model
+
+if TYPE_CHECKING:
+    from pymc_austerity.row_step import RowStep
+
+#: The newest step of each model, and descriptions of all that were built for it.  They live as long as the model.
+_NEWEST: WeakKeyDictionary[Model, RowStep] = WeakKeyDictionary()
+_DESCRIPTIONS: WeakKeyDictionary[Model, dict[str, None]] = WeakKeyDictionary()
+
+
+def remember_step(model: Model, step: RowStep) -> None:
+    """Note that `step` was built for `model`."""
+    _NEWEST[model] = step
+    _DESCRIPTIONS.setdefault(model, {})[step.describe()] = None
+
+
+def find_step(model: Model) -> RowStep:
+    """Return the one step that was built for a model in this session.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or steps that differ were built and it is unclear which of them ran.
+    """
+    described = list(_DESCRIPTIONS.get(model, {}))
+    if not described:
+        raise ValueError(
+            "step: no step of pymc_austerity was built for this model in this session, so the test of the run is "
+            "unknown. Build the step again with the same settings, inside the model's context, and pass it as step=."
+        )
+    if len(described) > 1:
+        raise ValueError(
+            f"step: {len(described)} different steps were built for this model, {'; '.join(described)}, and idata does "
+            "not say which of them ran. Pass the one that did as step=."
+        )
+    return _NEWEST[model]

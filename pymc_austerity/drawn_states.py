@@ -1,0 +1,117 @@
+"""From the draws of a run back to the flat vectors that its step saw, and to the proposal it had tuned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from pymc.model import Model
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.acceptance import AcceptanceTest, SequentialT
+from pymc_austerity.adaptation import proposal_factor
+from pymc_austerity.compat import compile_log_density
+from pymc_austerity.likelihood import flatten
+from pymc_austerity.proposals import AdaptiveMetropolis
+from pymc_austerity.results import SamplingResult, group
+
+if TYPE_CHECKING:
+    from pymc_austerity.row_step import RowStep
+
+
+#: Statistics that hold the settings of a test which was designed when tuning ended.
+_DESIGNED = ("epsilon", "batch_size", "alpha")
+
+
+class DrawnStates(NamedTuple):
+    """Some draws of a run, in the unconstrained space.
+
+    Attributes
+    ----------
+    theta : numpy.ndarray, shape (S, D)
+        Values of the variables that the step moves.
+    others : numpy.ndarray, shape (S, O)
+        Values of all others.
+    chain, draw : numpy.ndarray of int, shape (S,)
+        Where they stand in the run.
+    """
+
+    theta: np.ndarray
+    others: np.ndarray
+    chain: np.ndarray
+    draw: np.ndarray
+
+
+def drawn_states(idata: SamplingResult, model: Model, step: RowStep, n_states: int) -> DrawnStates:
+    """Return evenly spaced draws of all chains as the step saw them.
+
+    Raises
+    ------
+    ValueError
+        If the draws of a free variable were not kept.
+    """
+    posterior = group(idata, "posterior")
+    missing = [rv.name for rv in model.free_RVs if rv.name not in posterior]
+    if missing:
+        raise ValueError(
+            f"idata: the posterior has no draws of {missing}, so the states of the chain cannot be put together. Pass "
+            "a run that kept all free variables (see var_names= of pm.sample), and the model that it was made with."
+        )
+    n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    place = np.unique(np.linspace(0, n_chains * n_draws - 1, min(n_states, n_chains * n_draws)).astype(int))
+    chain, draw = np.divmod(place, n_draws)
+    values = [
+        posterior[rv.name].transpose("chain", "draw", ...).to_numpy()[chain, draw].astype(rv.dtype)
+        for rv in model.free_RVs
+    ]
+    unconstrain = _compile_transforms(model)
+    names = [value.name for value in (model.rvs_to_values[rv] for rv in model.free_RVs)]
+    points = [dict(zip(names, unconstrain(*(v[i] for v in values)))) for i in range(len(place))]
+    theta, others = step.likelihood.blocks, step.likelihood.other_blocks
+    return DrawnStates(
+        np.array([flatten(p, theta) for p in points]),
+        np.array([flatten(p, others) for p in points]).reshape(len(points), -1),
+        chain,
+        draw,
+    )
+
+
+def _compile_transforms(model: Model) -> Any:
+    """Compile the map from values of the free variables to those in the unconstrained space."""
+    inputs = {rv: rv.type(f"{rv.name}_drawn") for rv in model.free_RVs}
+    outputs = []
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms[rv]
+        outputs.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
+    # The parents of a bound may be variables themselves.
+    outputs = graph_replace([o.copy() for o in outputs], inputs, strict=False)
+    return compile_log_density(list(inputs.values()), outputs)
+
+
+def test_of_chain(step: RowStep, idata: SamplingResult, chain: int) -> AcceptanceTest:
+    """Return the test that decided in one chain: that of the step, or the one that it designed after tuning."""
+    stats = group(idata, "sample_stats")
+    test = step.test
+    if not isinstance(test, SequentialT) or "epsilon" not in stats:
+        return test
+    last = {name: stats[name].isel(chain=chain, draw=-1).to_numpy().ravel()[0] for name in _DESIGNED}
+    return replace(test, epsilon=float(last["epsilon"]), batch_size=int(last["batch_size"]), alpha=float(last["alpha"]))
+
+
+def tuned_walk(step: RowStep, idata: SamplingResult, states: DrawnStates, chain: int) -> Any:
+    """Return the state of the proposal after tuning in one chain of the run.
+
+    The scale is the one that the run recorded.  The covariance of `AdaptiveMetropolis` is not recorded; that of the
+    draws stands in for it.
+    """
+    walk = step.new_walk()
+    scaling = group(idata, "sample_stats")["scaling"]
+    last = scaling.isel(chain=chain, draw=-1).to_numpy().ravel()
+    walk.log_scale[:] = np.log(last[0])
+    if isinstance(step.proposal, AdaptiveMetropolis) and len(states.theta) > 1:
+        d = states.theta.shape[1]
+        walk.mean[:] = states.theta.mean(axis=0)
+        walk.cov[:, :] = np.cov(states.theta.T).reshape(d, d)
+        walk.factor[:, :] = proposal_factor(walk.cov, walk.initial_scale, 1_000_000)
+    return walk

@@ -1,0 +1,243 @@
+"""Figures of how decisions were made and of what they did to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import arviz as az
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from pymc_austerity.plots import COLOURS, LINE_STYLES
+from pymc_austerity.reliability import Reliability
+from pymc_austerity.results import (
+    SamplingResult,
+    as_dataset,
+    check_labels,
+    comparable_variables,
+    evaluations_per_draw,
+    group,
+    labelled,
+    over_steps,
+    posterior_variables,
+)
+
+__all__ = ["plot_decisions", "plot_error", "plot_spot_check"]
+
+#: Decisions drawn one by one at most: more cover each other.
+_MOST_DECISIONS = 400
+#: Points of a curve of errors.
+_POINTS = 60
+
+
+def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
+    """Plot the estimated log acceptance ratio of each decision against the threshold that it was compared with.
+
+    A decision above the diagonal accepted. Where the vertical bar, one standard error to either side, crosses the
+    diagonal, all rows might have decided otherwise: for a test that decides against a fixed threshold such decisions
+    are errors waiting to happen, and should be few.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What ``pm.sample`` returned for a step of this package.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If no step of the run recorded its thresholds.
+
+    See Also
+    --------
+    reliability : The probability that decisions were wrong.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=20_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     idata = pm.sample(
+    ...         300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False
+    ...     )
+    >>> pma.plot_decisions(idata).get_xlabel()
+    'threshold'
+    """
+    stats = group(idata, "sample_stats")
+    if "threshold" not in stats or not np.isfinite(stats["threshold"]).any():
+        raise ValueError(
+            f"idata: no threshold in its sample_stats (found {sorted(map(str, stats.data_vars))}), so no step of this "
+            "run recorded what its decisions were compared with. Pass a run made with a step of pymc_austerity."
+        )
+    names = ("threshold", "log_ratio", "log_ratio_sd", "full_data")
+    threshold, ratio, sd, full = (over_steps(stats[name]).to_numpy().ravel() for name in names)
+    full = full.astype(bool)
+    shown = np.flatnonzero(np.isfinite(threshold) & np.isfinite(ratio))
+    left_out = threshold.size - shown.size
+    shown = shown[:: -(-shown.size // _MOST_DECISIONS)]
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+    # The middle half of a decision's distance is of order one whatever the data; tails are long.
+    ax.set_yscale("symlog", linthresh=5)
+    low = float(threshold[shown].min())
+    line = np.linspace(low, max(0.0, float(threshold[shown].max())), 50)
+    ax.plot(line, line, color="0.2", linewidth=1, label="as likely as the threshold")
+    for chosen, marker, colour, label in (
+        (shown[~full[shown]], "o", COLOURS[0], "decided on part of the rows"),
+        (shown[full[shown]], "x", COLOURS[1], "decided on all rows"),
+    ):
+        if not chosen.size:
+            continue
+        ax.errorbar(
+            threshold[chosen], ratio[chosen], yerr=sd[chosen], linestyle="none", marker=marker, markersize=3.5,
+            color=colour, ecolor="0.75", elinewidth=0.8, label=label,
+        )  # fmt: skip
+    unseen = f" ({left_out:,} draws without a decision are not shown)" if left_out else ""
+    ax.set(xlabel="threshold", ylabel=f"estimated log acceptance ratio ± standard error{unseen}")
+    ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1))
+    return ax
+
+
+def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
+    """Plot the acceptance probability of the test against the exact one, for every proposal of a spot check.
+
+    Parameters
+    ----------
+    report : Reliability
+        What `reliability` returned.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    See Also
+    --------
+    reliability : The check itself, with intervals and a verdict.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=2_000)
+    >>> with pm.Model() as model:
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     idata = pm.sample(
+    ...         500, tune=500, chains=2, cores=1, step=pma.ExactMH(), random_seed=1, progressbar=False
+    ...     )
+    >>> ax = pma.plot_spot_check(pma.reliability(idata, model, n_states=20))
+    >>> ax.get_ylabel()
+    'accepted by the test'
+    """
+    if ax is None:
+        _, ax = plt.subplots(figsize=(4.2, 4), layout="constrained")
+    states = report.states
+    ax.plot([0, 1], [0, 1], color="0.2", linewidth=1)
+    ax.errorbar(
+        states["exact"], states["test"], yerr=2 * states["error_se"], linestyle="none", marker="o", markersize=3.5,
+        color=COLOURS[0], ecolor="0.75", elinewidth=0.8,
+    )  # fmt: skip
+    ax.set(
+        xlabel="probability of acceptance on all rows",
+        ylabel="accepted by the test",
+        title=report.verdict,
+        xlim=(-0.04, 1.04),
+        ylim=(-0.04, 1.04),
+        aspect="equal",
+    )
+    return ax
+
+
+def plot_error(
+    results: Mapping[str, SamplingResult],
+    *,
+    reference: str,
+    var_names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot how the error of the posterior means falls with the rows read.
+
+    The error is the root mean square, over all parameters, of the difference between the mean of the draws so far and
+    that of the whole reference run, in reference standard deviations. A biased run stops falling; the dashed line is
+    the Monte Carlo error of the reference, below which nothing can be seen.
+
+    Parameters
+    ----------
+    results : mapping of str to InferenceData or DataTree
+        The runs by name, the reference among them.
+    reference : str
+        The name of the run to compare with.
+    var_names : sequence of str, optional
+        Variables to compare; by default those that every run has.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If the reference is not among the runs or nothing is left to compare it with, no variable is common to all
+        runs, a variable differs in shape or coordinates, or a run does not tell what it read.
+
+    See Also
+    --------
+    compare : The errors at the end of the runs, parameter by parameter.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=5_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     settings = dict(tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
+    ...     approx = pm.sample(1000, step=pma.ApproxMH(), **settings)
+    ...     exact = pm.sample(1000, step=pma.ExactMH(), **settings)
+    >>> pma.plot_error({"approx": approx, "exact": exact}, reference="exact").get_xscale()
+    'log'
+    """
+    names = comparable_variables(results, reference, var_names)
+    expected = posterior_variables(results[reference], names)
+    sample = ("chain", "draw")
+    centre, spread = labelled(expected.mean(sample)), labelled(expected.std(sample))
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+    for number, run in enumerate(r for r in results if r != reference):
+        draws = posterior_variables(results[run], names)
+        check_labels({run: labelled(draws.mean(sample)).index, reference: centre.index}, reference)
+        rows = evaluations_per_draw(results[run])
+        if rows is None:
+            raise ValueError(
+                f"results: {run!r} has neither n_rows nor n_steps in its sample_stats (or no observed_data), so what "
+                "it read is unknown. Leave it out, or keep its sample_stats."
+            )
+        read = rows.sum("chain").cumsum("draw").to_numpy()
+        ends = np.unique(np.geomspace(1, draws.sizes["draw"], _POINTS).astype(int))
+        errors = [
+            float(np.sqrt(np.mean(((labelled(draws.isel(draw=slice(n)).mean(sample)) - centre) / spread) ** 2)))
+            for n in ends
+        ]
+        ax.plot(
+            read[ends - 1],
+            errors,
+            color=COLOURS[number % len(COLOURS)],
+            linestyle=LINE_STYLES[number % len(LINE_STYLES)],
+            label=run,
+        )
+    noise = labelled(as_dataset(az.mcse(expected))) / spread
+    ax.axhline(float(np.sqrt(np.mean(noise**2))), color="0.4", linestyle=(0, (4, 3)), linewidth=1)
+    ax.set(xscale="log", yscale="log", xlabel="rows read, all chains", ylabel="error of the means, posterior sd")
+    ax.legend(frameon=False, fontsize="small")
+    return ax

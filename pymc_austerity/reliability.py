@@ -1,0 +1,350 @@
+"""Whether the draws of a run can be trusted: what it recorded, and a look at all rows from some of its states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import arviz as az
+import numpy as np
+import pandas as pd
+from pymc.model import Model, modelcontext
+
+from pymc_austerity.acceptance_error import (
+    Repeats,
+    control_coefficient,
+    error_of,
+    mean_error,
+    typical_error,
+    worst_error,
+)
+from pymc_austerity.built_steps import find_step
+from pymc_austerity.drawn_states import DrawnStates, drawn_states, test_of_chain, tuned_walk
+from pymc_austerity.proposals import RowMove
+from pymc_austerity.remedies import batch_remedy, decision_remedy
+from pymc_austerity.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
+from pymc_austerity.row_shape import NORMAL_SHAPE, RowShape, batch_shape
+from pymc_austerity.row_step import RowStep
+from pymc_austerity.spot_check import (
+    Proposed,
+    RepeatedTest,
+    evaluate_pair,
+    pair_shape,
+    propose_from,
+    variance_left,
+)
+from pymc_austerity.stopping import wrong_decisions
+from pymc_austerity.verdicts import (
+    Finding,
+    judge_acceptance,
+    judge_all_rows,
+    judge_batch,
+    judge_chains,
+    judge_edgeworth,
+    judge_proxy,
+    judge_spot_check,
+    judge_wrong_decisions,
+    overall,
+)
+
+__all__ = ["Reliability", "reliability"]
+
+#: Row terms evaluated over all states at most, unless n_states= asks for more.
+_ROW_BUDGET = 200_000_000
+_MOST_STATES, _FEWEST_STATES = 200, 30
+#: Rows read by the repeated tests at most, and repetitions of a state.
+_REPEAT_BUDGET, _MOST_REPEATS, _FEWEST_REPEATS = 30_000_000, 1_000, 20
+#: States whose error looked largest and is measured anew, and how many times longer.
+_FINALISTS, _LONGER = 5, 10
+_LEVEL = 0.05
+#: Proposals at which a proxy is compared with the raw row terms.
+_PROXY_PAIRS = 20
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How far the draws of a run can be trusted.
+
+    Attributes
+    ----------
+    verdict : str
+        ``"trust"``, ``"trust with care"`` or ``"do not trust"``: the worst of all checks.
+    checks : pandas.DataFrame
+        One row a check: ``verdict``, ``value``, ``reason`` and ``remedy``.
+    states : pandas.DataFrame
+        One row a proposal of the spot check: where its state stands in the run (``chain``, ``draw``), the log
+        acceptance ratio and the acceptance probability on all rows (``log_ratio``, ``exact``), that of the test
+        (``test``), the ``error`` and its Monte Carlo standard error (``error_se``), mean ``rows`` read, and the shape
+        of the row terms (``skewness``, ``kurtosis``, ``largest``).
+    passes : float
+        Passes over the data that the check took.
+    """
+
+    verdict: str
+    checks: pd.DataFrame
+    states: pd.DataFrame
+    passes: float
+
+    def __str__(self) -> str:
+        """Write the verdict with its reasons, and the remedies there are."""
+        lines = [self.verdict.upper()]
+        for check, row in self.checks.iterrows():
+            lines.append(f"  {check} – {row['verdict']}: {row['reason']}")
+            if row["remedy"]:
+                lines.append(f"      {row['remedy']}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class _Spot(NamedTuple):
+    """What was measured at one proposal; no repeats where it needed no rows."""
+
+    proposed: Proposed
+    log_ratio: float
+    exact: float
+    repeats: Repeats | None
+    shape: RowShape
+    stages: Any
+
+
+def reliability(
+    idata: SamplingResult,
+    model: Model | None = None,
+    *,
+    step: RowStep | None = None,
+    n_states: int | None = None,
+    random_seed: int = 0,
+) -> Reliability:
+    r"""Judge how far the draws of a run can be trusted, with the reason and the remedy.
+
+    From what the run recorded follow the agreement of the chains, the acceptance rate and, for tests that decide
+    against a threshold, the probability that decisions were wrong.  A spot check adds what no record holds: from some
+    drawn states proposals are made as the chain made them, all rows are evaluated there, and the test runs many times
+    on each, so that its acceptance probability can be compared with the exact one.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What ``pm.sample`` returned for a step of this package, in however many processes.
+    model : pymc.Model, optional
+        The model of the run; that of the context by default.
+    step : RowStep, optional
+        The step that ran.  By default the one that was built for the model in this session, if there is no other; in
+        a new session build it again with the same settings.
+    n_states : int, optional
+        States of the spot check, a pass over the data each.  200 by default, fewer (down to 30) above a million rows.
+    random_seed : int, default 0
+
+    Returns
+    -------
+    Reliability
+        Prints as text; ``.verdict``, ``.checks`` and ``.states`` hold the parts.
+
+    Raises
+    ------
+    ValueError
+        If it is unclear which step ran, `step` is not the one that made `idata`, or draws are missing.
+
+    See Also
+    --------
+    data_usage : How much was read.
+    compare : Differences from a reference run, where there is one.
+
+    Notes
+    -----
+    The error of a state is that of the acceptance probability, averaged over the random numbers of the test.  Where a
+    decision is compared with a threshold, the same threshold decides on all rows as well, which takes most of the Monte
+    Carlo error out (control variate).  The typical error is the root mean square over states without the part that
+    Monte Carlo error adds, its interval a bootstrap over states.  The states with the largest errors are measured anew
+    before one is called the worst, or the maximum of many noisy numbers would be taken for an error.
+
+    A verdict is about decisions, and about chains that disagree.  Chains that all miss the same mode agree: start them
+    far apart.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rows = np.random.default_rng(1).normal(size=2_000)
+    >>> with pm.Model() as model:
+    ...     mean = pm.Normal("mean", 0, 1)
+    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     idata = pm.sample(
+    ...         1000, tune=500, chains=4, cores=1, step=pma.ExactMH(), random_seed=1, progressbar=False
+    ...     )
+    >>> pma.reliability(idata, model, n_states=40).verdict
+    'trust'
+    """
+    model = modelcontext(model)
+    step = find_step(model) if step is None else step
+    if not isinstance(step, RowStep):
+        raise TypeError(f"step={step!r} is not a step of pymc_austerity; reliability judges the decisions of one.")
+    stats = _stats_of(idata, step)
+    n_total = len(step.data[1][0])
+    if n_states is None:
+        n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, _MOST_STATES))
+    if n_states < 2:
+        raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
+    rng = np.random.default_rng(random_seed)
+    states = drawn_states(idata, model, step, n_states)
+
+    rate = float(stats["accepted"].mean())
+    test = RepeatedTest(step, rng)
+    spots = _spots(step, test, idata, states, stats, rng)
+    measured = [s for s in spots if s.repeats is not None]
+    findings = [_chains(idata, model), judge_acceptance(rate)]
+    findings += _decisions(step, stats, rate, measured)
+    passes = float(len(measured))
+    if step.has_proxy and measured:
+        some = [s.proposed for s in measured[:: max(1, len(measured) // _PROXY_PAIRS)]]
+        findings.append(judge_proxy(variance_left(step, some)))
+        passes += 2 * len(some)
+    table = _table(states, spots)
+    if measured:
+        findings.append(_judge_errors(step, test, spots, table, rng))
+        passes += min(_FINALISTS, len(measured))
+    checks = pd.DataFrame([f._asdict() for f in findings]).set_index("check")
+    return Reliability(overall(findings), checks, table, passes)
+
+
+def _stats_of(idata: SamplingResult, step: RowStep) -> dict[str, np.ndarray]:
+    """Return the statistics of the step's draws, flat, after checking that the step could have made them."""
+    stats = group(idata, "sample_stats")
+    names = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "scaling")
+    missing = [name for name in names if name not in stats]
+    if missing:
+        raise ValueError(
+            f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
+            "what pm.sample returned."
+        )
+    other_rows = step.is_bounded or isinstance(step.proposal, RowMove)  # rows counted beside those of the test
+    designs = [test_of_chain(step, idata, c) for c in range(group(idata, "posterior").sizes["chain"])]
+    sizes = np.concatenate([test.stages(len(step.data[1][0])).sizes for test in designs])
+    counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
+    full = over_steps(stats["full_data"]).transpose("chain", "draw", "step").to_numpy()
+    fitting = [
+        k
+        for k in range(counted.shape[-1])
+        if other_rows or full[..., k].all() or np.isin(counted[..., k][~full[..., k]], [0, *sizes]).mean() > 0.9
+    ]
+    if not fitting:
+        found = np.unique(counted[~full])[:5]
+        raise ValueError(
+            f"step: {step.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were decided "
+            f"after {found}: another step made them. Pass the one that did."
+        )
+    chosen = {name: over_steps(stats[name]).isel(step=fitting[0]).to_numpy().ravel() for name in names}
+    threshold = stats.get("threshold")
+    chosen["threshold"] = (
+        np.full(chosen["n_rows"].size, np.nan)
+        if threshold is None
+        else over_steps(threshold).isel(step=fitting[0]).to_numpy().ravel()
+    )
+    return chosen
+
+
+def _chains(idata: SamplingResult, model: Model) -> Finding:
+    draws = posterior_variables(idata, [rv.name for rv in model.free_RVs])
+    if draws.sizes["chain"] == 1:
+        return judge_chains(np.nan, np.nan, 1)
+    # A parameter that never moved has no R-hat; a NaN must not hide behind the maximum of the others.
+    r_hat = np.concatenate([np.ravel(v.to_numpy()) for v in as_dataset(az.rhat(draws)).values()])
+    ess = np.concatenate([np.ravel(v.to_numpy()) for v in as_dataset(az.ess(draws)).values()])
+    return judge_chains(float(r_hat.max()), float(np.nanmin(ess)), draws.sizes["chain"])
+
+
+def _spots(
+    step: RowStep,
+    test: RepeatedTest,
+    idata: SamplingResult,
+    states: DrawnStates,
+    stats: dict[str, np.ndarray],
+    rng: np.random.Generator,
+) -> list[_Spot]:
+    """Propose from each state, evaluate all rows there, and repeat the test on them."""
+    n_total = len(step.data[1][0])
+    read = max(float(np.minimum(stats["n_rows"], n_total).mean()), 1.0)
+    # A test that always reads all rows makes the same decision every time.
+    most = _REPEAT_BUDGET / (len(states.theta) * read)
+    n = 2 if stats["full_data"].all() else int(np.clip(most, _FEWEST_REPEATS, _MOST_REPEATS))
+    stages = {int(c): test_of_chain(step, idata, int(c)).stages(n_total) for c in np.unique(states.chain)}
+    walks = {int(c): tuned_walk(step, idata, states, int(c)) for c in np.unique(states.chain)}
+    spots = []
+    for theta, others, chain in zip(states.theta, states.others, states.chain):
+        proposed = propose_from(step, walks[int(chain)], theta, others, rng)
+        pair = evaluate_pair(step, proposed)
+        if pair is None:
+            spots.append(_Spot(proposed, -np.inf, 0.0, None, NORMAL_SHAPE, None))
+        else:
+            looks = stages[int(chain)]
+            spots.append(_Spot(proposed, *test.exact(pair), test(pair, n, looks), pair_shape(step, pair), looks))
+    return spots
+
+
+def _table(states: DrawnStates, spots: list[_Spot]) -> pd.DataFrame:
+    """Arrange the spot check, a row a state; where no rows were needed the test cannot err."""
+    coefficient = control_coefficient([s.repeats for s in spots if s.repeats is not None])
+    rows = []
+    for chain, draw, spot in zip(states.chain, states.draw, spots):
+        runs = spot.repeats
+        error, se = (0.0, 0.0) if runs is None else error_of(runs, spot.exact, coefficient)
+        rows.append(
+            {
+                "chain": int(chain),
+                "draw": int(draw),
+                "log_ratio": spot.log_ratio,
+                "exact": spot.exact,
+                "test": spot.exact + error,
+                "error": error,
+                "error_se": se,
+                "rows": 0.0 if runs is None else runs.rows / runs.n,
+                "skewness": spot.shape.skewness,
+                "kurtosis": spot.shape.kurtosis,
+                "largest": spot.shape.largest,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _decisions(step: RowStep, stats: dict[str, np.ndarray], rate: float, measured: list[_Spot]) -> list[Finding]:
+    """Judge the batches that decided, and the error that follows from where decisions stopped or from their shape."""
+    n_total = len(step.data[1][0])
+    batches = [
+        (s.shape, s.repeats.partial_rows / s.repeats.partial)
+        for s in measured
+        if s.repeats is not None and s.repeats.partial
+    ]
+    if not batches:
+        return [judge_all_rows()]
+    batch = batch_shape(batches, n_total, float(step.temperature.final))
+    found = [judge_batch(batch, batch_remedy(step))]
+    if getattr(step.test, "corrects_noise", False):
+        found.append(judge_edgeworth(batch, batch_remedy(step)))
+    elif np.isfinite(stats["threshold"]).any():
+        wrong = wrong_decisions(stats["log_ratio"], stats["log_ratio_sd"], stats["threshold"], rate)
+        found.append(judge_wrong_decisions(float(wrong.mean()), decision_remedy(step.test)))
+    return found
+
+
+def _judge_errors(
+    step: RowStep, test: RepeatedTest, spots: list[_Spot], table: pd.DataFrame, rng: np.random.Generator
+) -> Finding:
+    """Judge the measured errors, the largest of them measured anew."""
+    errors, ses = table["error"].to_numpy(), table["error_se"].to_numpy()
+    coefficient = control_coefficient([s.repeats for s in spots if s.repeats is not None])
+    finalists = np.array([k for k in np.argsort(-np.abs(errors))[:_FINALISTS] if spots[k].repeats is not None])
+    least = min(s.repeats.n for s in spots if s.repeats is not None)
+    again = []
+    for k in finalists:
+        pair, runs = evaluate_pair(step, spots[k].proposed), spots[k].repeats
+        assert pair is not None
+        assert runs is not None
+        again.append(error_of(test(pair, _LONGER * runs.n, spots[k].stages), spots[k].exact, coefficient))
+    new, new_ses = np.array(again).T
+    return judge_spot_check(
+        typical_error(errors, ses, rng, _LEVEL),
+        mean_error(errors, _LEVEL),
+        worst_error(errors, ses, finalists, new, new_ses, (least, _LONGER * least), _LEVEL),
+        len(errors),
+        batch_remedy(step) if getattr(step.test, "corrects_noise", False) else decision_remedy(step.test),
+    )

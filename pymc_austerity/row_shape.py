@@ -1,0 +1,120 @@
+"""The distribution of the row terms of one proposal, which decides whether the mean of a batch is normal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class RowShape(NamedTuple):
+    """Shape of the row terms l_i as a batch draws them.
+
+    Attributes
+    ----------
+    sd : float
+        Standard deviation.
+    skewness, kurtosis : float
+        Third and fourth standardised moments (3 is the kurtosis of a normal variable).
+    largest : float
+        Share of the variance that the largest row carries.
+    replacement : bool
+        Whether rows are drawn with replacement.
+    """
+
+    sd: float
+    skewness: float
+    kurtosis: float
+    largest: float
+    replacement: bool
+
+    def noise(self, n: float, n_total: int, temperature: float) -> float:
+        """Return the standard error of the log ratio that n rows estimate, from all rows."""
+        fraction = self._fraction(n, n_total)
+        return float(n_total / temperature * self.sd * np.sqrt((1 - fraction) / n))
+
+    def _fraction(self, n: float, n_total: int) -> float:
+        return 0.0 if self.replacement else min(n / n_total, 1.0)
+
+    def mean_skewness(self, n: float, n_total: int) -> float:
+        """Return the size of the skewness of the mean of n rows."""
+        fraction = self._fraction(n, n_total)
+        if fraction == 1.0:
+            return 0.0
+        return float(abs(self.skewness) * abs(1 - 2 * fraction) / np.sqrt(n * (1 - fraction)))
+
+    def variance_spread(self, n: float, n_total: int) -> float:
+        """Return the standard deviation of the estimated variance of n rows, relative to that variance."""
+        fraction = self._fraction(n, n_total)
+        return float(np.sqrt(max(self.kurtosis - 1, 0.0) * (1 - fraction) / n))
+
+
+#: Of rows that are all alike, or none.
+NORMAL_SHAPE = RowShape(0.0, 0.0, 3.0, 0.0, True)
+
+
+def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
+    """Return the shape of row terms.
+
+    Parameters
+    ----------
+    terms : numpy.ndarray, shape (N,)
+        l_i of every row, finite.
+    weight : numpy.ndarray, shape (N,), optional
+        What a row counts for when it is drawn, 1/(N p_i) with p_i its probability; uniform rows by default.
+    """
+    drawn = terms if weight is None else weight * terms
+    probability = np.full(terms.size, 1 / terms.size) if weight is None else 1 / (terms.size * weight)
+    deviation = drawn - terms.mean()
+    squares = probability * deviation**2
+    variance = squares.sum()
+    if not variance > 0:
+        return RowShape(0.0, 0.0, 3.0, 0.0, weight is not None)
+    third, fourth = (probability * deviation**k for k in (3, 4))
+    return RowShape(
+        float(np.sqrt(variance)),
+        float(third.sum() / variance**1.5),
+        float(fourth.sum() / variance**2),
+        float(squares.max() / variance),
+        weight is not None,
+    )
+
+
+class BatchShape(NamedTuple):
+    """What the row terms do to a decision on a batch, each number the median over proposals.
+
+    Attributes
+    ----------
+    rows : float
+        Rows of a batch that decides.
+    noise : float
+        Standard error of the log ratio, from all rows.
+    skewness : float
+        Skewness of the batch mean.
+    variance_spread : float
+        Relative standard deviation of the variance that a batch estimates for itself.
+    largest : float
+        Share of the variance that the largest row carries.
+    """
+
+    rows: float
+    noise: float
+    skewness: float
+    variance_spread: float
+    largest: float
+
+
+def batch_shape(batches: Sequence[tuple[RowShape, float]], n_total: int, temperature: float) -> BatchShape:
+    """Summarise proposals, each with the shape of its rows and the rows that decided on it."""
+    each = [
+        (
+            n,
+            shape.noise(n, n_total, temperature),
+            shape.mean_skewness(n, n_total),
+            shape.variance_spread(n, n_total),
+            shape.largest,
+        )
+        for shape, n in batches
+    ]
+    return BatchShape(*(float(x) for x in np.median(each, axis=0)))

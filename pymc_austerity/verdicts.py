@@ -1,0 +1,185 @@
+"""The rules that turn numbers into verdicts: one for each way in which a run can go wrong.
+
+`reliability` and the messages at the end of sampling apply the same rules to what each of them knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_austerity.row_shape import BatchShape
+
+TRUST, CARE, DO_NOT_TRUST = "trust", "trust with care", "do not trust"
+_SEVERITY = (TRUST, CARE, DO_NOT_TRUST)
+
+#: Error of an acceptance probability: below the first the stationary distribution of a chain that mixes is hardly
+#: moved, above the second it visibly is (see the page "Can I trust it?" for the runs that these were read from).
+ACCEPTANCE_ERROR = (0.02, 0.06)
+#: Share of decisions that differ from those of all rows; about half of it cancels.
+WRONG_DECISIONS = (0.04, 0.12)
+#: Error at a single proposal.
+WORST_ERROR = (0.15, 0.4)
+#: Skewness of a batch mean; the normal approximation of its tail probabilities is off by a fifth of it at most.
+BATCH_SKEWNESS = (0.3, 1.0)
+#: Largest error of an acceptance probability for each unit of skewness of the batch mean: the term (2x² + 1)φ(x)/6 of
+#: the Edgeworth expansion of a studentised mean, and half as much again for stopping when the variance looks small.
+EDGEWORTH = 0.2
+#: Standard deviation of a batch's estimate of its own variance, relative to that variance; √(2/n) for normal rows.
+VARIANCE_SPREAD = (0.5, 1.0)
+#: Remainder variance over raw variance of the row terms.
+PROXY_RATIO = (0.25, 1.0)
+#: Share of proposals accepted; below, R-hat and effective sizes rest on a handful of moves.
+ACCEPTANCE_RATE = (0.05, 0.01)
+#: Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021) for the first.
+R_HAT = (1.01, 1.05)
+#: Effective draws a chain, which R-hat and Monte Carlo errors rest on (the same authors).
+ESS_PER_CHAIN = 100
+
+
+class Finding(NamedTuple):
+    """One check of a run.
+
+    Attributes
+    ----------
+    check : str
+    verdict : str
+        ``"trust"``, ``"trust with care"`` or ``"do not trust"``.
+    value : float
+        The number judged.
+    reason, remedy : str
+        Sentences for the user; the remedy is empty where nothing is wrong.
+    """
+
+    check: str
+    verdict: str
+    value: float
+    reason: str
+    remedy: str
+
+
+def overall(findings: Iterable[Finding]) -> str:
+    """Return the worst verdict."""
+    return max((f.verdict for f in findings), key=_SEVERITY.index, default=TRUST)
+
+
+def grade(value: float, limits: tuple[float, float]) -> str:
+    """Judge a number by the limits of care and of distrust; NaN is no reason to trust."""
+    care, distrust = limits
+    if np.isnan(value):
+        return CARE
+    sign = 1 if distrust > care else -1
+    return DO_NOT_TRUST if sign * value > sign * distrust else CARE if sign * value > sign * care else TRUST
+
+
+def _finding(check: str, verdict: str, value: float, reason: str, remedy: str) -> Finding:
+    return Finding(check, verdict, float(value), reason, "" if verdict == TRUST else remedy)
+
+
+def judge_wrong_decisions(share: float, remedy: str) -> Finding:
+    """Judge the share of decisions that all rows would have made otherwise, estimated from where they stopped."""
+    reason = (
+        f"About {share:.1%} of the decisions would have been otherwise on all rows, estimated from where they stopped; "
+        "errors in both directions partly cancel in the acceptance probability."
+    )
+    return _finding("estimated error", grade(share, WRONG_DECISIONS), share, reason, remedy)
+
+
+def judge_edgeworth(batch: BatchShape, remedy: str) -> Finding:
+    """Judge the error of a test that makes the noise of a batch part of its decision and takes it for normal."""
+    error = EDGEWORTH * batch.skewness * min(batch.noise, 1.0)
+    reason = (
+        f"The acceptance probability is off by up to {error:.3f}, estimated from the skewness of batch means with a "
+        f"standard error of {batch.noise:.2g}."
+    )
+    return _finding("estimated error", grade(error, ACCEPTANCE_ERROR), error, reason, remedy)
+
+
+def judge_batch(batch: BatchShape, remedy: str) -> Finding:
+    """Judge whether the mean of a batch is normal and whether the batch can estimate its own variance.
+
+    Noise far below one does not change a decision, whatever its shape.
+    """
+    matters = min(batch.noise, 1.0)
+    verdict = max(
+        grade(matters * batch.skewness, BATCH_SKEWNESS),
+        grade(matters * batch.variance_spread, VARIANCE_SPREAD),
+        key=_SEVERITY.index,
+    )
+    reason = (
+        f"Batches of {batch.rows:,.0f} rows that decide have means of skewness {batch.skewness:.2f} and estimate "
+        f"their own variance to within {batch.variance_spread:.0%}; the largest row carries {batch.largest:.1%} of it, "
+        f"and the standard error of the log ratio is {batch.noise:.2g}."
+    )
+    return _finding("batch means", verdict, max(batch.skewness, batch.variance_spread), reason, remedy)
+
+
+def judge_all_rows() -> Finding:
+    """Say that decisions on all rows need no batch mean."""
+    return Finding("batch means", TRUST, 0.0, "Every decision was made on all rows and is exact.", "")
+
+
+def judge_proxy(ratio: float) -> Finding:
+    """Judge what the proxy leaves of the row terms."""
+    verdict = grade(ratio, PROXY_RATIO)
+    reason = f"The proxy leaves {ratio:.2g} of the variance of the row terms."
+    remedy = (
+        "The expansion does not describe the posterior that the chain visits: take centre= out of Taylor or move it "
+        "there, reparameterise so that the posterior is closer to normal, or sample with proxy=None."
+    )
+    return _finding("proxy", verdict, ratio, reason, remedy)
+
+
+def judge_spot_check(
+    typical: tuple[float, float, float], mean: tuple[float, float, float], worst: tuple[float, float, float],
+    n_states: int, remedy: str,
+) -> Finding:  # fmt: skip
+    """Judge the measured error: each triple is an estimate with its confidence interval."""
+    verdict = TRUST
+    for (_, low, high), limits in ((typical, ACCEPTANCE_ERROR), (worst, WORST_ERROR)):
+        # Distrust has to be shown; so has trust, for the typical error.
+        shown = grade(low, limits)
+        possible = CARE if limits is ACCEPTANCE_ERROR and grade(high, limits) != TRUST else TRUST
+        verdict = max(verdict, shown, possible, key=_SEVERITY.index)
+    reason = (
+        f"At {n_states} proposals from drawn states the test accepts with a probability off by {typical[0]:.3f} (root "
+        f"mean square, 95% interval {typical[1]:.3f} to {typical[2]:.3f}), by {mean[0]:+.3f} on average "
+        f"({mean[1]:+.3f} to {mean[2]:+.3f}) and by {worst[0]:.3f} at worst ({worst[1]:.3f} to {worst[2]:.3f})."
+    )
+    return _finding("spot check", verdict, typical[0], reason, remedy)
+
+
+def judge_acceptance(rate: float) -> Finding:
+    """Judge whether the chain moves at all."""
+    reason = f"{rate:.1%} of the proposals were accepted."
+    remedy = (
+        "The chain hardly moves: tune longer, propose smaller steps, or, where a proxy steers the proposals, see "
+        "whether it is centred where the posterior is."
+    )
+    return _finding("acceptance", grade(rate, ACCEPTANCE_RATE), rate, reason, remedy)
+
+
+def judge_chains(r_hat: float, ess: float, n_chains: int) -> Finding:
+    """Judge whether the chains agree and are long enough to tell."""
+    remedy = (
+        "Chains that disagree have not reached the same distribution: look at their traces, sample longer, start from "
+        "other points; where there are several modes, use a sampler for them."
+    )
+    if n_chains == 1:
+        return Finding(
+            "chains",
+            CARE,
+            np.nan,
+            "One chain cannot show that another would end elsewhere.",
+            "Run at least four chains.",
+        )
+    if np.isnan(r_hat):
+        reason = "R-hat is not defined: a parameter never changed, in one chain or in all."
+        return Finding("chains", DO_NOT_TRUST, np.nan, reason, remedy)
+    reason = f"R-hat is {r_hat:.3f} at most, and {ess:,.0f} draws of {n_chains} chains are effective at least."
+    verdict = grade(r_hat, R_HAT)
+    if verdict == TRUST and ess < ESS_PER_CHAIN * n_chains:
+        return Finding("chains", CARE, r_hat, reason, f"Sample longer, for {ESS_PER_CHAIN} effective draws a chain.")
+    return _finding("chains", verdict, r_hat, reason, remedy)
