@@ -19,6 +19,7 @@ from pymc_austerity.plots_trust import plot_decisions, plot_error, plot_spot_che
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.reliability import Reliability, reliability
+from pymc_austerity.reversible_jump import ReversibleJump
 from pymc_austerity.risk import plot_risk, risk_over_time
 from pymc_austerity.rows import Uniform
 from pymc_austerity.sgld import SGLD
@@ -54,6 +55,7 @@ __all__ = [
     "RandomWalk",
     "Reliability",
     "ReplicationError",
+    "ReversibleJump",
     "SurrogateHMC",
     "Taylor",
     "TemperatureDrop",

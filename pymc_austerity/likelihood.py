@@ -23,6 +23,7 @@ from pymc_austerity.batching import (
     find_row_leaves,
     shapes_without_draws,
 )
+from pymc_austerity.prior_laws import Law, prior_laws
 from pymc_austerity.row_axis import LENGTH, RowAxis, prove_row_axis
 from pymc_austerity.row_terms import RowTerms, choose_row_terms, shared_inputs
 
@@ -61,6 +62,8 @@ class RowLikelihood:
         Vector: ℓ_i(θ) for the rows of the batch.
     read : frozenset of str
         Names of the variables that the row-wise terms read.
+    laws : dict
+        From the name of a variable in θ to its conditional prior, where that is of a family known to `prior_laws`.
     """
 
     n_rows: int
@@ -73,6 +76,7 @@ class RowLikelihood:
     log_prior: Variable
     row_log_likelihood: Variable
     read: frozenset[str]
+    laws: dict[str, Law]
 
     @property
     def theta_size(self) -> int:
@@ -175,7 +179,12 @@ def row_likelihood(
     fixed = {s: s.type(s.name) for s in sources}
     values = dict(zip(theta_vars, _split(theta, blocks), strict=True))
     values |= dict(zip(other_vars, _split(others, other_blocks), strict=True))
-    log_prior, row_log_likelihood = graph_replace([prior, rows], {**values, **fixed}, strict=False)
+    laws = prior_laws(model, theta_vars)
+    parameters = [graph for law in laws.values() for graph in law[1:]]
+    log_prior, row_log_likelihood, *parameters = graph_replace(
+        [prior, rows, *parameters], {**values, **fixed}, strict=False
+    )
+    by_law = zip(*[iter(parameters)] * 3, strict=True)
     likelihood = RowLikelihood(
         terms.n_rows,
         blocks,
@@ -187,6 +196,7 @@ def row_likelihood(
         log_prior,
         row_log_likelihood,
         frozenset(v.name for v in model.value_vars if v in set(ancestors([rows]))),
+        {name: Law(law.family, *graphs) for (name, law), graphs in zip(laws.items(), by_law, strict=True)},
     )
     return likelihood, DataSource(tuple(leaves), tuple(sources)), terms
 

@@ -101,9 +101,8 @@ def _term_shapes(model: Model, point: Mapping[str, np.ndarray]) -> dict[Variable
     shapes = {rv: _value_shape(model.rvs_to_values[rv]) for rv in model.observed_RVs}
     if model.potentials:
         # A potential is a free expression: its shape is known for sure only from its value.
-        values = model.compile_fn([p.shape for p in _by_value(model, model.potentials)], on_unused_input="ignore")(
-            point
-        )
+        shapes_of = [p.shape for p in _by_value(model, model.potentials)]
+        values = model.compile_fn(shapes_of, inputs=model.value_vars, on_unused_input="ignore")(point)
         shapes |= {p: tuple(map(int, v)) for p, v in zip(model.potentials, values, strict=True)}
     return shapes
 

@@ -1,0 +1,181 @@
+"""Update, birth and death: the moves of `ReversibleJump`, compiled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.adaptation import adapt_scale
+from pymc_austerity.prior_laws import LAPLACE, NORMAL
+
+UPDATE, BIRTH, DEATH = 0, 1, 2
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+class JumpState(NamedTuple):
+    """State of the moves, of arrays only, so that compiled code can update it in place.
+
+    Attributes
+    ----------
+    log_scale : numpy.ndarray, shape (1,)
+        Log of the scale of the last update.
+    log_scales : numpy.ndarray, shape (D,)
+        Log of the standard deviation of an update, one for each coefficient.
+    updates : numpy.ndarray of int64, shape (D,)
+        Updates adapted to so far.
+    last : numpy.ndarray of int64, shape (1,)
+        Coefficient of the last move if that was an update, else −1.
+    target : numpy.ndarray, shape (1,)
+        Acceptance rate of updates to reach.
+    """
+
+    log_scale: np.ndarray
+    log_scales: np.ndarray
+    updates: np.ndarray
+    last: np.ndarray
+    target: np.ndarray
+
+
+class Layout(NamedTuple):
+    """Where coefficients and indicators sit in θ, and the settings of the moves.
+
+    Attributes
+    ----------
+    coefficients, indicators : int
+        Positions of the first of each.
+    size : int
+        D, the number of either.
+    weights : numpy.ndarray, shape (3,)
+        Relative frequencies of updates, births and deaths where all three are possible.
+    smallest, largest : int
+        Limits to the number of included coefficients.
+    birth_centre, birth_scale : numpy.ndarray, shape (D,)
+    """
+
+    coefficients: int
+    indicators: int
+    size: int
+    weights: np.ndarray
+    smallest: int
+    largest: int
+    birth_centre: np.ndarray
+    birth_scale: np.ndarray
+
+
+@njit
+def move_probabilities(layout: Layout, k: int) -> np.ndarray:
+    """Return the probabilities of an update, a birth and a death with `k` coefficients included."""
+    weights = layout.weights.copy()
+    if k == 0:
+        weights[UPDATE] = 0.0
+    if k >= layout.largest:
+        weights[BIRTH] = 0.0
+    if k <= layout.smallest:
+        weights[DEATH] = 0.0
+    return weights / weights.sum()
+
+
+@njit
+def log_normal(x: float, centre: float, scale: float) -> float:
+    """Log density of a normal law."""
+    return -0.5 * ((x - centre) / scale) ** 2 - np.log(scale) - _HALF_LOG_TWO_PI
+
+
+@njit
+def draw_law(rng: np.random.Generator, family: int, loc: float, scale: float, df: float) -> float:
+    """Draw from a law of `prior_laws`."""
+    if family == NORMAL:
+        return loc + scale * rng.standard_normal()
+    if family == LAPLACE:
+        return loc + scale * rng.laplace(0.0, 1.0)
+    return loc + scale * rng.standard_normal() / np.sqrt(rng.chisquare(df) / df)
+
+
+@njit
+def log_law(x: float, family: int, loc: float, scale: float, df: float) -> float:
+    """Log density of a law of `prior_laws`."""
+    if family == NORMAL:
+        return log_normal(x, loc, scale)
+    z = (x - loc) / scale
+    if family == LAPLACE:
+        return -abs(z) - np.log(2 * scale)
+    constant = math.lgamma(0.5 * (df + 1)) - math.lgamma(0.5 * df) - 0.5 * np.log(df * np.pi)
+    return constant - 0.5 * (df + 1) * np.log1p(z * z / df) - np.log(scale)
+
+
+@njit
+def choose(rng: np.random.Generator, indicators: np.ndarray, included: bool) -> int:
+    """Pick one of the coefficients that are included, or one that is not, with equal probability."""
+    candidates = np.flatnonzero((indicators > 0.5) == included)
+    return candidates[rng.integers(0, candidates.size)]
+
+
+@njit
+def log_birth_ratio(layout: Layout, k: int) -> float:
+    """Log of P(death)·P(pick the one born) over P(birth)·P(pick it), from `k` to `k` + 1 coefficients."""
+    birth = move_probabilities(layout, k)[BIRTH] / (layout.size - k)
+    death = move_probabilities(layout, k + 1)[DEATH] / (k + 1)
+    return np.log(death) - np.log(birth)
+
+
+def build_jump(
+    layout: Layout, family: int, excluded_law: Callable[..., Any], count: Callable[..., float] = log_birth_ratio
+) -> Callable[..., Any]:
+    """Compile ``propose(rng, theta, state, surroundings)``.
+
+    Parameters
+    ----------
+    layout : Layout
+    family : int
+        Family of the law from which an excluded coefficient is drawn.
+    excluded_law : callable
+        Compiled ``excluded_law(theta, others, *fixed)``, which returns loc, scale and df of that law, each of shape
+        (D,), for a θ in which the coefficient is excluded.
+    count : callable, optional
+        `log_birth_ratio`.
+    """
+
+    @njit
+    def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+        first, size = layout.coefficients, layout.size
+        indicators = theta[layout.indicators : layout.indicators + size]
+        k = int(np.sum(indicators > 0.5))
+        probabilities = move_probabilities(layout, k)
+        u = rng.random()
+        theta_new = theta.copy()
+        state.last[0] = -1
+        if u < probabilities[UPDATE]:
+            j = choose(rng, indicators, True)
+            state.last[0] = j
+            state.log_scale[0] = state.log_scales[j]
+            theta_new[first + j] += np.exp(state.log_scales[j]) * rng.standard_normal()
+            return theta_new, 0.0, 0
+        birth = u < probabilities[UPDATE] + probabilities[BIRTH]
+        j = choose(rng, indicators, not birth)
+        theta_new[layout.indicators + j] = 1.0 if birth else 0.0
+        loc, scale, df = excluded_law(theta if birth else theta_new, surroundings.others, *surroundings.fixed)
+        centre, spread = layout.birth_centre[j], layout.birth_scale[j]
+        if birth:
+            value, discarded = centre + spread * rng.standard_normal(), theta[first + j]
+        else:
+            discarded, value = draw_law(rng, family, loc[j], scale[j], df[j]), theta[first + j]
+        theta_new[first + j] = value if birth else discarded
+        log_ratio = log_law(discarded, family, loc[j], scale[j], df[j]) - log_normal(value, centre, spread)
+        log_ratio += count(layout, k if birth else k - 1)
+        return theta_new, log_ratio if birth else -log_ratio, 0
+
+    return propose
+
+
+@njit
+def adapt_updates(state: JumpState, theta: np.ndarray, accepted: bool) -> None:
+    """Adapt the scale of the coefficient that was updated last; births and deaths have none to adapt."""
+    j = state.last[0]
+    if j < 0:
+        return
+    state.updates[j] += 1
+    state.log_scales[j] = adapt_scale(state.log_scales[j], accepted, state.target[0], state.updates[j])

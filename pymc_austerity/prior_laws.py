@@ -1,0 +1,74 @@
+"""Laws of free variables that can be drawn from and evaluated in compiled code: location–scale families."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+
+NORMAL, LAPLACE, STUDENT = 0, 1, 2
+
+
+class Law(NamedTuple):
+    """The conditional law of one variable given the others.
+
+    Attributes
+    ----------
+    family : int
+        NORMAL, LAPLACE or STUDENT.
+    loc, scale, df : Variable
+        Graphs that broadcast to the shape of the variable; `df` matters for STUDENT alone.
+    """
+
+    family: int
+    loc: Variable
+    scale: Variable
+    df: Variable
+
+
+def prior_laws(model: Model, variables: Sequence[Variable]) -> dict[str, Law]:
+    """Return the laws of those value variables that are normal, Laplace, Student or Cauchy and not transformed.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    variables : sequence of Variable
+        Value variables.
+
+    Returns
+    -------
+    dict
+        From the name of a value variable to its law, in terms of the value variables of the model.
+    """
+    found = {}
+    for value in variables:
+        rv = model.values_to_rvs[value]
+        if rv.owner is None or model.rvs_to_transforms.get(rv) is not None:
+            continue
+        kind = type(rv.owner.op)
+        parameters = rv.owner.op.dist_params(rv.owner) if kind in _FAMILIES else ()
+        if not parameters:
+            continue
+        family, one = _FAMILIES[kind], pt.ones(())
+        loc, scale, df = (*parameters, one) if family != STUDENT else _student(kind, parameters)
+        found[value.name] = Law(family, *model.replace_rvs_by_values([loc, scale, df]))
+    return found
+
+
+def _student(kind: type, parameters: Sequence[Variable]) -> tuple[Variable, Variable, Variable]:
+    if kind is pm.Cauchy.rv_type:
+        return (*parameters, pt.ones(()))  # one degree of freedom
+    df, loc, scale = parameters
+    return loc, scale, df
+
+
+_FAMILIES = {
+    pm.Normal.rv_type: NORMAL,
+    pm.Laplace.rv_type: LAPLACE,
+    pm.StudentT.rv_type: STUDENT,
+    pm.Cauchy.rv_type: STUDENT,
+}

@@ -1,0 +1,309 @@
+"""Reversible jump against the enumeration of all models, with planted mistakes, and the paper's ratio and prior."""
+
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from evidence import MAX_Z, mean_error, mean_z
+from numba import njit
+from scipy import special, stats
+
+import pymc_austerity as pma
+from pymc_austerity.jump_moves import JumpState, adapt_updates
+from pymc_austerity.likelihood import row_likelihood
+from pymc_austerity.model_moves import Setting
+from pymc_austerity.proposals import RowMove
+
+D, SPREAD = 4, 0.5
+
+
+class BiasedState(NamedTuple):
+    log_scale: np.ndarray
+    jump: JumpState
+    mistake: np.ndarray
+
+
+@njit
+def _adapt(state, theta, accepted):
+    adapt_updates(state.jump, theta, accepted)
+
+
+@dataclass(frozen=True, eq=False)
+class Biased:
+    """The jump with a number added to the log ratio of a birth from k, which the state holds: zeros, or a mistake."""
+
+    jump: pma.ReversibleJump
+
+    def for_model(self, setting):
+        move = self.jump.for_model(setting)
+        propose = move.propose
+        gamma = next(b for b in setting.likelihood.blocks if b.name == "gamma")
+        start, stop = gamma.start, gamma.stop
+
+        @njit
+        def biased(rng, theta, state, surroundings):
+            theta_new, log_ratio, n_rows = propose(rng, theta, state.jump, surroundings)
+            k, k_new = int(theta[start:stop].sum()), int(theta_new[start:stop].sum())
+            if k_new > k:
+                log_ratio += state.mistake[k]
+            elif k_new < k:
+                log_ratio -= state.mistake[k_new]
+            return theta_new, log_ratio, n_rows
+
+        def make_state(theta, discrete, n_rows):
+            state = move.state(theta, discrete, n_rows)
+            return BiasedState(state.log_scale, state, np.zeros(D + 1))
+
+        return RowMove(biased, _adapt, make_state)
+
+
+def gaussian_rows(n_rows, seed=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, D)) @ np.linalg.cholesky(0.6 * np.eye(D) + 0.4).T
+    return X, X @ (np.array([2.5, 0.0, 1.5, -1.0]) / np.sqrt(n_rows)) + rng.normal(size=n_rows)
+
+
+def gaussian_model(X, y):
+    with pm.Model() as model:
+        gamma = pm.Bernoulli("gamma", [0.5, 0.3, 0.4, 0.6], shape=D)
+        beta = pm.Normal("beta", 0.1, 0.7, shape=D)
+        pm.Normal("y", pm.math.dot(X, gamma * beta), 1, observed=y)
+    return model
+
+
+def enumerate_models(X, y):
+    """Posterior probability of every model, and the posterior mean of γ∘β, in closed form."""
+    models = np.array(list(product([0, 1], repeat=D)))
+    prior = np.array([0.5, 0.3, 0.4, 0.6])
+    log_weight, means = np.empty(len(models)), np.zeros((len(models), D))
+    for m, gamma in enumerate(models):
+        Z = X[:, gamma == 1]
+        mean = 0.1 * np.ones(Z.shape[1])
+        covariance = np.eye(len(y)) + 0.49 * Z @ Z.T
+        log_weight[m] = stats.multivariate_normal.logpdf(y, Z @ mean, covariance)
+        log_weight[m] += np.log(np.where(gamma, prior, 1 - prior)).sum()
+        means[m, gamma == 1] = mean + 0.49 * Z.T @ np.linalg.solve(covariance, y - Z @ mean)
+    weight = special.softmax(log_weight)
+    return models, weight, weight @ means
+
+
+def run(step, n_draws, seed=1):
+    """Draws of γ∘β and γ, from the step itself."""
+    step.start_chain(np.random.default_rng(seed))
+    return _go(step, n_draws)
+
+
+def _go(step, n_draws):
+    beta, gamma = (next(b for b in step._likelihood.blocks if b.name == name) for name in ("beta", "gamma"))
+    theta, draws = step._theta0, np.empty((n_draws, step._theta0.size))
+    for i in range(n_draws):
+        theta = step.transition(theta, np.empty(0)).theta
+        draws[i] = theta
+    included = draws[:, gamma.start : gamma.stop]
+    return included * draws[:, beta.start : beta.stop], included.astype(int)
+
+
+def distances(effects, included, truth):
+    """Distances of model probabilities and posterior means from the truth, in Monte Carlo standard errors."""
+    _, weight, means = truth
+    code = included @ (2 ** np.arange(D)[::-1])
+    found = [mean_z((code == m)[None].astype(float), weight[m]) for m in np.flatnonzero(weight > 0.02)]
+    return np.abs(found + [mean_z(effects[None, :, j], means[j]) for j in range(D)])
+
+
+@pytest.fixture(scope="module")
+def exact():
+    X, y = gaussian_rows(60)
+    model = gaussian_model(X, y)
+    jump = pma.ReversibleJump(
+        "beta", "gamma", birth_scale=SPREAD, birth_centre=0.2, update_scale=0.3, weights=(1, 2, 1)
+    )
+    with model:
+        step = pma.ExactMH(proposal=Biased(jump), tune=False)
+    return step, enumerate_models(X, y)
+
+
+@pytest.mark.slow
+def test_every_model_is_visited_as_often_as_its_evidence_says(exact):
+    step, truth = exact
+    assert np.sum(truth[1] > 0.02) >= 8  # the question is not trivial
+    assert distances(*run(step, 60_000), truth).max() < MAX_Z
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        ("no Jacobian of β = centre + spread·u", np.full(D + 1, -np.log(SPREAD))),
+        ("no probability of picking the component", np.log(np.append((np.arange(D) + 1) / (D - np.arange(D)), 1))),
+        ("no probability of picking the kind of move", np.full(D + 1, np.log(2.0))),
+    ],
+)
+def test_mistakes_in_the_ratio_are_caught(exact, name, mistake):
+    step, truth = exact
+    step.start_chain(np.random.default_rng(1))
+    step.walk.mistake[:] = mistake
+    assert distances(*_go(step, 60_000), truth).max() > MAX_Z
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make", [lambda jump: pma.ApproxMH(epsilon=0.005, batch_size=200, proposal=jump, tune=False),
+             lambda jump: pma.MinibatchBarker(proposal=jump, tune=False, proxy=None)],
+    ids=["t-test", "Barker"],
+)  # fmt: skip
+def test_tests_that_read_part_of_the_rows_find_the_same_models(make):
+    X, y = gaussian_rows(1_000)
+    with gaussian_model(X, y):
+        step = make(pma.ReversibleJump("beta", "gamma", birth_scale=0.06, update_scale=0.05))
+    effects, included = run(step, 12_000)
+    models, weight, means = enumerate_models(X, y)
+    inclusion = weight @ models
+    # The tests are approximate: beyond Monte Carlo error 0.03 in a probability, a fifth of 1/√N in a mean.
+    for j in range(D):
+        assert abs(included[:, j].mean() - inclusion[j]) < 0.03 + 3 * mean_error(included[None, :, j])
+        assert abs(effects[:, j].mean() - means[j]) < 0.2 / np.sqrt(1_000) + 3 * mean_error(effects[None, :, j])
+
+
+LAMBDA, NU, SIZE = 0.6, (0.1, 3.0), 3
+
+
+def paper_rows(n_rows=64):
+    rng = np.random.default_rng(5)
+    X = rng.choice([-1.0, 1.0], size=(n_rows, SIZE))
+    return X, (rng.random(n_rows) < special.expit(X @ [0.6, -0.3, 0.1])).astype(int)
+
+
+def paper_model(X, labels, *, collapsed):
+    """Section 6.3, with ν a variable with a proper prior, or with ν integrated out over all positive numbers."""
+    k = np.arange(SIZE + 1)
+    log_size_prior = k * np.log(LAMBDA) + special.gammaln(SIZE - k + 1)
+    log_size_prior[0] = -np.inf
+    with pm.Model() as model:
+        gamma = pm.Bernoulli("gamma", 0.5, shape=SIZE, initval=np.ones(SIZE, int))
+        if collapsed:
+            beta = pm.Flat("beta", shape=SIZE, initval=np.full(SIZE, 0.3))
+            norm = pm.math.abs(gamma * beta).sum()
+            log_gamma = pt.as_tensor(np.append(0.0, special.gammaln(k[1:])))[gamma.sum()]
+            pm.Potential("shrinkage", log_gamma - gamma.sum() * pm.math.log(2 * norm))
+            pm.Potential("excluded", pm.math.sum((1 - gamma) * pm.logp(pm.Normal.dist(0, 0.8), beta)))
+        else:
+            log_nu = pm.Uniform("log_nu", *np.log(NU))
+            beta = pm.Laplace("beta", 0, pm.math.exp(log_nu), shape=SIZE, initval=np.full(SIZE, 0.3))
+        pm.Potential("size", pt.as_tensor(log_size_prior)[gamma.sum()])
+        pm.Bernoulli("y", logit_p=pm.math.dot(X, gamma * beta), observed=labels)
+    return model
+
+
+def paper_posterior(X, labels):
+    """Probability of inclusion and mean of γ∘β by quadrature over each model's coefficients."""
+    patterns, which = np.unique(X, axis=0, return_inverse=True)
+    trials, successes = np.bincount(which.ravel()), np.bincount(which.ravel(), labels)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    edges = np.array([0.0, 0.1, 0.5, 4.0])
+    half = np.diff(edges)[:, None] / 2
+    x = ((edges[:-1, None] + half) + half * nodes).ravel()
+    x, w = np.append(-x, x), np.tile((half * weights).ravel(), 2)
+    mass, inclusion, means = 0.0, np.zeros(SIZE), np.zeros(SIZE)
+    for gamma in product([False, True], repeat=SIZE):
+        active, k = np.flatnonzero(gamma), sum(gamma)
+        if k == 0:
+            continue
+        beta = np.stack(np.meshgrid(*[x] * k, indexing="ij"), axis=-1).reshape(-1, k)
+        weight = np.prod(np.stack(np.meshgrid(*[w] * k, indexing="ij"), axis=-1).reshape(-1, k), axis=1)
+        eta = beta @ patterns[:, active].T
+        norm = np.abs(beta).sum(axis=1)
+        density = np.exp(eta @ successes - np.logaddexp(0, eta) @ trials + len(labels) * np.log(2))
+        density *= (
+            (2 * norm) ** -k * special.gamma(k) * -np.diff(special.gammainc(k, norm / np.array(NU)[:, None]), axis=0)[0]
+        )
+        density *= weight * LAMBDA**k * special.gamma(SIZE - k + 1)
+        mass += density.sum()
+        inclusion[active] += density.sum()
+        means[active] += density @ beta
+    return inclusion / mass, means / mass
+
+
+@pytest.mark.slow
+def test_the_papers_prior_by_quadrature_with_its_scale_moved_by_another_step():
+    X, labels = paper_rows()
+    inclusion, means = paper_posterior(X, labels)
+    with paper_model(X, labels, collapsed=False) as model:
+        jump = pma.ReversibleJump("beta", "gamma", birth_scale=0.5, update_scale=0.3, smallest=1)
+        steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump), pm.Slice([model["log_nu"]])]
+        run = pm.sample(6_000, tune=500, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
+    gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
+    assert gamma.sum(axis=-1).min() == 1
+    z = [mean_z(gamma[..., j], inclusion[j]) for j in range(SIZE)]
+    z += [mean_z((gamma * beta)[..., j], means[j]) for j in range(SIZE)]
+    assert np.abs(z).max() < MAX_Z
+    # Each included coefficient drawn from its prior alone would have given other numbers.
+    assert np.abs(means / inclusion).max() > 0.3
+    flat = np.array([mean_z(gamma[..., j], 0.5) for j in range(SIZE)])
+    assert np.abs(flat).max() > 2 * MAX_Z
+
+
+def test_ratio_of_a_birth_is_the_papers():
+    X, labels = paper_rows()
+    with paper_model(X, labels, collapsed=True):
+        step = pma.ExactMH(
+            proposal=pma.ReversibleJump("beta", "gamma", birth_scale=0.4, smallest=1, excluded=0.8), tune=False
+        )
+    at = {block.name: slice(block.start, block.stop) for block in step._likelihood.blocks}
+    theta = np.empty(2 * SIZE)
+    theta[at["gamma"]], theta[at["beta"]] = [0, 1, 0], [0.2, 0.7, -0.3]
+    births = 0
+    for _ in range(200):
+        outcome = step.transition(theta, np.empty(0))
+        new_gamma, new_beta = outcome.theta[at["gamma"]], outcome.theta[at["beta"]]
+        if not outcome.accepted or new_gamma.sum() != 2:
+            continue
+        births += 1
+        j = np.flatnonzero(new_gamma != [0, 1, 0])[0]
+        old, new = np.array([0, 0.7, 0]), new_gamma * new_beta
+        log_likelihood = [labels @ (X @ b) - np.logaddexp(0, X @ b).sum() for b in (old, new)]
+        k = 1
+        expected = -(k + 1) * np.log(np.abs(new).sum()) + k * np.log(np.abs(old).sum())
+        expected += np.log(LAMBDA / 2) + np.log(k / (SIZE - k))  # the factor 1/2 belongs to the Laplace density
+        expected += np.log(1 / 3) - np.log(1 / 2)  # kinds of move: of three with k = 2, of two with k = 1
+        expected += np.log(1 / (k + 1)) - np.log(1 / (SIZE - k))
+        expected -= stats.norm.logpdf(new_beta[j], 0, 0.4)
+        assert outcome.log_ratio == pytest.approx(log_likelihood[1] - log_likelihood[0] + expected, abs=1e-9)
+    assert births > 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pma.ReversibleJump("beta", "gamma", birth_scale=0), "standard deviation"),
+        (lambda: pma.ReversibleJump("beta", "gamma", excluded=[1, -1]), "standard deviation"),
+        (lambda: pma.ReversibleJump("beta", "gamma", birth_centre=np.inf), "finite"),
+        (lambda: pma.ReversibleJump("beta", "gamma", weights=(1, 1, 0)), "three positive numbers"),
+        (lambda: pma.ReversibleJump("beta", "gamma", target_accept=1), "between 0 and 1"),
+        (lambda: pma.ReversibleJump("beta", "gamma", smallest=3, largest=2), "0 ≤ smallest < largest"),
+        (lambda: pma.ReversibleJump("beta", "gamma", birth_scale=[1.0, 1.0]), "shape"),
+        (lambda: pma.ReversibleJump("beta", "gamma", smallest=1), "initval"),
+        (lambda: pma.ReversibleJump("betta", "gamma"), "not among"),
+        (lambda: pma.ReversibleJump("positive", "gamma"), "transform"),
+        (lambda: pma.ReversibleJump("gamma", "beta"), "continuous"),
+        (lambda: pma.ReversibleJump("alone", "gamma"), "one indicator"),
+        (lambda: pma.ReversibleJump("odd", "gamma"), "excluded="),
+        (lambda: pma.ReversibleJump("beta", "gamma"), "vars="),
+    ],
+)
+def test_bad_input_is_named_before_sampling(make, message):
+    model = gaussian_model(*gaussian_rows(10))
+    with model:
+        pm.HalfNormal("positive", shape=D)
+        pm.Normal("alone")
+        pm.Logistic("odd", 0, 1, shape=D)
+    special_case = {"vars=": None, "excluded=": ["odd", "gamma"], "transform": None, "one indicator": None}
+    names = special_case.get(message, ["beta", "gamma"])
+    likelihood, _, _ = row_likelihood(model, None if names is None else [model.rvs_to_values[model[n]] for n in names])
+    setting = Setting(likelihood, None, 1.0, {"mode": "NUMBA"})
+    with pytest.raises(ValueError, match=message):
+        make().for_model(setting).state(np.zeros(likelihood.theta_size), np.zeros(0, bool), 10)
