@@ -15,9 +15,9 @@ from numba import njit
 from pymc_austerity.acceptance import ACCEPT, Moments
 from pymc_austerity.acceptance_error import Repeats
 from pymc_austerity.kernel import Density, build_transition, compile_density, no_bound
+from pymc_austerity.moments import NO_SHAPE
 from pymc_austerity.proposals import RowMove, Surroundings
 from pymc_austerity.row_shape import RowShape, row_shape
-from pymc_austerity.rows import build_gather
 from pymc_austerity.surrogate import SurrogateState
 from pymc_austerity.weights import AliasTable
 
@@ -88,10 +88,9 @@ def _all_rows(
     density: Density, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray, inputs: Any, arrays: Any
 ) -> np.ndarray:
     terms = np.empty(len(arrays[0]))
-    gather = build_gather(tuple(a.ndim for a in arrays))
     for start in range(0, terms.size, _CHUNK):
         stop = min(start + _CHUNK, terms.size)
-        batch = gather(arrays, np.arange(start, stop))
+        batch = tuple(np.array(a[start:stop], order="C") for a in arrays)
         new, old = density.both_sides(theta_new, theta, others, *inputs, *batch)
         terms[start:stop] = np.where(np.isfinite(new), new - old, -np.inf)
     return terms
@@ -164,7 +163,7 @@ class RepeatedTest:
         self._row_state = step.row_source.state(n_rows)
         self._rng = rng
         bound = _known_bound if step.is_bounded else no_bound
-        self._loop = _compile_repeats(step.test, step.row_source, bound)
+        self._loop = _repeats(step.test, step.row_source, bound)
 
     def __call__(self, pair: Pair, n: int, stages: Any) -> Repeats:
         """Run the test `n` times, with the looks that it had in a chain."""
@@ -182,6 +181,17 @@ class RepeatedTest:
         return log_ratio, float(self._test.probability(log_ratio)) if np.isfinite(log_ratio) else 0.0
 
 
+#: Compiled loops by the compiled parts that they are made of.
+_LOOPS: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+
+def _repeats(test: Any, rows: Any, bound: Callable[..., Any]) -> Callable[..., Any]:
+    parts = (test.decide, test.draw_noise, test.reads_shape, rows.draw, rows.restore, rows.weigh, rows.weighted, bound)
+    if parts not in _LOOPS:
+        _LOOPS[parts] = _compile_repeats(test, rows, bound)
+    return _LOOPS[parts]
+
+
 def _compile_repeats(test: Any, rows: Any, bound: Callable[..., Any]) -> Callable[..., Any]:
     density = Density(_nothing, _look_up)
     transition = build_transition(density, (1,), _ProposeOnce(), test, rows, bound)  # type: ignore[arg-type]
@@ -191,7 +201,7 @@ def _compile_repeats(test: Any, rows: Any, bound: Callable[..., Any]) -> Callabl
     def loop(n, terms, offset, row_state, stages, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
         theta, none = np.zeros(1), np.zeros(0)
         n_total, last = terms.size, stages.sizes.size - 1
-        everything = Moments(n_total, n_total, terms.mean(), terms.std(), row_bound)
+        everything = Moments(n_total, n_total, terms.mean(), terms.std(), row_bound, NO_SHAPE)
         accepted, exact, both, rows_read, partial, partial_rows = 0, 0, 0, 0, 0, 0
         for _ in range(n):
             noise = draw_noise(rng_twin)  # the number that the transition is about to draw

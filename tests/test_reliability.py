@@ -1,0 +1,317 @@
+import logging
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance_error import (
+    Repeats,
+    control_coefficient,
+    error_of,
+    mean_error,
+    typical_error,
+    worst_error,
+)
+from pymc_austerity.built_steps import find_step
+from pymc_austerity.row_shape import batch_shape, row_shape
+from pymc_austerity.stopping import wrong_decisions
+from pymc_austerity.verdicts import (
+    ACCEPTANCE_ERROR,
+    CARE,
+    DO_NOT_TRUST,
+    TRUST,
+    grade,
+    judge_acceptance,
+    judge_chains,
+    judge_spot_check,
+    overall,
+)
+
+QUIET = {"cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
+
+
+class TestRules:
+    def test_limits_are_inclusive_and_may_run_either_way(self):
+        assert [grade(x, (0.1, 0.3)) for x in (0.1, 0.2, 0.4)] == [TRUST, CARE, DO_NOT_TRUST]
+        assert [grade(x, (0.3, 0.1)) for x in (0.3, 0.2, 0.05)] == [TRUST, CARE, DO_NOT_TRUST]
+        assert grade(np.nan, (0.1, 0.3)) == CARE
+
+    def test_the_worst_finding_decides(self):
+        findings = [judge_acceptance(0.3), judge_chains(1.2, 50, 4), judge_chains(1.005, 5000, 4)]
+        assert [f.verdict for f in findings] == [TRUST, DO_NOT_TRUST, TRUST]
+        assert overall(findings) == DO_NOT_TRUST
+        assert overall([]) == TRUST
+
+    def test_a_remedy_is_given_where_something_is_wrong_and_only_there(self):
+        for finding in (judge_acceptance(0.3), judge_acceptance(0.001), judge_chains(1.02, 900, 4)):
+            assert bool(finding.remedy) == (finding.verdict != TRUST)
+
+    def test_undefined_r_hat_one_chain_and_few_draws_are_no_reason_to_trust(self):
+        assert judge_chains(np.nan, 4, 4).verdict == DO_NOT_TRUST
+        assert judge_chains(np.nan, np.nan, 1).verdict == CARE
+        assert judge_chains(1.0, 150, 4).verdict == CARE
+
+    def test_distrust_has_to_be_shown_and_so_has_trust(self):
+        limit = ACCEPTANCE_ERROR
+        fine = (0.0, 0.0, 0.0)
+        assert judge_spot_check((0.001, 0.0, 0.01), fine, fine, 100, "r").verdict == TRUST
+        # Too noisy to tell: neither.
+        assert judge_spot_check((0.01, 0.0, 5 * limit[1]), fine, fine, 100, "r").verdict == CARE
+        assert judge_spot_check((2 * limit[1], 1.5 * limit[1], 3 * limit[1]), fine, fine, 100, "r").verdict == (
+            DO_NOT_TRUST
+        )
+        # A worst state is judged by what is sure about it.
+        assert judge_spot_check(fine, fine, (0.5, 0.0, 0.9), 100, "r").verdict == TRUST
+        assert judge_spot_check(fine, fine, (0.7, 0.6, 0.9), 100, "r").verdict == DO_NOT_TRUST
+
+
+class TestAcceptanceError:
+    def simulate(self, rng, n, exact, flip):
+        """Run a test that compares with the threshold of the exact one, but is wrong in a share of the runs."""
+        same = rng.random(n) < exact
+        wrong = rng.random(n) < flip
+        accepted = same ^ wrong
+        return Repeats(n, int(accepted.sum()), int(same.sum()), int((accepted & same).sum()), 10 * n, n, 10 * n)
+
+    def test_shared_thresholds_take_out_the_noise_without_bias(self):
+        rng = np.random.default_rng(1)
+        repeats = [self.simulate(rng, 200, 0.4, 0.02) for _ in range(400)]
+        coefficient = control_coefficient(repeats)
+        assert coefficient == pytest.approx(0.96, abs=0.01)  # 1 − 2·flip
+        errors, ses = np.array([error_of(r, 0.4, coefficient) for r in repeats]).T
+        # Of 40% acceptances 2% are lost and of 60% rejections 2% are gained.
+        assert errors.mean() == pytest.approx(0.02 * 0.6 - 0.02 * 0.4, abs=4 * errors.std() / 20)
+        assert errors.std() == pytest.approx(np.sqrt(np.mean(ses**2)), rel=0.15)
+        plain = np.array([error_of(r, 0.4, 0.0)[0] for r in repeats])
+        assert plain.std() > 2.5 * errors.std()
+
+    def test_typical_error_is_free_of_monte_carlo_error_and_covered(self):
+        rng = np.random.default_rng(2)
+        covered, values = 0, []
+        for _ in range(100):
+            true, se = rng.normal(0, 0.05, size=150), 0.03
+            estimate = typical_error(true + rng.normal(0, se, size=150), np.full(150, se), rng, 0.05)
+            values.append(estimate.value)
+            covered += estimate.low <= 0.05 <= estimate.high
+        assert np.mean(values) == pytest.approx(0.05, abs=0.001)
+        assert covered >= 87  # of 100 at 95%; below 87 with probability 0.0004
+        # Without the correction it would be the root of 0.05² + 0.03².
+        raw = typical_error(true + rng.normal(0, se, size=150), np.zeros(150), rng, 0.05)
+        assert raw.low > 0.05
+
+    def test_mean_error_is_covered(self):
+        rng = np.random.default_rng(3)
+        inside = [mean_error(rng.normal(0.01, 0.05, size=100), 0.05) for _ in range(300)]
+        assert 270 <= sum(e.low <= 0.01 <= e.high for e in inside) <= 297
+
+    def test_the_worst_of_many_noisy_errors_is_not_taken_for_an_error(self):
+        rng = np.random.default_rng(4)
+        se = 0.05
+        noisy = rng.normal(0, se, size=200)
+        assert np.abs(noisy).max() > 0.1  # what would be reported without measuring anew
+        finalists = np.argsort(-np.abs(noisy))[:5]
+        ses, again_ses = np.full(200, se), np.full(5, se / 3)
+        worst = worst_error(noisy, ses, finalists, rng.normal(0, se / 3, 5), again_ses, (100, 1000), 0.05)
+        assert worst.value < 0.06
+        assert worst.low == 0
+        planted = worst_error(noisy, ses, finalists, np.array([0.4, 0, 0, 0, 0]), again_ses, (100, 1000), 0.05)
+        assert planted.low > 0.3
+
+    def test_no_difference_in_n_runs_bounds_the_error_by_about_three_over_n(self):
+        nothing = np.zeros(50)
+        worst = worst_error(nothing, nothing, np.arange(5), np.zeros(5), np.zeros(5), (100, 1000), 0.05)
+        assert worst.high == 0.03
+
+
+class TestShape:
+    def test_moments_are_those_of_scipy(self):
+        terms = np.random.default_rng(5).exponential(size=4_000)
+        shape = row_shape(terms)
+        assert shape.skewness == pytest.approx(stats.skew(terms))
+        assert shape.kurtosis == pytest.approx(stats.kurtosis(terms, fisher=False))
+        assert shape.sd == pytest.approx(terms.std())
+
+    def test_skewness_and_spread_of_a_batch_are_those_of_drawn_batches(self):
+        rng = np.random.default_rng(6)
+        terms, n = rng.exponential(size=400), 80
+        shape = row_shape(terms)
+        batches = np.array([rng.choice(terms, n, replace=False) for _ in range(20_000)])
+        means, variances = batches.mean(axis=1), batches.var(axis=1, ddof=1)
+        assert shape.mean_skewness(n, 400) == pytest.approx(stats.skew(means), abs=0.06)
+        assert shape.variance_spread(n, 400) == pytest.approx(variances.std() / variances.mean(), rel=0.05)
+        assert shape.noise(n, 400, 1.0) == pytest.approx(400 * means.std(), rel=0.03)
+        # Without the finite population the skewness would be 1.7 times as large.
+        assert abs(shape.skewness) / np.sqrt(n) > 1.4 * stats.skew(means)
+
+    def test_weights_make_alike_what_they_were_made_for(self):
+        terms = np.random.default_rng(7).lognormal(0, 2, size=3_000)
+        weight = terms.mean() / terms
+        assert row_shape(terms).kurtosis > 100
+        even = row_shape(terms, weight)
+        assert even.sd == pytest.approx(0, abs=1e-9)
+        assert even.replacement
+
+    def test_one_row_that_carries_everything_is_seen(self):
+        terms = np.zeros(1_000)
+        terms[3] = 5.0
+        shape = row_shape(terms)
+        assert shape.largest > 0.99
+        assert batch_shape([(shape, 100.0)], 1_000, 1.0).variance_spread > 2
+
+    def test_rows_that_are_all_alike_have_no_shape(self):
+        assert row_shape(np.full(10, 2.0)).largest == 0
+
+
+class TestStopping:
+    def test_share_of_wrong_decisions_is_estimated_from_where_they_stopped(self):
+        """Δ ~ N(−τ²/2, τ²) as at stationarity, looks of growing precision, a stop at two standard errors."""
+        rng = np.random.default_rng(8)
+        n, tau, information = 40_000, 2.0, 0.05
+        delta, threshold = rng.normal(-(tau**2) / 2, tau, n), np.log(rng.random(n))
+        total, precision = np.zeros(n), 0.0
+        estimate, sd, stopped = np.zeros(n), np.zeros(n), np.zeros(n, bool)
+        for look in range(40):
+            total += rng.normal(information * delta, np.sqrt(information))
+            precision += information
+            now = ~stopped & ((np.abs(total / precision - threshold) * np.sqrt(precision) > 1.6) | (look == 39))
+            estimate[now], sd[now] = total[now] / precision, 1 / np.sqrt(precision)
+            stopped |= now
+        wrong = (estimate > threshold) != (delta > threshold)
+        rate = np.mean(np.exp(np.minimum(0, delta)))
+        estimated = wrong_decisions(estimate, sd, threshold, rate).mean()
+        assert wrong.mean() > 0.03
+        assert estimated == pytest.approx(wrong.mean(), rel=0.1)
+        # The tail probability of the last look alone would claim half as many at most.
+        assert stats.norm.sf(np.abs(estimate - threshold) / sd).mean() < 0.8 * wrong.mean()
+
+    def test_decisions_on_all_rows_are_right(self):
+        zero = np.zeros(3)
+        assert (wrong_decisions(np.array([1.0, -1.0, -np.inf]), zero, np.array([-1.0, -1.0, np.nan]), 0.3) == 0).all()
+
+
+def build(y):
+    with pm.Model() as model:
+        data = pm.Data("data", y)
+        mu = pm.Normal("mu", 0, 10)
+        sigma = pm.Uniform("sigma", 0, 10)
+        pm.Normal("y", mu, sigma, observed=data)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build(np.random.default_rng(9).normal(1, 2, size=3_000))
+
+
+@pytest.fixture(scope="module")
+def step(model):
+    with model:
+        return pma.ApproxMH(epsilon=0.2, batch_size=50)
+
+
+@pytest.fixture(scope="module")
+def idata(model, step):
+    with model:
+        return pm.sample(400, tune=800, chains=2, step=step, initvals={"mu": 1.0, "sigma": 2.0}, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def report(model, step, idata):
+    return pma.reliability(idata, model, n_states=60)
+
+
+def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
+    """States, transforms, prior and rows are put together as the chain had them."""
+    density = model.compile_logp()
+    point = {"mu": 0.9, "sigma_interval__": -1.3}
+    other = {"mu": 1.0, "sigma_interval__": -1.4}
+    names = [b.name for b in step.likelihood.blocks]
+    theta, theta_new = (np.array([p[name] for name in names]) for p in (point, other))
+    from pymc_austerity.spot_check import Proposed, RepeatedTest, evaluate_pair
+
+    pair = evaluate_pair(step, Proposed(theta_new, theta, np.empty(0), 0.0))
+    log_ratio, probability = RepeatedTest(step, np.random.default_rng(0)).exact(pair)
+    assert log_ratio == pytest.approx(density(other) - density(point), rel=1e-9)
+    assert probability == pytest.approx(min(1, np.exp(log_ratio)))
+    chosen = report.states.iloc[10]
+    drawn = idata["posterior"].isel(chain=int(chosen["chain"]), draw=int(chosen["draw"]))
+    from pymc_austerity.drawn_states import drawn_states
+
+    states = drawn_states(idata, model, step, 60)
+    sigma = float(drawn["sigma"])
+    assert states.theta[10] == pytest.approx([float(drawn["mu"]), np.log(sigma / (10 - sigma))])
+
+
+def test_the_repeated_test_decides_as_the_step_does(step):
+    """Acceptance and rows of the table of row terms against transitions of the step itself."""
+    from pymc_austerity.spot_check import Proposed, RepeatedTest, evaluate_pair
+
+    theta = np.array([1.0, -1.4])
+    rng = np.random.default_rng(10)
+    walk = step.new_walk()
+    walk.log_scale[:] = step.walk.log_scale
+    walk.factor[:] = step.walk.factor
+    theta_new, ratio = step.proposal.propose(rng, theta, walk)
+    pair = evaluate_pair(step, Proposed(theta_new, theta, np.empty(0), ratio))
+    n = 4_000
+    runs = RepeatedTest(step, np.random.default_rng(11))(pair, n, step.test.stages(3_000))
+    accepted, rows = 0, []
+    for _ in range(n):
+        step.rng_propose = np.random.default_rng(10)  # the same proposal every time
+        outcome = step.transition(theta, np.empty(0))
+        accepted += outcome.accepted
+        rows.append(outcome.n_rows)
+    se = np.sqrt(2 * 0.25 / n)
+    assert abs(runs.accepted - accepted) / n < 4.4 * se
+    assert abs(runs.rows / n - np.mean(rows)) < 4.4 * np.std(rows) * np.sqrt(2 / n)
+
+
+def test_a_careless_test_is_not_trusted(report):
+    assert report.verdict == DO_NOT_TRUST
+    checks = report.checks
+    assert checks.loc["spot check", "verdict"] == DO_NOT_TRUST
+    assert checks.loc["estimated error", "verdict"] == DO_NOT_TRUST
+    assert "epsilon=0.02" in checks.loc["spot check", "remedy"]
+    text = str(report)
+    assert text.startswith("DO NOT TRUST")
+    assert checks.loc["spot check", "reason"] in text
+    assert len(report.states) == 60
+    assert report.passes >= 50
+
+
+def test_the_step_is_found_by_the_model_and_must_fit_the_run(model, step, idata):
+    assert find_step(model) is step
+    with pm.Model() as unknown:
+        pm.Normal("x")
+    with pytest.raises(ValueError, match="no step of pymc_austerity was built for this model"):
+        find_step(unknown)
+    other = build(np.random.default_rng(9).normal(1, 2, size=3_000))
+    with other:
+        first = pma.ApproxMH(epsilon=0.2, batch_size=77)
+    with pytest.raises(ValueError, match=r"step: ApproxMH on mu.*another step made them"):
+        pma.reliability(idata, other, step=first, n_states=10)
+
+
+def test_a_run_without_its_variables_or_statistics_is_refused(model, step, idata, sampling_result):
+    x = np.zeros((2, 10))
+    with pytest.raises(ValueError, match="idata: its sample_stats have no"):
+        pma.reliability(sampling_result({"mu": x}, {"lp": x}), model, step=step)
+    with pytest.raises(TypeError, match="is not a step of pymc_austerity"):
+        pma.reliability(idata, model, step="ApproxMH")
+    with pytest.raises(ValueError, match="n_states=1"):
+        pma.reliability(idata, model, step=step, n_states=1)
+
+
+def test_the_same_rules_warn_when_a_chain_ends(model, step, caplog):
+    caplog.set_level(logging.WARNING)
+    with model:
+        pm.sample(200, tune=600, chains=1, step=step, initvals={"mu": 1.0, "sigma": 2.0}, **QUIET)
+    told = [r.message for r in caplog.records if r.message.startswith("approx_mh: do not trust")]
+    assert len(told) == 1
+    assert "of the decisions would have been otherwise" in told[0]
+
+
+def test_warnings_are_not_in_the_result(idata):
+    assert "warning" not in idata["sample_stats"]
