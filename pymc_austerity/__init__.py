@@ -24,6 +24,7 @@ from pymc_austerity.risk import plot_risk, risk_over_time
 from pymc_austerity.rows import Uniform
 from pymc_austerity.sgld import SGLD
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
+from pymc_austerity.stiefel import StiefelWalk, UniformStiefel, amari_distance
 from pymc_austerity.streams import debias_stream
 from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
 from pymc_austerity.temperature import Annealing, TemperatureDrop
@@ -56,14 +57,17 @@ __all__ = [
     "Reliability",
     "ReplicationError",
     "ReversibleJump",
+    "StiefelWalk",
     "SurrogateHMC",
     "Taylor",
     "TemperatureDrop",
     "Trial",
     "Uniform",
+    "UniformStiefel",
     "Weighted",
     "__version__",
     "acceptance_error",
+    "amari_distance",
     "analyse_test",
     "compare",
     "data_usage",

@@ -50,7 +50,7 @@ def logistic_slope(beta, numbers=slice(None), temperature=1.0):
 @pytest.fixture(scope="module")
 def step():
     """A step on a logistic regression, whose proposal is tried by itself."""
-    return AnyTest(Exact(), proposal=pma.Langevin(1e-4, 50), model=logistic_model(), rng=0)
+    return AnyTest(Exact(), proxy=None, proposal=pma.Langevin(1e-4, 50), model=logistic_model(), rng=0)
 
 
 def surroundings(step, temperature=1.0):
@@ -108,7 +108,7 @@ def test_on_all_rows_it_is_the_metropolis_adjusted_langevin_algorithm():
     def slope(mu):
         return (POSTERIOR.mean() - mu) / SD**2
 
-    step = AnyTest(Exact(), proposal=pma.Langevin(a, batch_size=1_000), model=normal_model())
+    step = AnyTest(Exact(), proxy=None, proposal=pma.Langevin(a, batch_size=1_000), model=normal_model())
     step.start_chain(np.random.default_rng(7))
     draws, statistics = walk(step, {"mu": np.array(theta)}, 300)
     rng_propose, rng_decide, _ = np.random.default_rng(7).spawn(3)
@@ -129,7 +129,7 @@ def test_on_all_rows_it_is_the_metropolis_adjusted_langevin_algorithm():
 def test_a_test_that_reads_all_rows_makes_the_decisions_of_the_exact_one():
     runs = []
     for test in (Exact(), SequentialT(0.0, 100)):
-        step = AnyTest(test, proposal=pma.Langevin(batch_size=30), model=normal_model(), tune=True)
+        step = AnyTest(test, proxy=None, proposal=pma.Langevin(batch_size=30), model=normal_model(), tune=True)
         step.start_chain(np.random.default_rng(3))
         runs.append(walk(step, {"mu": np.array(0.35)}, 400)[0])
     assert np.array_equal(*runs)
@@ -170,7 +170,7 @@ SMALL_BATCH = pma.Langevin(SD**2, batch_size=100)
 
 def _invariance(proposal, n_starts=3_000, n_steps=12):
     """p-value that exact draws are still exact draws after some transitions each, and the share accepted."""
-    step = AnyTest(Exact(), proposal=proposal, model=normal_model(), rng=5)
+    step = AnyTest(Exact(), proxy=None, proposal=proposal, model=normal_model(), rng=5)
     starts = POSTERIOR.rvs(n_starts, random_state=1)
     runs = np.array([walk(step, {"mu": np.array(start)}, n_steps)[0] for start in starts])
     moved = np.diff(runs, axis=1, prepend=starts[:, None]) != 0
@@ -261,7 +261,7 @@ def test_tuning_finds_the_covariance_and_the_best_rate_of_the_test(test, rate):
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 10, shape=3)
         pm.Bernoulli("y", logit_p=(X[:400] / SCALE) @ beta, observed=Y[:400])
-    step = pma.ExactMH(test=test, model=model, proposal=pma.Langevin(), rng=8)
+    step = pma.ExactMH(test=test, model=model, proxy=None, proposal=pma.Langevin(), rng=8)
     step.tune = True
     point, accepted = {"beta": np.zeros(3)}, []
     for _ in range(4_000):
@@ -297,7 +297,7 @@ def test_sgld_with_all_rows_and_a_normal_posterior_is_an_autoregression():
 
 def test_under_pm_sample_it_agrees_with_the_posterior():
     with normal_model():
-        step = pma.ApproxMH(epsilon=0.001, batch_size=100, proposal=pma.Langevin(batch_size=200))
+        step = pma.ApproxMH(epsilon=0.001, batch_size=100, proxy=None, proposal=pma.Langevin(batch_size=200))
         idata = pm.sample(
             2_000, tune=500, chains=2, cores=2, step=step, random_seed=8, progressbar=False,
             compute_convergence_checks=False,
@@ -314,14 +314,14 @@ def test_discrete_variables_are_refused_by_name():
         pm.Normal("y", mu + k, 1, observed=ROWS)
         with pytest.raises(ValueError, match=r"\['k'\] is discrete.*vars="):
             pma.ApproxMH(proposal=pma.Langevin())
-        pma.ApproxMH([mu], proposal=pma.Langevin())
+        pma.ApproxMH([mu], proposal=pma.Langevin(), proxy=None)
 
 
 def test_a_likelihood_without_a_gradient_is_refused():
     with pm.Model():
         pm.Normal("y", undefined_grad(pm.Normal("mu")), 1, observed=ROWS)
         with pytest.raises(ValueError, match=r"no gradient.*AdaptiveMetropolis"):
-            pma.ApproxMH(proposal=pma.Langevin())
+            pma.ApproxMH(proposal=pma.Langevin(), proxy=None)
 
 
 @pytest.mark.parametrize(

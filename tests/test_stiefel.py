@@ -1,0 +1,309 @@
+"""Orthonormal matrices: moments of the uniform law, symmetry of the walk, rounding, posteriors on the circle."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import LEVEL, MAX_Z, mean_z
+from numba import njit
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood import Block
+from pymc_austerity.model_moves import Setting
+from pymc_austerity.proposals import RowMove
+from pymc_austerity.stiefel import random_rotation
+
+N_STEPS = 20_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """As much of a likelihood as a walk asks for."""
+
+    blocks: tuple[Block, ...]
+
+
+def walker(*shapes, scale=0.5):
+    """A walk of matrices of some shapes, and their flat start."""
+    starts = np.cumsum([0, *(np.prod(s) for s in shapes)])
+    blocks = tuple(
+        Block(f"W{i}", s, "float64", int(a), int(b)) for i, (s, a, b) in enumerate(zip(shapes, starts, starts[1:]))
+    )
+    walk = pma.StiefelWalk(scale).for_model(Setting(Layout(blocks), None, 1.0, {}))
+    theta = np.concatenate([np.eye(*s).ravel() for s in shapes])
+    return walk.propose, theta, walk.state(theta, np.zeros(theta.size, bool), 100)
+
+
+def wander(propose, theta, state, n_steps=N_STEPS, seed=1):
+    """Positions of a walk that is always accepted."""
+    rng, positions = np.random.default_rng(seed), np.empty((n_steps, theta.size))
+    for i in range(n_steps):
+        theta, log_ratio, n_read = propose(rng, theta, state, None)
+        assert (log_ratio, n_read) == (0.0, 0)
+        positions[i] = theta
+    return positions
+
+
+def haar_z(matrices):
+    """Distances of moments of draws (draw, n, p), p < n or SO(4), from those of the uniform law, in standard errors."""
+    n, p = matrices.shape[1:]
+    w = matrices
+    found = {
+        "mean": (w[:, 0, 0], 0.0),
+        "square": (w[:, 1, 0] ** 2, 1 / n),
+        "fourth": (w[:, 0, 0] ** 4, 3 / (n * (n + 2))),
+        "two of a column": (w[:, 0, 0] ** 2 * w[:, 1, 0] ** 2, 1 / (n * (n + 2))),
+        "apart": (w[:, 0, 0] ** 2 * w[:, 1, 1] ** 2, (n + 1) / ((n - 1) * n * (n + 2))),
+        "minor": (w[:, 0, 0] * w[:, 0, 1] * w[:, 1, 0] * w[:, 1, 1], -1 / ((n - 1) * n * (n + 2))),
+    }
+    if n == p:
+        trace = np.trace(w, axis1=1, axis2=2)
+        found |= {"trace": (trace, 0.0), "square of the trace": (trace**2, 1.0)}
+    return np.array([mean_z(values.reshape(4, -1), expected) for values, expected in found.values()])
+
+
+# The uniform law
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5)])
+def test_draws_of_the_prior_have_the_moments_of_the_uniform_law(shape):
+    with pm.Model(coords={"row": range(shape[0]), "column": range(shape[1])}):
+        pma.UniformStiefel("W", shape=shape, dims=("row", "column"))
+        prior = pm.sample_prior_predictive(8_000, random_seed=1).prior["W"]
+    assert prior.dims[-2:] == ("row", "column")
+    draws = prior.to_numpy()[0]
+    products = draws @ np.swapaxes(draws, 1, 2)
+    np.testing.assert_allclose(products, np.broadcast_to(np.eye(shape[0]), products.shape), atol=1e-12)
+    if shape[0] == shape[1]:  # both signs of the determinant
+        assert stats.binomtest(int((np.linalg.det(draws) > 0).sum()), len(draws)).pvalue > LEVEL
+    assert np.abs(haar_z(draws if shape[0] >= shape[1] else np.swapaxes(draws, 1, 2))).max() < MAX_Z
+
+
+def test_draws_without_the_signs_of_the_factorisation_do_not():
+    q, _ = np.linalg.qr(np.random.default_rng(3).standard_normal((20_000, 4, 4)))
+    assert np.abs(haar_z(q)).max() > MAX_Z
+
+
+@pytest.fixture(scope="module")
+def walk():
+    """A walk of matrices of three shapes at once, and their flat start."""
+    return walker((4, 4), (5, 2), (2, 5))
+
+
+def test_a_walk_without_data_is_uniform(walk):
+    positions = wander(*walk)
+    square, tall, wide = positions[:, :16], positions[:, 16:26], positions[:, 26:]
+    assert np.abs(haar_z(square.reshape(-1, 4, 4))).max() < MAX_Z
+    assert np.abs(haar_z(tall.reshape(-1, 5, 2))).max() < MAX_Z
+    assert np.abs(haar_z(wide.reshape(-1, 2, 5).transpose(0, 2, 1))).max() < MAX_Z
+
+
+@njit
+def _cautious_near_the_identity(rng, theta, state, around):
+    matrix = theta.reshape(4, 4)
+    scale = 0.1 if matrix[0, 0] > 0 else 1.0
+    return np.dot(random_rotation(rng, 4, scale), matrix).ravel(), 0.0, 0
+
+
+def test_a_walk_whose_scale_depends_on_where_it_is_is_not(walk):
+    positions = wander(_cautious_near_the_identity, np.eye(4).ravel(), walk[2])
+    assert np.abs(haar_z(positions.reshape(-1, 4, 4))).max() > MAX_Z
+
+
+def test_the_matrix_stays_orthonormal_for_a_hundred_thousand_steps(walk):
+    propose, theta, state = walk
+
+    @njit
+    def run(rng, theta, state, n_steps):
+        worst = 0.0
+        for _ in range(n_steps):
+            theta = propose(rng, theta, state, None)[0]
+            square, tall, wide = theta[:16].reshape(4, 4), theta[16:26].reshape(5, 2), theta[26:].reshape(2, 5)
+            worst = max(worst, np.abs(np.dot(square, square.T) - np.eye(4)).max())
+            worst = max(worst, np.abs(np.dot(tall.T, tall) - np.eye(2)).max())
+            worst = max(worst, np.abs(np.dot(wide, wide.T) - np.eye(2)).max())
+        return worst, theta
+
+    worst, end = run(np.random.default_rng(2), theta, state, 100_000)
+    assert worst < 1e-10
+    assert worst < 1e-14  # as the docstring says
+    assert np.linalg.det(end[:16].reshape(4, 4)) == pytest.approx(1)
+    assert not np.allclose(end, theta)
+
+
+# Symmetry
+
+
+def _asymmetry_p(rotations):
+    """p-value that a rotation and its inverse are equally likely, over odd functions of it (Bonferroni)."""
+    q = rotations
+    pairs, triples = [(1, 0), (2, 1), (3, 0)], [(0, 1, 2), (0, 1, 3), (1, 2, 3)]
+    odd = [q[:, i, j] - q[:, j, i] for i, j in pairs]
+    odd += [q[:, i, j] * q[:, j, k] * q[:, k, i] - q[:, j, i] * q[:, k, j] * q[:, i, k] for i, j, k in triples]
+    return min(stats.wilcoxon(values).pvalue for values in odd) * len(odd)
+
+
+def test_a_rotation_is_as_likely_as_its_inverse():
+    rng = np.random.default_rng(4)
+    assert _asymmetry_p(np.array([random_rotation(rng, 4, 0.7) for _ in range(20_000)])) > LEVEL
+
+
+def test_a_rotation_from_the_factorisation_of_a_perturbed_identity_is_not():
+    """W′ from the QR decomposition of W + noise leaves the uniform law alone, but is no symmetric proposal."""
+    rng = np.random.default_rng(4)
+    q, r = np.linalg.qr(np.eye(4) + 0.5 * rng.standard_normal((20_000, 4, 4)))
+    assert _asymmetry_p(q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]) < LEVEL
+
+
+# A posterior on the circle: rows y_i ~ N(W e_1, I), so that the angle is von Mises
+
+ROWS = np.random.default_rng(6).normal(size=(8, 2)) * 1.0 + [0.3, 0.2]
+TOTAL = ROWS.sum(axis=0)
+ANGLE = stats.vonmises(np.hypot(*TOTAL), loc=np.arctan2(TOTAL[1], TOTAL[0]))
+
+
+def circle_model(declare):
+    with pm.Model() as model:
+        W = declare()
+        pm.Normal("y", W[:, 0], 1.0, observed=ROWS)
+    return model
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Planted mistake: rotations that prefer one sense."""
+
+    def for_model(self, setting):
+        right = pma.StiefelWalk(0.8).for_model(setting)
+
+        @njit
+        def propose(rng, theta, state, around):
+            turn = random_rotation(rng, 2, 1.0)
+            if rng.random() < 0.7 and turn[1, 0] < 0:
+                turn = turn.T
+            return np.dot(np.ascontiguousarray(turn), theta.reshape(2, 2)).ravel(), 0.0, 0
+
+        return RowMove(propose, right.adapt, right.state)
+
+
+def _angle_z(proposal, declare):
+    """Distances of the circular moments under ``pm.sample`` from those of the von Mises law."""
+    with circle_model(declare):
+        idata = pm.sample(
+            6_000, tune=200, chains=4, cores=1, step=pma.ExactMH(proposal=proposal, proxy=None), random_seed=3,
+            progressbar=False, quiet=True, compute_convergence_checks=False,
+        )  # fmt: skip
+    draws = idata.posterior["W"].to_numpy()
+    np.testing.assert_allclose(draws @ np.swapaxes(draws, -1, -2), np.broadcast_to(np.eye(2), draws.shape), atol=1e-10)
+    angle = np.arctan2(draws[..., 1, 0], draws[..., 0, 0]) - ANGLE.kwds["loc"]
+    centred = stats.vonmises(ANGLE.args[0])
+    tests = [
+        (np.cos(angle), centred.expect(np.cos)),
+        (np.sin(angle), 0.0),
+        (np.sin(angle) ** 2, centred.expect(lambda a: np.sin(a) ** 2)),
+        (np.sin(2 * angle), 0.0),
+    ]
+    return np.abs([mean_z(values, expected) for values, expected in tests])
+
+
+DECLARED = {
+    "UniformStiefel": lambda: pma.UniformStiefel("W", shape=(2, 2)),
+    "Flat": lambda: pm.Flat("W", shape=(2, 2), initval=np.eye(2)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("declare", DECLARED.values(), ids=DECLARED)
+def test_the_posterior_of_an_angle_is_von_mises(declare):
+    assert _angle_z(pma.StiefelWalk(), declare).max() < MAX_Z
+
+
+@pytest.mark.slow
+def test_under_a_walk_that_prefers_one_sense_it_is_not():
+    assert _angle_z(Drift(), DECLARED["UniformStiefel"]).max() > MAX_Z
+
+
+@pytest.mark.slow
+def test_it_stands_beside_steps_for_other_variables():
+    with pm.Model():
+        W = pma.UniformStiefel("W", shape=(3, 2))
+        sigma = pm.HalfNormal("sigma")
+        pm.Normal("y", W[:, 0], sigma, observed=np.random.default_rng(1).normal([1, 0, 0], 0.5, size=(400, 3)))
+        with pytest.raises(ValueError, match=r"StiefelWalk turns matrices, and \['sigma_log__'\] is none.*vars="):
+            pma.ApproxMH(proposal=pma.StiefelWalk(), proxy=None)
+        steps = [pma.ApproxMH([W], proposal=pma.StiefelWalk(), proxy=None), pma.ApproxMH([sigma], proxy=None)]
+        idata = pm.sample(
+            300, tune=300, chains=2, cores=1, step=steps, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    assert float(idata.posterior["sigma"].mean()) == pytest.approx(0.5, abs=0.1)
+    assert float(idata.posterior["W"][..., 0, 0].mean()) > 0.95
+
+
+# Bad starts and bad settings
+
+
+def test_a_start_off_the_manifold_is_refused_when_the_step_is_built():
+    model = circle_model(lambda: pm.Flat("W", shape=(2, 2), initval=[[1.0, 0.1], [0.0, 1.0]]))
+    with pytest.raises(ValueError, match=r"start of 'W' is not orthonormal.*off by 0\.1.*UniformStiefel"):
+        pma.ExactMH(model=model, proposal=pma.StiefelWalk(), proxy=None)
+
+
+def test_a_start_off_the_manifold_given_to_pm_sample_is_refused_at_the_first_step():
+    with circle_model(DECLARED["Flat"]):
+        step = pma.ExactMH(proposal=pma.StiefelWalk(), proxy=None)
+        with pytest.raises(ValueError, match=r"current value of \['W'\] is not orthonormal.*qr"):
+            pm.sample(
+                5, tune=5, chains=1, cores=1, step=step, initvals={"W": np.ones((2, 2))}, progressbar=False, quiet=True
+            )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"shape": (3,)}, "rows and columns of a matrix.*shape \\(n, 1\\)"),
+        ({"shape": (1, 1)}, "rows and columns"),
+        ({"shape": (2, 2), "start": np.eye(3)}, r"shape \(2, 2\), but its start has shape \(3, 3\)"),
+        ({"shape": (2, 2), "start": 2 * np.eye(2)}, "start of 'W' is not orthonormal"),
+    ],
+)
+def test_a_prior_that_makes_no_sense_is_refused(arguments, told):
+    with pm.Model(), pytest.raises(ValueError, match=told):
+        pma.UniformStiefel("W", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"), [({"scale": -1.0}, "scale=-1.0.*radians"), ({"target_accept": 2.0}, "target_accept=2.0")]
+)
+def test_a_walk_that_cannot_work_is_refused(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        pma.StiefelWalk(**arguments)
+
+
+# Amari distance
+
+
+def test_the_amari_distance_ignores_order_sign_and_scale():
+    rng = np.random.default_rng(5)
+    truth = rng.normal(size=(4, 4))
+    same = (np.diag([1.0, -2.0, 0.5, 3.0]) @ truth)[[2, 0, 3, 1]]
+    assert pma.amari_distance(same, truth) == pytest.approx(0, abs=1e-12)
+    near = same + 0.01 * rng.normal(size=(4, 4))
+    assert 0.01 < pma.amari_distance(near, truth) < 1
+    assert pma.amari_distance(np.ones((4, 4)) @ truth, truth) == pytest.approx(24)
+
+
+def test_the_amari_distance_of_a_turn_is_known():
+    """For a turn by φ < π/4 every row and column contributes tan φ."""
+    phi = np.array([0.1, 0.3])
+    turns = np.array([[np.cos(phi), -np.sin(phi)], [np.sin(phi), np.cos(phi)]]).transpose(2, 0, 1)
+    np.testing.assert_allclose(pma.amari_distance(turns, np.eye(2)), 4 * np.tan(phi))
+
+
+def test_matrices_that_cannot_be_compared_are_refused():
+    with pytest.raises(ValueError, match=r"shapes \(2, 3\) and \(2, 2\)"):
+        pma.amari_distance(np.ones((2, 3)), np.eye(2))
+    with pytest.raises(ValueError, match="no inverse"):
+        pma.amari_distance(np.eye(2), np.ones((2, 2)))
