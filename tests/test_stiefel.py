@@ -31,7 +31,8 @@ def walker(*shapes, scale=0.5):
     blocks = tuple(
         Block(f"W{i}", s, "float64", int(a), int(b)) for i, (s, a, b) in enumerate(zip(shapes, starts, starts[1:]))
     )
-    walk = pma.StiefelWalk(scale).for_model(Setting(Layout(blocks), None, 1.0, {}))
+    known = {"likelihood": Layout(blocks), "best_rate": 1.0, "compile_kwargs": {}}
+    walk = pma.StiefelWalk(scale).for_model(Setting(**{**dict.fromkeys(Setting._fields), **known}))
     theta = np.concatenate([np.eye(*s).ravel() for s in shapes])
     return walk.propose, theta, walk.state(theta, np.zeros(theta.size, bool), 100)
 
