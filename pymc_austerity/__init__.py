@@ -6,6 +6,7 @@ from pymc_austerity.acceptance import Exact
 from pymc_austerity.barker import ExactBarker
 from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.concentration import empirical_bernstein, empirical_bernstein_serfling, hoeffding_serfling
+from pymc_austerity.crank_nicolson import CrankNicolson
 from pymc_austerity.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.design import Design, design_test, evaluate_test
 from pymc_austerity.diagnostics import compare, data_usage
@@ -26,7 +27,7 @@ from pymc_austerity.sgld import SGLD
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.stiefel import StiefelWalk, UniformStiefel, amari_distance
 from pymc_austerity.streams import debias_stream
-from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
+from pymc_austerity.surrogate_hmc import SurrogateHMC
 from pymc_austerity.temperature import Annealing, TemperatureDrop
 from pymc_austerity.trial import Trial, run_trial
 from pymc_austerity.weights import Weighted

@@ -37,6 +37,10 @@ class Bound(Protocol):
         """Return the compiled function."""
         ...
 
+    def of_remainder(self, order: int) -> Bound | None:
+        """Return the bound on what an expansion of that order leaves of a row, or None where none is known."""
+        ...
+
 
 @dataclass(frozen=True)
 class Unbounded:
@@ -49,6 +53,10 @@ class Unbounded:
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
         """Return the function that knows no bound."""
         return no_bound
+
+    def of_remainder(self, order: int) -> Bound:
+        """Return the same."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,10 @@ class Scan:
             return largest, n_total
 
         return scan
+
+    def of_remainder(self, order: int) -> Bound:
+        """Return the same: the remainders are scanned."""
+        return self
 
 
 @njit
@@ -110,6 +122,54 @@ class Lipschitz:
         """Return the smaller of the two bounds."""
         return _through_predictor
 
+    def of_remainder(self, order: int) -> Bound | None:
+        """Return the bound from the third derivative, where every predictor has one."""
+        known = all(p.third is not None and not p.reads_others for p in self.predictors)
+        return Cubic(self.predictors) if known and order == 2 else None
+
+
+@njit
+def _cubed(radius, reach, theta, centre):  # type: ignore[no-untyped-def]
+    squares, weighted = 0.0, 0.0
+    for d in range(theta.size):
+        step = abs(theta[d] - centre[d])
+        squares += step * step
+        weighted += reach[d] * step
+    return min(radius * np.sqrt(squares), weighted) ** 3
+
+
+@njit
+def _through_third_derivative(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+    radius, reach = constants
+    total = 0.0
+    for k in range(radius.size):
+        total += _cubed(radius[k], reach[k], theta_new, fixed[0]) + _cubed(radius[k], reach[k], theta, fixed[0])
+    return total, 0
+
+
+@dataclass(frozen=True)
+class Cubic:
+    """The bound on what a second-order expansion leaves, by Taylor's theorem along a linear predictor.
+
+    With T_i a sixth of the largest |∂³ℓ_i/∂η³|, the remainder at θ is at most T_i |x_iᵀ(θ − θ̂)|³.  For a logistic
+    regression T_i = √3/108 (Bardenet, Doucet and Holmes 2017).
+    """
+
+    predictors: tuple[LinearPredictor, ...]
+
+    def constants(self) -> tuple[Any, ...]:
+        """Return max_i T_i^⅓‖x_i‖ and max_i T_i^⅓|x_id|, for each observed variable."""
+        found = [p.cubic_extremes() for p in self.predictors]
+        return np.array([radius for radius, _ in found]), np.array([reach for _, reach in found])
+
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+        """Return the sum of the limits at both points."""
+        return _through_third_derivative
+
+    def of_remainder(self, order: int) -> Bound:
+        """Return itself."""
+        return self
+
 
 @dataclass(frozen=True)
 class Given:
@@ -141,6 +201,10 @@ class Given:
             return graph(theta, theta_new)[0].item(), 0
 
         return evaluate_graph
+
+    def of_remainder(self, order: int) -> Bound:
+        """Return the same: whoever asks for a proxy and gives a bound gives one on the remainder."""
+        return self
 
 
 _CHOICES = (

@@ -183,7 +183,8 @@ def build_transition(
         The parts; see `Proposal`, `AcceptanceTest` and `RowSource`.
     bound : callable, optional
         Compiled ``bound(constants, theta_new, theta, others, fixed, arrays)``, which returns a number C with
-        |l_i| ≤ C for all rows and how many rows it evaluated to find it.
+        |l_i| ≤ C for all rows and how many rows it evaluated to find it.  With a proxy l_i is a remainder, and the
+        centre comes first in ``fixed``.
 
     Returns
     -------
@@ -222,7 +223,7 @@ def build_transition(
         offset = prior_new - prior + log_q_ratio
         offset += (known_sum(theta_new, others, expansion) - known_sum(theta, others, expansion)) / temperature
         row_inputs = (expansion[0],) + fixed if expanded else fixed
-        row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, fixed, arrays)
+        row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, row_inputs, arrays)
         n, n_before, mean, m2, shape = 0, 0, 0.0, 0.0, NO_SHAPE
         status, bad_row, verdict, stage = DECIDED, -1, UNDECIDED, 0
         log_ratio_sd, threshold = 0.0, np.nan

@@ -37,11 +37,28 @@ _SLACK = 1 + 1e-9
 
 
 class Slope(NamedTuple):
-    """The predictor of an observed variable, and what its log-likelihood changes at most for a unit of it."""
+    """The predictor η of an observed variable, and limits on the derivatives of its log-likelihood.
+
+    Attributes
+    ----------
+    predictor : Variable
+    steepest : Variable
+        Largest |∂ℓ/∂η|.
+    classes : bool
+        Whether the last axis of η holds the classes of one softmax; the derivatives are then along a direction, in
+        units of the largest difference of two of its entries.
+    third : Variable or None
+        Largest |∂³ℓ/∂η³|, where one is known.
+    """
 
     predictor: Variable
     steepest: Variable
     classes: bool = False
+    third: Variable | None = None
+
+
+#: Largest third central moment of a variable on [0, 1]: |p(1 − p)(1 − 2p)| at p = (3 − √3)/6.
+_THIRD = np.sqrt(3) / 18
 
 
 @singledispatch
@@ -68,12 +85,12 @@ def _logit(p: Variable) -> Variable:
 
 @_slope.register
 def _bernoulli(op: rvs.BernoulliRV, p: Variable) -> Slope:
-    return Slope(_logit(p), pt.constant(1.0))  # |y − p|
+    return Slope(_logit(p), pt.constant(1.0), third=pt.constant(_THIRD))  # |y − p|, |p(1 − p)(1 − 2p)|
 
 
 @_slope.register
 def _binomial(op: rvs.BinomialRV, n: Variable, p: Variable) -> Slope:
-    return Slope(_logit(p), n)
+    return Slope(_logit(p), n, third=_THIRD * n)
 
 
 @_slope.register
@@ -83,7 +100,8 @@ def _categorical(op: rvs.CategoricalRV, p: Variable) -> Slope:
     if softmax and (p.owner.op.axis is None or list(np.atleast_1d(p.owner.op.axis) % p.type.ndim) != [last]):
         softmax = False
     # ∂ℓ/∂η = e_y − p: along a direction v that is v_y − Σp_k v_k, at most the largest difference of two entries.
-    return Slope(_inverse(p, "softmax over the last axis", softmax), pt.constant(1.0), classes=True)
+    # The third derivative is the third central moment of v_k under p, largest for two classes.
+    return Slope(_inverse(p, "softmax over the last axis", softmax), pt.constant(1.0), True, pt.constant(_THIRD))
 
 
 @_slope.register
@@ -123,6 +141,10 @@ class LinearPredictor:
         Layout of θ.
     classes : bool
         Whether the last axis of the predictors holds the classes of one softmax.
+    third : callable or None
+        Largest |∂³ℓ_i/∂η³|, of the same shape, where it is known.
+    reads_others : bool
+        Whether the predictor reads variables that other steps move.
     """
 
     predict: Callable[..., np.ndarray]
@@ -130,13 +152,21 @@ class LinearPredictor:
     point: dict[str, np.ndarray]
     blocks: tuple[Block, ...]
     classes: bool
+    third: Callable[[], np.ndarray] | None
+    reads_others: bool
 
     def extremes(self) -> tuple[float, np.ndarray]:
-        """Return max_i L_i‖x_i‖ and, for each entry of θ, max_i L_i|x_id|.
+        """Return max_i L_i‖x_i‖ and, for each entry of θ, max_i L_i|x_id|."""
+        return self._largest(np.abs(self.steepest()))
 
-        Evaluates the predictors of all rows once for each entry of θ.
-        """
-        origin, steepest = self.predict(**self.point), np.abs(self.steepest())
+    def cubic_extremes(self) -> tuple[float, np.ndarray]:
+        """Return the same with T_i^⅓ for L_i, where T_i is a sixth of the largest third derivative."""
+        assert self.third is not None
+        return self._largest(np.cbrt(np.abs(self.third()) / 6))
+
+    def _largest(self, steepest: np.ndarray) -> tuple[float, np.ndarray]:
+        # Evaluates the predictors of all rows once for each entry of θ.
+        origin = self.predict(**self.point)
         reach = np.empty(self.blocks[-1].stop)
         squares: Any = 0.0
         for block in self.blocks:
@@ -160,7 +190,10 @@ class LinearPredictor:
 
     def __reduce__(self) -> Any:
         # Compiled functions of the model stay in its process; the constants travel without them.
-        return LinearPredictor, (_left_behind, _left_behind, self.point, self.blocks, self.classes)
+        third = None if self.third is None else _left_behind
+        return LinearPredictor, (
+            _left_behind, _left_behind, self.point, self.blocks, self.classes, third, self.reads_others,
+        )  # fmt: skip
 
 
 def _left_behind(**point: np.ndarray) -> np.ndarray:
@@ -200,7 +233,10 @@ def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> 
     start = {k: np.zeros_like(v) for k, v in model.initial_point().items()}
     predict = pm.compile(model.value_vars, predictor, on_unused_input="ignore")
     steepest_fn = pm.compile([], steepest)
-    return LinearPredictor(predict, steepest_fn, start, blocks, slope.classes)
+    third_fn = None if slope.third is None else pm.compile([], model.replace_rvs_by_values([slope.third])[0])
+    own = {b.name for b in blocks}
+    reads_others = any(v.name not in own for v in model.value_vars if v in set(ancestors([predictor])))
+    return LinearPredictor(predict, steepest_fn, start, blocks, slope.classes, third_fn, reads_others)
 
 
 #: Elementwise functions that are linear in all their arguments together.

@@ -51,21 +51,19 @@ class ModeNotFoundError(RuntimeError):
 class PriorCurvature:
     """The log prior, its gradient and its Hessian along some coordinates of ψ = (θ, others)."""
 
-    def __init__(self, likelihood: RowLikelihood, coordinates: np.ndarray, compile_kwargs: dict[str, Any]):
+    def __init__(self, likelihood: RowLikelihood, compile_kwargs: dict[str, Any]):
         psi, along = pt.dvector("psi"), pt.dvector("along")
         d = likelihood.theta_size
         parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
         (value,) = graph_replace([likelihood.log_prior], parts, strict=False)
         gradient = grad(value, psi, disconnected_inputs="ignore")
-        self.coordinates = coordinates
         self._gradient = compile_log_density([psi, *likelihood.fixed], [value, gradient], **compile_kwargs)
         self._product = compile_log_density(
             [along, psi, *likelihood.fixed], pushforward(gradient, psi, along), **compile_kwargs
         )
 
-    def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray]) -> Sums:
-        """Return value, gradient and Hessian at `psi`."""
-        c = self.coordinates
+    def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray], c: np.ndarray) -> Sums:
+        """Return value, gradient and Hessian at `psi` along the coordinates `c`."""
         value, gradient = self._gradient(psi, *fixed)
         columns = []
         for k in c:
@@ -140,7 +138,7 @@ def _newton(
             psi = start.copy()
             psi[c] = x
             likelihood = evaluate(psi)
-            total = likelihood.scaled(scale) + prior(psi, fixed)
+            total = likelihood.scaled(scale) + prior(psi, fixed, c)
             # The trust region steps back from a point without a density.
             value = -total.value if np.isfinite(total.value) else np.inf
             seen[key] = Sums(value, -total.gradient, -total.hessian), likelihood

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.preparation import Prepared
 from pymc_austerity.proposals import Proposal
+from pymc_austerity.surrogate import Surrogate
 
 
 class Setting(NamedTuple):
@@ -17,7 +18,9 @@ class Setting(NamedTuple):
     likelihood : RowLikelihood
         The graphs of the model, and where each variable sits in θ.
     prepared : Prepared or None
-        The proxy, where there is one.
+        The proxy, where there is one, with moves tuned on its surrogate.
+    surrogate : Surrogate or None
+        Exact prior times proxy, compiled; where there is a proxy.
     best_rate : float
         Acceptance rate of the test for a proposal as likely as the present point: the most that tuning can aim at.
     compile_kwargs : dict
@@ -26,6 +29,7 @@ class Setting(NamedTuple):
 
     likelihood: RowLikelihood
     prepared: Prepared | None
+    surrogate: Surrogate | None
     best_rate: float
     compile_kwargs: dict[str, Any]
 

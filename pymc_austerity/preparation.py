@@ -16,7 +16,14 @@ from pymc_austerity.likelihood import RowLikelihood, flatten_onto
 from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy import Expansion, Taylor, check_order
 from pymc_austerity.rows import Rows
-from pymc_austerity.surrogate import INNER_TARGET, SurrogateState, adapt_step_size, build_trajectory, compile_surrogate
+from pymc_austerity.surrogate import (
+    INNER_TARGET,
+    QUARTER_PERIOD,
+    Surrogate,
+    SurrogateState,
+    adapt_step_size,
+    path_search,
+)
 from pymc_austerity.weights import AliasTable, remainder_sizes, row_table
 
 _log = logging.getLogger("pymc_austerity")
@@ -43,6 +50,8 @@ class Prepared(NamedTuple):
         Hamiltonian moves, tuned on the surrogate.
     normal : SurrogateState
         The normal approximation of the surrogate: centre and factor.
+    normality : float
+        Share of independent draws from that approximation that the surrogate would accept; 1 where it is normal.
     draws : numpy.ndarray, shape (k, D)
         Draws of θ from the surrogate.
     table : AliasTable or None
@@ -55,6 +64,7 @@ class Prepared(NamedTuple):
     order: int
     move: SurrogateState
     normal: SurrogateState
+    normality: float
     draws: np.ndarray
     table: AliasTable | None
     passes: float
@@ -64,9 +74,14 @@ class NoProxyError(RuntimeError):
     """A proxy cannot be built for this model."""
 
 
+class DiscreteError(NoProxyError):
+    """A proxy makes no sense for this model, which is no fault of it."""
+
+
 def prepare(
     likelihood: RowLikelihood,
     density: Density,
+    surrogate: Surrogate,
     taylor: Taylor,
     rows: Rows,
     fixed: Sequence[np.ndarray],
@@ -94,7 +109,7 @@ def prepare(
     discrete = [b.name for b in likelihood.psi_blocks if b.name in likelihood.read and np.dtype(b.dtype).kind != "f"]
     discrete += [b.name for b in likelihood.blocks if np.dtype(b.dtype).kind != "f" and b.name not in discrete]
     if discrete:
-        raise NoProxyError(f"{discrete} is discrete and has no derivative")
+        raise DiscreteError(f"{discrete} is discrete and has no derivative")
     coordinates = read_coordinates(likelihood)
     if coordinates.size > _MAX_EXPANDED:
         raise NoProxyError(
@@ -102,7 +117,7 @@ def prepare(
             "this step fewer vars and the rest to another"
         )
     full_pass = FullPass(likelihood, coordinates, options)
-    prior = PriorCurvature(likelihood, coordinates, options)
+    prior = PriorCurvature(likelihood, options)
     try:
         if taylor.centre is None:
             psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar)
@@ -111,12 +126,11 @@ def prepare(
             sums = full_pass(psi, fixed, rows)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
-    surrogate = compile_surrogate(likelihood, options)
-    run_pilot = build_pilot(build_trajectory(surrogate))
+    run_pilot = build_pilot(surrogate)
     d = likelihood.theta_size
     for moves_left in reversed(range(_MAX_MOVES + 1)):
         steering = Expansion(psi, coordinates, sums.gradient, _negative(sums.hessian))
-        normal, move, draws = _tune(likelihood, steering, psi, fixed, temperature, run_pilot, options)
+        normal, move, draws = _tune(prior, steering, psi, d, fixed, temperature, run_pilot)
         own = coordinates[coordinates < d]
         mean, sd = draws.mean(axis=0), draws.std(axis=0)
         off = float(np.abs((mean - psi[:d]) / sd)[own].max(initial=0.0))
@@ -140,7 +154,8 @@ def prepare(
         table = row_table(remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, rows), floor)
     passes = full_pass.rows_read / len(rows) + (floor is not None)
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
-    return Prepared(expansion, taylor.order, move, normal, draws, table, passes)
+    normality = _normality(surrogate, normal, draws)
+    return Prepared(expansion, taylor.order, move, normal, normality, draws, table, passes)
 
 
 def _negative(hessian: np.ndarray) -> np.ndarray:
@@ -150,17 +165,16 @@ def _negative(hessian: np.ndarray) -> np.ndarray:
 
 
 def _tune(
-    likelihood: RowLikelihood,
+    prior: PriorCurvature,
     steering: Expansion,
     psi: np.ndarray,
+    d: int,
     fixed: Sequence[np.ndarray],
     temperature: float,
     run_pilot: Callable[..., Any],
-    options: dict[str, Any],
 ) -> tuple[SurrogateState, SurrogateState, np.ndarray]:
     """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it."""
-    d = likelihood.theta_size
-    _, slope, curvature = PriorCurvature(likelihood, np.arange(d), options)(psi, fixed)
+    _, slope, curvature = prior(psi, fixed, np.arange(d))
     precision = -curvature
     own = steering.coordinates < d
     places = steering.coordinates[own]
@@ -168,18 +182,21 @@ def _tune(
     precision[np.ix_(places, places)] -= steering.hessian[np.ix_(own, own)] / temperature
     values, vectors = linalg.eigh(precision)
     scales = 1 / np.sqrt(np.maximum(np.abs(values), 1e-6 * np.abs(values).max()))
+    identity = np.eye(d)
     start = SurrogateState(
         log_scale=np.log([0.5]),
-        factor=np.ascontiguousarray(vectors * np.minimum(scales, 3.0)),
+        factor=identity,
+        whiten=identity,
         centre=psi[:d] + vectors @ (scales**2 * (vectors.T @ slope)),
         target=np.array([INNER_TARGET]),
         t=np.zeros(1, np.int64),
+        search=path_search([QUARTER_PERIOD], d),
         others=psi[d:].copy(),
         temperature=np.array([temperature]),
         fixed=tuple(fixed),
         steering=steering,
-    )
-    state = start._replace(log_scale=start.log_scale.copy(), t=start.t.copy())
+    ).with_factor(vectors * np.minimum(scales, 3.0), 0.5)
+    state = start.fresh()
     rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
     theta = psi[:d].copy()
     for n in _PILOT:
@@ -190,14 +207,26 @@ def _tune(
         cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + 1e-3 * (1 - keep) * np.diag(draws.var(axis=0) + 1e-12)
         if n < 10 * d:  # too few draws for a dense covariance: the curvature at the centre serves better
             continue
-        state = state._replace(factor=linalg.cholesky(cov, lower=True), log_scale=np.log([0.5]))
+        state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)
     state.t[0] = 0
     draws = run_pilot(rng, theta, state, _KEPT)
     return start, state, draws
 
 
-def build_pilot(trajectory: Callable[..., Any]) -> Callable[..., Any]:
+def _normality(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray) -> float:
+    """Return the mean acceptance, on the surrogate, of independent draws from its normal approximation."""
+    z = np.random.default_rng(1959).standard_normal(draws.shape)
+    proposed = normal.centre + z @ normal.factor.T
+    x = (draws - normal.centre) @ normal.whiten.T
+    excess_new = [surrogate.evaluate(theta, normal)[0] for theta in proposed] + 0.5 * (z**2).sum(axis=1)
+    excess = [surrogate.evaluate(theta, normal)[0] for theta in draws] + 0.5 * (x**2).sum(axis=1)
+    log_ratio = np.where(np.isfinite(excess_new), excess_new - excess, -np.inf)
+    return float(np.exp(np.minimum(log_ratio, 0)).mean())
+
+
+def build_pilot(surrogate: Surrogate) -> Callable[..., Any]:
     """Compile ``run(rng, theta, state, n)``: a chain on the surrogate that adapts its step size."""
+    trajectory = surrogate.trajectory
 
     @njit
     def run(rng, theta, state, n):  # type: ignore[no-untyped-def]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from multiprocessing import parent_process
@@ -24,6 +25,7 @@ from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.built_steps import remember_step
 from pymc_austerity.compat import ChainSetup
+from pymc_austerity.defaults import ProxyChoice, ProxyPlan, default_move, default_walk, plan_proxy
 from pymc_austerity.kernel import (
     BAD_BOUND,
     BAD_PRIOR,
@@ -37,24 +39,18 @@ from pymc_austerity.kernel import (
 )
 from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
 from pymc_austerity.model_moves import ModelProposal, Setting
-from pymc_austerity.preparation import NoProxyError, Prepared, prepare
+from pymc_austerity.preparation import DiscreteError, NoProxyError, Prepared, prepare
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
-from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk
-from pymc_austerity.proxy import Taylor
+from pymc_austerity.proposals import Proposal
 from pymc_austerity.row_check import check_rows
 from pymc_austerity.rows import Rows, RowSource, Uniform
-from pymc_austerity.surrogate import SurrogateState, compile_surrogate
-from pymc_austerity.surrogate_moves import CrankNicolson, SurrogateHMC
+from pymc_austerity.surrogate import Surrogate, SurrogateState, compile_surrogate
 from pymc_austerity.temperature import Schedule, as_schedule
 from pymc_austerity.watch import Watch
 from pymc_austerity.weights import Weighted, WeightedRows, for_weighted_rows
 
-SurrogateMove = SurrogateHMC | CrankNicolson
-
 _log = logging.getLogger("pymc_austerity")
 
-#: Above this many parameters a dense proposal covariance costs more than it gains by default.
-_MAX_DENSE = 200
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
 
@@ -83,7 +79,9 @@ class RowStep(ChainSetup, BlockedStep):
     test : AcceptanceTest
     variables : sequence of Variable or None
         Free variables to move; all by default.
-    proposal : Proposal or None
+    proposal : Proposal, ModelProposal or None
+    proxy : Taylor, "auto" or None
+    rows : Uniform, Weighted or None
     observed : str, sequence of str, or None
     temperature : float or Schedule
     tune : bool
@@ -115,8 +113,8 @@ class RowStep(ChainSetup, BlockedStep):
         test: AcceptanceTest,
         variables: Sequence[Variable] | None = None,
         *,
-        proposal: Proposal | SurrogateMove | ModelProposal | None = None,
-        proxy: Taylor | None = None,
+        proposal: Proposal | ModelProposal | None = None,
+        proxy: ProxyChoice = "auto",
         rows: Uniform | Weighted | None = None,
         observed: str | Sequence[str] | None = None,
         temperature: float | Schedule = 1.0,
@@ -129,18 +127,9 @@ class RowStep(ChainSetup, BlockedStep):
         bound: str | Callable[..., Any] | None = None,
     ):
         model = modelcontext(model)
-        _require_proposal(proposal, proxy)
-        _require_rows(rows, proxy)
-        if bound is not None and (proxy is not None or isinstance(rows, Weighted)):
-            raise ValueError(
-                "A concentration bound needs rows drawn uniformly and a limit on |log p(row | θ′) − log p(row | θ)| "
-                "itself; a proxy leaves a remainder without a known limit, and weighted rows change the mean that "
-                "is bounded. Leave out proxy= and rows=, or use MinibatchBarker or PenaltyMH."
-            )
+        plan = plan_proxy(test, proposal, proxy, rows, bound)
         point = model.initial_point() if initial_point is None else initial_point
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
-        weighted = isinstance(rows, Weighted)
-        self.test = for_weighted_rows(test) if weighted else test
         self.temperature = as_schedule(temperature)
         self.blocked = blocked
         self.tune = tune
@@ -148,20 +137,19 @@ class RowStep(ChainSetup, BlockedStep):
         self._compile_kwargs = compile_kwargs
         likelihood, source, terms = row_likelihood(model, self.vars, observed, point)
         self._likelihood: RowLikelihood = likelihood
-        self._bound: Bound = Unbounded() if bound is None else find_bound(bound, model, terms, likelihood)
+        self._given_test = test
+        self._given_bound: Bound = Unbounded() if bound is None else find_bound(bound, model, terms, likelihood)
         self._source: DataSource | None = source
         self._rows = Rows(source.row_arrays())
         self._seen = source.current()
-        self._bound_constants = self._bound.constants()
         self._fixed = source.fixed_arrays()
         self._theta0 = flatten(point, likelihood.blocks)
         self._others0 = flatten(point, likelihood.other_blocks)
         self._given_proposal = proposal
-        self._proxy, self._floor = proxy, rows.floor if isinstance(rows, Weighted) else None
+        self._plan = self._with_bound(plan)
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
-        self._prepared = self._prepare(density)
-        self._transition: Callable[..., Any] = self._compile(density)
+        self._build(density)
         self.start_chain(get_random_generator(rng))
         remember_step(model, self)
 
@@ -265,27 +253,70 @@ class RowStep(ChainSetup, BlockedStep):
         self.proposal.adapt(walk, self._theta0, False)
         return transition
 
+    def _with_bound(self, plan: ProxyPlan) -> ProxyPlan:
+        """Do without a proxy where the bound of the step is none on what the proxy leaves."""
+        if plan.proxy is None or self._given_bound.of_remainder(plan.proxy.order) is not None:
+            return plan
+        if plan.required:
+            raise ValueError(
+                f"proxy={plan.proxy}: no bound is known on what it leaves of a row of this model (known at order 2: "
+                "Bernoulli, Binomial and Categorical with logit_p). Use bound='scan', or proxy=None, or a test that "
+                "needs no bound, such as MinibatchBarker or PenaltyMH."
+            )
+        return ProxyPlan(None, None, False)
+
+    def _build(self, density: Density) -> None:
+        """Learn from all rows what a proxy needs, and compile the transition that goes with it."""
+        self._surrogate: Surrogate | None = None
+        self._prepared = self._prepare(density)
+        weighted = self._prepared is not None and self._prepared.table is not None
+        self.test = for_weighted_rows(self._given_test) if weighted else self._given_test
+        bound = self._given_bound if self._prepared is None else self._given_bound.of_remainder(self._prepared.order)
+        assert bound is not None
+        self._bound: Bound = bound
+        self._bound_constants = bound.constants()
+        self._transition: Callable[..., Any] = self._compile(density)
+
     def _prepare(self, density: Density) -> Prepared | None:
         """Learn what the proxy needs from all rows; without a proxy, nothing."""
-        if self._proxy is None:
+        plan = self._plan
+        if plan.proxy is None:
             return None
+        self._surrogate = compile_surrogate(self._likelihood, numba_options(self._compile_kwargs))
         try:
             return prepare(
                 self._likelihood,
                 density,
-                self._proxy,
+                self._surrogate,
+                plan.proxy,
                 self._rows,
                 self._fixed,
                 np.concatenate([self._theta0, self._others0]),
                 float(self.temperature.final),
-                self._floor,
+                plan.floor,
                 self._compile_kwargs,
                 True,
             )
+        except DiscreteError as error:
+            if not plan.required:
+                _log.info(f"No proxy: {error}. Rows are drawn uniformly and moves are a random walk.")
+                return None
+            raise self._refusal(error) from error
         except NoProxyError as error:
-            raise ValueError(
-                f"proxy={self._proxy} cannot be built for this model: {error}. Sample with proxy=None, or NUTS."
-            ) from error
+            if not plan.required:
+                warnings.warn(
+                    f"No proxy could be built: {error}. Sampling goes on without one, by a random walk on uniform rows,"
+                    " which reads far more of them. See the 'Proxies' page; proxy=None says that this is meant.",
+                    UserWarning,
+                    stacklevel=5,
+                )
+                return None
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: NoProxyError) -> ValueError:
+        return ValueError(
+            f"proxy={self._plan.proxy} cannot be built for this model: {error}. Sample with proxy=None, or NUTS."
+        )
 
     @property
     def expansion(self) -> Any:
@@ -333,15 +364,16 @@ class RowStep(ChainSetup, BlockedStep):
 
     def _bind_proposal(self) -> Proposal:
         given = self._given_proposal
+        given = self._given_proposal
         options = numba_options(self._compile_kwargs)
-        if isinstance(given, ModelProposal):
-            return given.for_model(Setting(self._likelihood, self._prepared, self.test.probability(0.0), options))
-        if self._prepared is not None and (given is None or isinstance(given, SurrogateMove)):
-            surrogate = compile_surrogate(self._likelihood, options)
-            move = given or SurrogateHMC()
-            return move.bind(surrogate, self._prepared.move, self._prepared.normal, self.test.probability(0.0))
-        assert not isinstance(given, SurrogateMove)
-        return given or _default_proposal(self._theta0.size)
+        if given is None:
+            given = default_walk(self._theta0.size) if self._prepared is None else default_move(self._prepared)
+        if not isinstance(given, ModelProposal):
+            return given
+        if self._prepared is not None and self._surrogate is None:  # in another process
+            self._surrogate = compile_surrogate(self._likelihood, options)
+        best_rate = self.test.probability(0.0)
+        return given.for_model(Setting(self._likelihood, self._prepared, self._surrogate, best_rate, options))
 
     def _row_source(self) -> RowSource:
         if self._prepared is not None and self._prepared.table is not None:
@@ -370,11 +402,10 @@ class RowStep(ChainSetup, BlockedStep):
             current = self._source.current()
             if any(new is not old for new, old in zip(current, self._seen, strict=True)):
                 self._rows, self._seen = Rows(self._source.row_arrays()), current
-                self._bound_constants = self._bound.constants()
-                if self._proxy is not None:
-                    density = compile_density(self._likelihood, self._compile_kwargs)
-                    self._prepared = self._prepare(density)
-                    self._transition = self._compile(density)
+                if self._plan.proxy is not None:
+                    self._build(compile_density(self._likelihood, self._compile_kwargs))
+                else:
+                    self._bound_constants = self._bound.constants()
         self._row_state = self._row_source().state(len(self._rows))
         self._stages = self.test.stages(len(self._rows))
 
@@ -415,7 +446,7 @@ class RowStep(ChainSetup, BlockedStep):
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
         dropped = (
-            "_transition", "proposal", "density", "_evaluate_bound", "row_source", "_source", "_row_state",
+            "_transition", "proposal", "density", "_surrogate", "_evaluate_bound", "row_source", "_source", "_row_state",
             "_BlockedStep__newargs",
         )  # fmt: skip
         return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
@@ -430,35 +461,6 @@ def _revive(cls: type[RowStep], state: dict[str, Any]) -> RowStep:
     step._transition = step._compile(compile_density(step._likelihood, step._compile_kwargs))
     step._read_data()
     return step
-
-
-def _require_rows(rows: object, proxy: Taylor | None) -> None:
-    if rows is not None and not isinstance(rows, Uniform | Weighted):
-        raise TypeError(f"rows={rows!r} must be pymc_austerity.Uniform() or pymc_austerity.Weighted().")
-    if isinstance(rows, Weighted) and proxy is None:
-        raise ValueError(
-            "rows=Weighted() weighs rows by what a proxy leaves of them, and there is no proxy. "
-            "Add proxy=pymc_austerity.Taylor(), or use rows=pymc_austerity.Uniform()."
-        )
-
-
-def _require_proposal(proposal: object, proxy: Taylor | None) -> None:
-    if isinstance(proposal, SurrogateMove):
-        if proxy is None:
-            raise ValueError(
-                f"proposal={proposal!r} moves on a surrogate that a proxy defines, and there is none. "
-                "Add proxy=pymc_austerity.Taylor(), or use pymc_austerity.AdaptiveMetropolis()."
-            )
-        return
-    if proposal is not None and not isinstance(proposal, Proposal | ModelProposal):
-        raise TypeError(
-            f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
-            "or pymc_austerity.AdaptiveMetropolis()."
-        )
-
-
-def _default_proposal(dimension: int) -> Proposal:
-    return AdaptiveMetropolis() if dimension <= _MAX_DENSE else RandomWalk()
 
 
 def _with_blocks(point: PointType, theta: np.ndarray, blocks: Sequence[Block]) -> PointType:

@@ -10,10 +10,10 @@ from pymc.blocking import PointType
 from pymc.model import Model
 from pymc.util import RandomGenerator
 
+from pymc_austerity.defaults import ProxyChoice
 from pymc_austerity.model_moves import ModelProposal
 from pymc_austerity.proposals import Proposal
-from pymc_austerity.proxy import Taylor
-from pymc_austerity.row_step import RowStep, SurrogateMove
+from pymc_austerity.row_step import RowStep
 from pymc_austerity.rows import Uniform
 from pymc_austerity.temperature import Schedule
 from pymc_austerity.weights import Weighted
@@ -24,8 +24,8 @@ Step = TypeVar("Step", bound=type[RowStep])
 class StepOptions(TypedDict, total=False):
     """What a step hands on to `RowStep`; described in `ApproxMH`."""
 
-    proposal: Proposal | SurrogateMove | ModelProposal | None
-    proxy: Taylor | None
+    proposal: Proposal | ModelProposal | None
+    proxy: ProxyChoice
     rows: Uniform | Weighted | None
     observed: str | Sequence[str] | None
     temperature: float | Schedule

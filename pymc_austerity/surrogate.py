@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from pytensor.gradient import grad
+from scipy import linalg
 
-from pymc_austerity.adaptation import adapt_scale
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy import Expansion
@@ -21,8 +21,29 @@ from pymc_austerity.proxy import Expansion
 #: Acceptance rate of the inner trajectories: they cost no rows, so they may be careful.
 INNER_TARGET = 0.9
 #: Whitened trajectories of a quarter period reach independent points of a normal target.
-_QUARTER_PERIOD = np.pi / 2
+QUARTER_PERIOD = np.pi / 2
 _MAX_LEAPFROG = 64
+
+
+class PathSearch(NamedTuple):
+    """What tuning knows of the path lengths it may choose from, of arrays only.
+
+    Attributes
+    ----------
+    lengths : numpy.ndarray, shape (K,)
+    jumps, costs : numpy.ndarray, shape (K,)
+        Squared jumps of each length so far, in the whitened space, and what they cost.
+    choice : numpy.ndarray of int64, shape (1,)
+        The length in use.
+    last : numpy.ndarray, shape (D,)
+        The draw before.
+    """
+
+    lengths: np.ndarray
+    jumps: np.ndarray
+    costs: np.ndarray
+    choice: np.ndarray
+    last: np.ndarray
 
 
 class SurrogateState(NamedTuple):
@@ -32,11 +53,13 @@ class SurrogateState(NamedTuple):
     ----------
     log_scale : numpy.ndarray, shape (1,)
         Log of the leapfrog step size in the whitened space, or of √(1 − ρ²).
-    factor, centre : numpy.ndarray, shapes (D, D) and (D,)
-        θ = centre + factor·x has about unit covariance in x.
+    factor, whiten : numpy.ndarray, shape (D, D)
+        θ = centre + factor·x has about unit covariance in x; `whiten` is the inverse of `factor`.
+    centre : numpy.ndarray, shape (D,)
     target : numpy.ndarray, shape (1,)
         Acceptance rate that tuning aims at.
     t : numpy.ndarray of int64, shape (1,)
+    search : PathSearch
     others : numpy.ndarray, shape (O,)
         Present values of the variables of other steps.
     temperature : numpy.ndarray, shape (1,)
@@ -47,23 +70,60 @@ class SurrogateState(NamedTuple):
 
     log_scale: np.ndarray
     factor: np.ndarray
+    whiten: np.ndarray
     centre: np.ndarray
     target: np.ndarray
     t: np.ndarray
+    search: PathSearch
     others: np.ndarray
     temperature: np.ndarray
     fixed: tuple[np.ndarray, ...]
     steering: Expansion
 
+    def with_factor(self, factor: np.ndarray, step_size: float) -> SurrogateState:
+        """Return the state with another mass matrix, and tuning started anew."""
+        factor = np.ascontiguousarray(factor)
+        whiten = np.ascontiguousarray(linalg.inv(factor))
+        return self._replace(factor=factor, whiten=whiten, log_scale=np.log([step_size]), t=np.zeros(1, np.int64))
 
-def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """Compile ``surrogate(theta, state)``, which returns log π̃ and its gradient by θ."""
+    def fresh(self) -> SurrogateState:
+        """Return a copy whose changing parts are its own."""
+        search = PathSearch(*(part.copy() for part in self.search))
+        changing = {name: getattr(self, name).copy() for name in ("log_scale", "t", "others", "temperature")}
+        return self._replace(search=search, **changing)
+
+
+def path_search(lengths: Any, size: int) -> PathSearch:
+    """Return a search among `lengths` that has seen nothing yet, at the first of them."""
+    lengths = np.array(lengths, dtype=float)
+    zeros = np.zeros(lengths.size)
+    return PathSearch(lengths, zeros, zeros.copy(), np.zeros(1, np.int64), np.full(size, np.nan))
+
+
+class Surrogate(NamedTuple):
+    """The compiled surrogate of one model.
+
+    Attributes
+    ----------
+    evaluate : callable
+        ``evaluate(theta, state)`` returns log π̃ and its gradient by θ.
+    trajectory : callable
+        ``trajectory(rng, theta, state)`` makes one Hamiltonian transition reversible for π̃; it returns θ′, log π̃(θ),
+        log π̃(θ′) and the acceptance probability of the trajectory.
+    """
+
+    evaluate: Callable[..., Any]
+    trajectory: Callable[..., Any]
+
+
+def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> Surrogate:
+    """Compile log π̃, its gradient, and Hamiltonian transitions on it."""
     gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     prior = compile_log_density(inputs, [likelihood.log_prior, gradient], **compile_kwargs).vm.jit_fn
 
     @njit
-    def surrogate(theta, state):  # type: ignore[no-untyped-def]
+    def evaluate(theta, state):  # type: ignore[no-untyped-def]
         value, slope = prior(theta, state.others, *state.fixed)
         steering = state.steering
         d, e = theta.size, steering.coordinates.size
@@ -80,19 +140,15 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
                 slope[c] += (steering.gradient[k] + curved[k]) / state.temperature[0]
         return total, slope
 
-    return surrogate
+    return Surrogate(evaluate, _build_trajectory(evaluate))
 
 
-def build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile ``trajectory(rng, theta, state)``: one Hamiltonian transition reversible for π̃.
-
-    Returns θ′, log π̃(θ), log π̃(θ′) and the acceptance probability of the trajectory.
-    """
-
+def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
     @njit
     def trajectory(rng, theta, state):  # type: ignore[no-untyped-def]
         step = np.exp(state.log_scale[0])
-        longest = min(_MAX_LEAPFROG, max(1, int(np.ceil(_QUARTER_PERIOD / step))))
+        path = state.search.lengths[state.search.choice[0]]
+        longest = min(_MAX_LEAPFROG, max(1, int(np.ceil(path / step))))
         # A random number of steps, drawn without looking at θ, keeps the trajectory from resonating.
         n_steps = rng.integers(max(1, 3 * longest // 4), longest + longest // 4 + 2)
         momentum = rng.standard_normal(theta.size)
@@ -117,31 +173,8 @@ def build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @njit
-def adapt_nothing(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
-    """Leave a move alone that was tuned on the surrogate."""
-
-
-@njit
 def adapt_step_size(state: SurrogateState, acceptance: float) -> None:
     """Move the leapfrog step size towards its target acceptance rate (Robbins and Monro 1951)."""
     state.t[0] += 1
     state.log_scale[0] += (acceptance - state.target[0]) / state.t[0] ** 0.6
     state.log_scale[0] = min(state.log_scale[0], 0.4)  # a leapfrog step of 1.5 is unstable at 2
-
-
-@njit
-def propose_crank_nicolson(
-    rng: np.random.Generator, theta: np.ndarray, state: SurrogateState
-) -> tuple[np.ndarray, float]:
-    """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for N(θ̂, LLᵀ)."""
-    fresh = np.exp(state.log_scale[0])
-    x = np.linalg.solve(state.factor, theta - state.centre)
-    moved = np.sqrt(1 - fresh * fresh) * x + fresh * rng.standard_normal(theta.size)
-    return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x))
-
-
-@njit
-def adapt_rho(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
-    """Move √(1 − ρ²) towards the target acceptance rate; 1 is the independence sampler."""
-    state.t[0] += 1
-    state.log_scale[0] = min(0.0, adapt_scale(state.log_scale[0], accepted, state.target[0], state.t[0]))

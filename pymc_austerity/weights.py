@@ -168,20 +168,26 @@ def remainder_sizes(
     return np.where(np.isfinite(sizes), sizes, np.nanmax(np.where(np.isfinite(sizes), sizes, 0)))
 
 
-def for_weighted_rows(test: AcceptanceTest) -> AcceptanceTest:
-    """Return `test` for rows that are drawn with replacement and weights.
+def takes_weights(test: AcceptanceTest, *, required: bool = False) -> bool:
+    """Whether a test may read rows that are drawn with replacement and weights.
 
     Raises
     ------
     ValueError
-        For a test whose theory needs rows without replacement or all rows.
+        Where it may not and is required to.
     """
-    if isinstance(test, SequentialT):
-        return replace(test, replacement=True)
-    if isinstance(test, Barker | NoisePenalty):
-        return test
-    raise ValueError(
-        f"rows=Weighted() does not go with {type(test).__name__}: its bound (or its reading of all rows) is for rows "
-        "drawn without replacement and with equal weight. Use rows=pymc_austerity.Uniform(), or MinibatchBarker, "
-        "PenaltyMH or ApproxMH."
-    )
+    if isinstance(test, SequentialT | Barker | NoisePenalty):
+        return True
+    if required:
+        raise ValueError(
+            f"rows=Weighted() does not go with {type(test).__name__}: its bound (or its reading of all rows) is for "
+            "rows drawn without replacement and with equal weight. Use rows=pymc_austerity.Uniform(), or "
+            "MinibatchBarker, PenaltyMH or ApproxMH."
+        )
+    return False
+
+
+def for_weighted_rows(test: AcceptanceTest) -> AcceptanceTest:
+    """Return `test` for rows that are drawn with replacement and weights; see `takes_weights`."""
+    takes_weights(test, required=True)
+    return replace(test, replacement=True) if isinstance(test, SequentialT) else test

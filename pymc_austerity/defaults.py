@@ -1,0 +1,106 @@
+"""What a step uses where it was not told: a proxy where there can be one, and the move and rows that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.crank_nicolson import CrankNicolson
+from pymc_austerity.model_moves import ModelProposal
+from pymc_austerity.preparation import Prepared
+from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk
+from pymc_austerity.proxy import Taylor
+from pymc_austerity.rows import Uniform
+from pymc_austerity.surrogate_hmc import SurrogateHMC
+from pymc_austerity.weights import Weighted, takes_weights
+
+SurrogateMove = SurrogateHMC | CrankNicolson
+ProxyChoice = Taylor | Literal["auto"] | None
+
+#: Above this many parameters a dense proposal covariance costs more than it gains by default.
+_MAX_DENSE = 200
+#: A surrogate that accepts this share of independent draws from its normal approximation is as good as normal.
+_NORMAL_ENOUGH = 0.9
+
+
+@dataclass(frozen=True)
+class ProxyPlan:
+    """Whether a step tries to build a proxy.
+
+    Attributes
+    ----------
+    proxy : Taylor or None
+    floor : float or None
+        Share of uniform draws among weighted rows; None for rows of equal weight.
+    required : bool
+        Whether the step is refused where the proxy cannot be built; otherwise it does without, and says so.
+    """
+
+    proxy: Taylor | None
+    floor: float | None
+    required: bool
+
+
+def plan_proxy(
+    test: AcceptanceTest,
+    proposal: object,
+    proxy: object,
+    rows: object,
+    bound: str | Callable[..., Any] | None,
+) -> ProxyPlan:
+    """Check that the parts go together, and choose those that were left open.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For parts that are not what they should be, or do not go together.
+    """
+    _check_kinds(proposal, proxy, rows)
+    moves, weighted = isinstance(proposal, SurrogateMove), isinstance(rows, Weighted)
+    if proxy is None:
+        if moves:
+            raise ValueError(
+                f"proposal={proposal!r} moves on a surrogate that a proxy defines, and proxy=None excludes it. "
+                "Leave out proxy=, or use pymc_austerity.AdaptiveMetropolis()."
+            )
+        if weighted:
+            raise ValueError(
+                "rows=Weighted() weighs rows by what a proxy leaves of them, and proxy=None excludes it. "
+                "Leave out proxy=, or use rows=pymc_austerity.Uniform()."
+            )
+        return ProxyPlan(None, None, False)
+    floor = None
+    if isinstance(rows, Weighted):
+        takes_weights(test, required=True)
+        floor = rows.floor
+    elif rows is None and takes_weights(test):
+        floor = Weighted().floor
+    if isinstance(proxy, Taylor):
+        return ProxyPlan(proxy, floor, True)
+    if callable(bound) and not (moves or weighted):
+        return ProxyPlan(None, None, False)  # a bound that was written for the rows is none for their remainders
+    return ProxyPlan(Taylor(), floor, moves or weighted)
+
+
+def _check_kinds(proposal: object, proxy: object, rows: object) -> None:
+    if not (proxy is None or isinstance(proxy, Taylor) or (isinstance(proxy, str) and proxy == "auto")):
+        raise TypeError(f"proxy={proxy!r} must be 'auto', None or an object such as pymc_austerity.Taylor(order=2).")
+    if rows is not None and not isinstance(rows, Uniform | Weighted):
+        raise TypeError(f"rows={rows!r} must be pymc_austerity.Uniform() or pymc_austerity.Weighted().")
+    if proposal is not None and not isinstance(proposal, Proposal | ModelProposal):
+        raise TypeError(
+            f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
+            "or pymc_austerity.AdaptiveMetropolis()."
+        )
+
+
+def default_walk(dimension: int) -> Proposal:
+    """Return the proposal of a step without a proxy."""
+    return AdaptiveMetropolis() if dimension <= _MAX_DENSE else RandomWalk()
+
+
+def default_move(prepared: Prepared) -> SurrogateMove:
+    """Return the proposal of a step with a proxy: the cheaper one where the surrogate is as good as normal."""
+    return CrankNicolson() if prepared.normality >= _NORMAL_ENOUGH else SurrogateHMC()
