@@ -76,7 +76,7 @@ def time_per_row(n_rows: int, repeats: int) -> None:
     model = logistic_model(X, y)
     with model:
         step = pma.ApproxMH(
-            epsilon=0.01, batch_size=BATCH, proposal=pma.RandomWalk(scale=0.3 / np.sqrt(n_rows)), tune=False
+            proxy=None, epsilon=0.01, batch_size=BATCH, proposal=pma.RandomWalk(scale=0.3 / np.sqrt(n_rows)), tune=False
         )
     point = model.initial_point()
     theta = flatten(point, step._likelihood.blocks)
@@ -110,7 +110,7 @@ def peak_memory(n_rows: int) -> None:
     data = X.nbytes + y.nbytes
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     with model:
-        step = pma.ApproxMH(epsilon=0.05, batch_size=BATCH, proposal=pma.RandomWalk(scale=1e-4))
+        step = pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=BATCH, proposal=pma.RandomWalk(scale=1e-4))
     point = model.initial_point()
     for _ in range(20):
         point, _ = step.step(point)

@@ -42,7 +42,7 @@ def main() -> None:
     """Print the three costs and their differences."""
     model = small_model()
     with model:
-        step = pma.ApproxMH(epsilon=0.5, batch_size=50, proposal=pma.RandomWalk(scale=0.03))
+        step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=50, proposal=pma.RandomWalk(scale=0.03))
     step.stop_tuning()
     point = model.initial_point()
     theta = flatten(point, step._likelihood.blocks)

@@ -18,11 +18,16 @@ except ImportError:  # PyTensor 2
 
 __all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "compile_log_density", "pushforward"]
 
-#: Forward-mode derivative ``pushforward(outputs, inputs, directions)``.
-pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
+_pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 
 #: Ops whose inner graph follows the types of their inputs (PyTensor 3 only).
 DEFERRED_SYMBOLIC_OPS: tuple[type, ...] = (_builders.SymbolicOp,) if hasattr(_builders, "SymbolicOp") else ()
+
+
+def pushforward(output: Any, at: Any, direction: Any) -> Any:
+    """Return the forward-mode derivative of `output` by `at` along `direction`; zero where it does not depend on it."""
+    derivative = _pushforward(output, at, direction, disconnected_outputs="ignore", return_disconnected="none")
+    return output.zeros_like() if derivative is None else derivative
 
 
 def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:

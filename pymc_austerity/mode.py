@@ -25,8 +25,14 @@ _SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20
 _CLOSE_ENOUGH = 0.1
 #: Passes over all rows after which the search on all rows gives up.
 _MAX_PASSES = 6
+#: First of all a few rows are searched, from the given start and from points around it.
+_STARTS, _JITTER, _FEW_ROWS = 5, 1.0, 1_000
+#: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
+_APART, _NEGLIGIBLE = 5.0, 20.0
 #: A point this far out, in the unconstrained space, means a mode at infinity.
 _FAR = 1e4
+#: Two standard deviations from a mode the log posterior is lower by 2 where it is normal, and by at least this much.
+_FALL = 0.1
 
 
 class Mode(NamedTuple):
@@ -87,7 +93,7 @@ def find_mode(
 
     A trust-region Newton method (SciPy's ``trust-exact``) first on a random subset of the rows, whose
     log-likelihood is scaled up to all rows, then on all rows, where one pass a step gives value, gradient and
-    Hessian together.
+    Hessian together.  Before, on a few rows, it starts from several points, to see whether there is more than one mode.
 
     Raises
     ------
@@ -99,8 +105,9 @@ def find_mode(
     c = full_pass.coordinates
     size = min(len(rows), max(_SUBSET_ROWS, _SUBSET_PER_PARAMETER * c.size))
     # The same subset whatever the seed of the chains: the centre is no part of their randomness.
-    numbers = np.sort(np.random.default_rng(2014).choice(len(rows), size, replace=False))
-    subset = Rows(tuple(a[numbers] for a in rows.arrays))
+    numbers = np.random.default_rng(2014).choice(len(rows), size, replace=False)
+    subset = _take(rows, numbers)
+    few = _take(rows, numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
     with Progress(*columns, disable=not progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
@@ -109,12 +116,63 @@ def find_mode(
             progress.reset(task, total=len(of))
             return full_pass(psi, fixed, of, advance=lambda n: progress.advance(task, n))
 
-        scale = len(rows) / len(subset) / temperature
-        psi, sums = _newton(partial(evaluate, subset), scale, prior, start, fixed, c, 60)
+        def scale(part: Rows) -> float:
+            return len(rows) / len(part) / temperature
+
+        psi, sums = _single_mode(partial(evaluate, few), scale(few), prior, start, fixed, c)
+        if len(few) < len(subset):
+            psi, sums = _newton(partial(evaluate, subset), scale(subset), prior, psi, fixed, c, 60)
         if len(subset) < len(rows):
             progress.update(task, what=f"{len(rows):,} rows")
             psi, sums = _newton(partial(evaluate, rows), 1 / temperature, prior, psi, fixed, c, _MAX_PASSES)
     return Mode(psi, sums)
+
+
+def _take(rows: Rows, numbers: np.ndarray) -> Rows:
+    return Rows(tuple(a[np.sort(numbers)] for a in rows.arrays))
+
+
+def _single_mode(
+    evaluate: Callable[[np.ndarray], Sums],
+    scale: float,
+    prior: PriorCurvature,
+    start: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    c: np.ndarray,
+) -> tuple[np.ndarray, Sums]:
+    """Search from several starts, and refuse where the best two ends are different modes of about equal weight."""
+    rng = np.random.default_rng(1974)
+    ends: list[tuple[np.ndarray, Sums, Sums]] = []
+    refused: list[ModeNotFoundError] = []
+    for k in range(_STARTS):
+        psi = start.copy()
+        psi[c] += _JITTER * rng.uniform(-1, 1, c.size) if k else 0.0
+        try:
+            psi, sums = _newton(evaluate, scale, prior, psi, fixed, c, 60)
+        except ModeNotFoundError as error:
+            refused.append(error)
+            continue
+        ends.append((psi, sums, sums.scaled(scale) + prior(psi, fixed, c)))
+    if not ends:
+        raise refused[0]
+    best = max(ends, key=lambda end: end[2].value)
+    eigenvalues, vectors = linalg.eigh(-best[2].hessian)
+    for side in (-2, 2):
+        psi = best[0].copy()
+        psi[c] += side * vectors[:, 0] / np.sqrt(eigenvalues[0])
+        if evaluate(psi).value * scale + prior(psi, fixed, c).value > best[2].value - _FALL:
+            raise ModeNotFoundError(
+                "the posterior does not fall off around its flattest direction: the mode lies at infinity, as for "
+                "separable classes under a flat prior"
+            )
+    factor = linalg.cholesky(-best[2].hessian, lower=True)
+    for psi, _, total in ends:
+        distance = np.abs(factor.T @ (psi - best[0])[c]).max()
+        if distance > _APART and total.value > best[2].value - _NEGLIGIBLE:
+            raise ModeNotFoundError(
+                f"the posterior has two modes, {distance:,.0f} standard deviations apart, and a proxy knows only one"
+            )
+    return best[:2]
 
 
 def _newton(

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.core.errors import NumbaError
+from pytensor.gradient import NullTypeGradError
 from scipy import linalg
 
 from pymc_austerity.full_pass import FullPass, read_coordinates
@@ -116,9 +118,9 @@ def prepare(
             f"the rows read {coordinates.size} parameters and the dense Hessian serves up to {_MAX_EXPANDED}; give "
             "this step fewer vars and the rest to another"
         )
-    full_pass = FullPass(likelihood, coordinates, options)
-    prior = PriorCurvature(likelihood, options)
     try:
+        full_pass = FullPass(likelihood, coordinates, options)
+        prior = PriorCurvature(likelihood, options)
         if taylor.centre is None:
             psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar)
         else:
@@ -126,6 +128,9 @@ def prepare(
             sums = full_pass(psi, fixed, rows)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
+    except (NotImplementedError, NullTypeGradError, NumbaError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
     run_pilot = build_pilot(surrogate)
     d = likelihood.theta_size
     for moves_left in reversed(range(_MAX_MOVES + 1)):

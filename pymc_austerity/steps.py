@@ -42,14 +42,17 @@ class ApproxMH(DesigningStep):
         early and asks least at the end (O'Brien and Fleming).
     tolerance : float, default 0.005
         With ``epsilon="auto"``: mean error in the acceptance probability to design for.
-    proposal : RandomWalk or AdaptiveMetropolis, optional
-        `AdaptiveMetropolis` by default, `RandomWalk` above 200 parameters.
-    proxy : Taylor, optional
+    proposal : optional
+        How to move.  With a proxy `CrankNicolson` by default, or `SurrogateHMC` where the prior is far from normal;
+        without one `AdaptiveMetropolis`, above 200 parameters `RandomWalk`.
+    proxy : Taylor, "auto" or None, default "auto"
         Expansion of every row around the posterior mode, so that the test sees only what the expansion leaves and
-        rows read per draw stop growing with N.  Found in a few passes over all rows before sampling; moves are then
-        made on the surrogate (`SurrogateHMC` by default).  None by default.
+        rows read per draw stop growing with N.  Found in a few passes over all rows before sampling.  "auto" is
+        ``Taylor()`` for continuous variables; where no mode is found it warns and goes on without.  With None and a
+        `RandomWalk` the step is the algorithm of the paper.
     rows : Uniform or Weighted, optional
-        How rows are drawn.  `Weighted` draws those more often of which the proxy leaves more.
+        How rows are drawn.  `Weighted`, the default with a proxy, draws those more often of which the proxy leaves
+        more; the t-test is then one with replacement.
     observed : str or sequence of str, optional
         Names of the observed variables or potentials whose rows are subsampled; those with most rows by default.
     temperature : float or Schedule, default 1.0
@@ -70,7 +73,7 @@ class ApproxMH(DesigningStep):
     Notes
     -----
     The chain is approximate: each decision may differ from the exact one.  The bias shrinks with `epsilon`.
-    Without control variates a well-scaled random walk at temperature 1 needs a fixed share of the rows.
+    Without a proxy a well-scaled random walk at temperature 1 needs a fixed share of the rows.
 
     References
     ----------

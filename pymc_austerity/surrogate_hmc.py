@@ -78,7 +78,8 @@ class SurrogateHMC:
 
     def for_model(self, setting: Setting) -> Proposal:
         """Return the proposal on the surrogate of a model, as it was tuned there."""
-        assert setting.prepared is not None and setting.surrogate is not None
+        assert setting.prepared is not None
+        assert setting.surrogate is not None
         tuned = setting.prepared.move
         trajectory, transitions = setting.surrogate.trajectory, int(self.transitions)
 

@@ -205,9 +205,12 @@ def _sample(model, step, draws=400):
 def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
     walk = pma.RandomWalk(scale=0.05)
     runs = [
-        _sample(model, lambda: pma.ExactMH(test=ExactBarker(), proposal=walk)),
-        _sample(model, lambda: pma.MinibatchBarker(batch_size=800, proposal=walk)),
-        _sample(model, lambda: pma.MinibatchBarker(batch_size=20, normality_tol=1e-9, skewness=True, proposal=walk)),
+        _sample(model, lambda: pma.ExactMH(proxy=None, test=ExactBarker(), proposal=walk)),
+        _sample(model, lambda: pma.MinibatchBarker(proxy=None, batch_size=800, proposal=walk)),
+        _sample(
+            model,
+            lambda: pma.MinibatchBarker(proxy=None, batch_size=20, normality_tol=1e-9, skewness=True, proposal=walk),
+        ),
     ]
     draws = [run.posterior["mu"].to_numpy() for run in runs]
     assert len(np.unique(draws[0])) > 50
@@ -221,8 +224,8 @@ def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
 
 def test_the_exact_test_differs_from_that_of_metropolis(model):
     walk = pma.RandomWalk(scale=0.05)
-    barker = _sample(model, lambda: pma.ExactMH(test=ExactBarker(), proposal=walk, tune=False))
-    metropolis = _sample(model, lambda: pma.ExactMH(proposal=walk, tune=False))
+    barker = _sample(model, lambda: pma.ExactMH(proxy=None, test=ExactBarker(), proposal=walk, tune=False))
+    metropolis = _sample(model, lambda: pma.ExactMH(proxy=None, proposal=walk, tune=False))
     assert barker.sample_stats["accepted"].mean() < metropolis.sample_stats["accepted"].mean()
 
 
@@ -243,4 +246,4 @@ def test_settings_out_of_range_are_refused(kwargs, message):
 
 def test_a_test_that_is_not_exact_is_no_argument_of_the_exact_step(model):
     with model, pytest.raises(TypeError, match="its own step"):
-        pma.ExactMH(test=Barker(100))
+        pma.ExactMH(proxy=None, test=Barker(100))

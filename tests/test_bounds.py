@@ -235,7 +235,7 @@ def _run(model, step, draws=60):
 
 def test_rows_of_a_scan_are_counted_in_the_statistics(data_model):
     with data_model:
-        step = pma.MHSubLhd(bound="scan")
+        step = pma.MHSubLhd(proxy=None, bound="scan")
     rows = _run(data_model, step).sample_stats["n_rows"].to_numpy()
     assert (rows > N).all()
     assert (rows <= 2 * N).all()
@@ -243,14 +243,14 @@ def test_rows_of_a_scan_are_counted_in_the_statistics(data_model):
 
 def test_a_bound_that_a_row_breaks_stops_the_run(data_model):
     with data_model:
-        step = pma.MHSubLhd(bound=lambda theta, new: 1e-3 * abs(new[0] - theta[0]))
+        step = pma.MHSubLhd(proxy=None, bound=lambda theta, new: 1e-3 * abs(new[0] - theta[0]))
     with pytest.raises(SamplingError, match="more than the bound="):
         _run(data_model, step)
 
 
 def test_the_bound_follows_new_data_and_a_pickled_step_keeps_it(data_model):
     with data_model:
-        step = pma.MHSubLhd()
+        step = pma.MHSubLhd(proxy=None)
         first = [np.copy(c) for c in step._bound_constants]
         copy = pickle.loads(pickle.dumps(step))
         pm.set_data({"x": 10 * X[:, 0]})
@@ -271,4 +271,4 @@ def test_the_step_asks_for_a_bound_where_none_is_known():
     with pm.Model():
         _normal()
         with pytest.raises(ValueError, match="bound='scan'"):
-            pma.MHSubLhd()
+            pma.MHSubLhd(proxy=None)

@@ -184,9 +184,9 @@ def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
         exact, whole, infinite = (
             pm.sample(300, step=step, compute_convergence_checks=False, **settings).posterior["slope"].to_numpy()
             for step in (
-                pma.ExactMH(proposal=walk),
-                pma.MHSubLhd(batch_size=600, proposal=walk),
-                pma.MHSubLhd(bound=lambda theta, new: 1e30, proposal=walk),
+                pma.ExactMH(proxy=None, proposal=walk),
+                pma.MHSubLhd(proxy=None, batch_size=600, proposal=walk),
+                pma.MHSubLhd(proxy=None, bound=lambda theta, new: 1e30, proposal=walk),
             )
         )
     np.testing.assert_array_equal(whole, exact)

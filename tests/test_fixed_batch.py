@@ -31,7 +31,9 @@ def draws(model):
     found = {}
     for n in (N, N // 4, N // 16):
         with model:
-            step = pma.MinibatchMH(batch_size=n, proposal=pma.RandomWalk(scale=2.4 / np.sqrt(N)), tune=False)
+            step = pma.MinibatchMH(
+                proxy=None, batch_size=n, proposal=pma.RandomWalk(scale=2.4 / np.sqrt(N)), tune=False
+            )
             run = pm.sample(
                 3_000, tune=200, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
                 compute_convergence_checks=False,
@@ -54,7 +56,7 @@ def test_the_spread_grows_as_the_batch_shrinks(draws):
 
 def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model, draws):
     with model:
-        step = pma.ExactMH(proposal=pma.RandomWalk(scale=2.4 / np.sqrt(N)), tune=False)
+        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=2.4 / np.sqrt(N)), tune=False)
         run = pm.sample(
             3_000, tune=200, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
             compute_convergence_checks=False,

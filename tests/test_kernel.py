@@ -76,7 +76,7 @@ def test_the_same_generator_gives_the_same_draws_whatever_ran_before():
 
 def test_nothing_compiles_after_the_first_step():
     model = shift_model(_values(3_000))
-    step = pma.ApproxMH(epsilon=0.05, batch_size=200, model=model, rng=1)
+    step = pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=200, model=model, rng=1)
     walk(step, {"mu": np.array(0.0)}, 1)
     with event.install_recorder("numba:compile") as warm:
         walk(step, {"mu": np.array(0.0)}, 300)
@@ -92,4 +92,4 @@ def test_nothing_compiles_after_the_first_step():
 @pytest.mark.parametrize("mode", ["FAST_COMPILE", "JAX"])
 def test_a_compilation_mode_other_than_numba_is_refused(mode):
     with pytest.raises(ValueError, match=f"'mode': '{mode}'.* NUMBA.*Leave the mode out"):
-        pma.ApproxMH(model=shift_model(_values(10)), compile_kwargs={"mode": mode})
+        pma.ApproxMH(proxy=None, model=shift_model(_values(10)), compile_kwargs={"mode": mode})

@@ -48,7 +48,7 @@ def test_prior_and_rows_add_up_to_the_full_graph(case):
 def test_the_compiled_rows_pass_the_numerical_check(case):
     # Building a step compiles the rows by numba and compares them to PyMC's own log-probability.
     with case.build() as model:
-        step = pma.ApproxMH(epsilon=0.3, batch_size=10)
+        step = pma.ApproxMH(proxy=None, epsilon=0.3, batch_size=10)
     point, read = model.initial_point(), []
     for _ in range(20):  # a proposal outside the support of the prior reads nothing
         point, stats = step.step(point)

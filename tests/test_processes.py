@@ -18,7 +18,7 @@ QUIET = {"progressbar": False, "compute_convergence_checks": False, "chains": 2}
 @pytest.fixture(scope="module")
 def step_and_model():
     model = shift_model(ROWS)
-    return pma.ApproxMH(epsilon=0.05, batch_size=50, model=model), model
+    return pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=50, model=model), model
 
 
 def _draws(step_and_model, seed=11, **kwargs):
@@ -60,7 +60,7 @@ def test_chains_that_meet_an_impossible_row_return_what_they_drew():
     with pm.Model():
         mu = pm.Normal("mu", 0, 1)
         pm.Uniform("y", mu - 0.5, mu + 0.5, observed=rows)
-        step = pma.ApproxMH(epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
+        step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
         for seed in range(4):
             idata = pm.sample(
                 20_000, tune=0, chains=2, cores=2, mp_ctx="fork", step=step, initvals={"mu": 0.0},

@@ -102,7 +102,7 @@ def test_a_wrong_derivative_is_found_by_its_order(compiled_logistic):
     assert "shrank by" in check_order(first_order_wrong, expansion, 2, spread, (), rows.arrays, 3)
 
 
-def test_discrete_rows_have_no_proxy():
+def test_discrete_rows_have_no_proxy_to_ask_for():
     model = next(case for case in SPLIT if case.name == "a discrete switch").build()
     with model, pytest.raises(ValueError, match=r"\['on'\] is discrete.*proxy=None"):
         pma.ApproxMH(proxy=pma.Taylor())
@@ -111,10 +111,10 @@ def test_discrete_rows_have_no_proxy():
 def test_parts_that_need_a_proxy_say_so():
     model, _, _ = logistic(100)
     with model:
-        with pytest.raises(ValueError, match="moves on a surrogate.*Add proxy"):
-            pma.ApproxMH(proposal=pma.SurrogateHMC())
-        with pytest.raises(ValueError, match="there is no proxy.*Add proxy"):
-            pma.ApproxMH(rows=pma.Weighted())
+        with pytest.raises(ValueError, match="moves on a surrogate.*Leave out proxy"):
+            pma.ApproxMH(proxy=None, proposal=pma.SurrogateHMC())
+        with pytest.raises(ValueError, match="a proxy leaves.*Leave out proxy"):
+            pma.ApproxMH(proxy=None, rows=pma.Weighted())
     with pytest.raises(ValueError, match="must be 1 or 2"):
         pma.Taylor(order=3)
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\)"):
@@ -132,7 +132,7 @@ def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(proposal):
         beta, base = pm.Normal("beta", 0, 1, shape=2), pm.Exponential("base", 1)
         pm.Poisson("y", base * pm.math.exp(X @ beta), observed=y)
         kwargs = {"tune": 500, "chains": 2, "cores": 1, "random_seed": 6, "progressbar": False, "quiet": True}
-        exact = pm.sample(step=pma.ExactMH(), draws=20_000, compute_convergence_checks=False, **kwargs)
+        exact = pm.sample(step=pma.ExactMH(proxy=None), draws=20_000, compute_convergence_checks=False, **kwargs)
         step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted(), batch_size=50, proposal=proposal)
         ours = pm.sample(step=step, draws=8_000, **kwargs)
     assert float(ours["sample_stats"]["n_rows"].mean()) < 120

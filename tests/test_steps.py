@@ -27,7 +27,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def step(model):
-    return pma.ApproxMH(epsilon=0.05, batch_size=50, model=model)
+    return pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=50, model=model)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_nothing_adapts_after_tuning(idata, model, step):
 
 def test_tune_false_keeps_the_proposal_as_given(model):
     with model:
-        fixed = pma.ApproxMH(proposal=pma.RandomWalk(scale=0.1), tune=False)
+        fixed = pma.ApproxMH(proxy=None, proposal=pma.RandomWalk(scale=0.1), tune=False)
         idata = pm.sample(20, tune=50, chains=1, step=fixed, **QUIET)
     assert (idata.sample_stats["scaling"] == 1.0).all()
 
@@ -100,7 +100,7 @@ def test_sampling_state_continues_bit_for_bit(model, step):
 
 
 def test_a_state_of_another_test_is_refused(step, model):
-    other = pma.ApproxMH(epsilon=0.2, batch_size=50, model=model)
+    other = pma.ApproxMH(proxy=None, epsilon=0.2, batch_size=50, model=model)
     with pytest.raises(ValueError, match="'test' has different values"):
         other.sampling_state = step.sampling_state
 
@@ -126,7 +126,7 @@ def test_progress_bar_is_drawn_by_pymc():
 
     with pm.Model():
         pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.random.default_rng(0).normal(size=400))
-        pm.sample(20, tune=10, chains=2, cores=1, step=pma.ApproxMH(batch_size=50), random_seed=1)
+        pm.sample(20, tune=10, chains=2, cores=1, step=pma.ApproxMH(proxy=None, batch_size=50), random_seed=1)
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]
     run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "160"}, check=True)
@@ -156,12 +156,12 @@ def _slope(model, step):
 
 def test_set_data_is_honoured_by_the_same_step_and_by_a_new_one():
     model = _regression()
-    same = pma.ApproxMH(model=model, batch_size=50)
+    same = pma.ApproxMH(proxy=None, model=model, batch_size=50)
     first = _slope(model, same)
     x = np.random.default_rng(2).normal(size=700)
     model.set_data("x", x)
     model.set_data("target", -3 * x)
-    again, new = _slope(model, same), _slope(model, pma.ApproxMH(model=model, batch_size=50))
+    again, new = _slope(model, same), _slope(model, pma.ApproxMH(proxy=None, model=model, batch_size=50))
     assert float(first.posterior["slope"].mean()) == pytest.approx(2, abs=0.3)
     assert float(again.posterior["slope"].mean()) == pytest.approx(-3, abs=0.3)
     assert np.array_equal(again.posterior["slope"], new.posterior["slope"])
@@ -171,7 +171,7 @@ def test_set_data_is_honoured_by_the_same_step_and_by_a_new_one():
 
 def test_set_data_of_different_lengths_is_refused():
     model = _regression()
-    step = pma.ApproxMH(model=model)
+    step = pma.ApproxMH(proxy=None, model=model)
     model.set_data("x", np.ones(10))
     with pytest.raises(ValueError, match=r"differ in length.*300, .*'x'.*: 10.*one pm.set_data"):
         step.start_chain(np.random.default_rng(0))
@@ -242,14 +242,14 @@ def test_a_stale_value_in_a_compound_step_is_caught():
 )
 def test_bad_arguments_are_refused_before_sampling(model, arguments, error, told):
     with pytest.raises(error, match=told):
-        pma.ApproxMH(model=model, **arguments)
+        pma.ApproxMH(proxy=None, model=model, **arguments)
 
 
 def test_a_model_without_rows_is_refused():
     with pm.Model() as model:
         pm.Normal("x")
     with pytest.raises(ValueError, match="no observed variable.*pm.NUTS"):
-        pma.ApproxMH(model=model)
+        pma.ApproxMH(proxy=None, model=model)
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_large_constants_build_without_a_warning():
     with pm.Model() as model:
         beta = pm.Normal("beta", shape=8)
         pm.Bernoulli("y", logit_p=ROWS[:8] * np.ones((20_000, 8)) @ beta, observed=np.zeros(20_000))
-    assert [pma.ExactMH(model=model).name for _ in range(2)] == ["exact_mh"] * 2
+    assert [pma.ExactMH(proxy=None, model=model).name for _ in range(2)] == ["exact_mh"] * 2
 
 
 # Points without a finite density.
@@ -273,7 +273,7 @@ def _bounded_model(rows):
 
 @pytest.fixture(scope="module")
 def bounded_step():
-    return pma.ExactMH(model=_bounded_model(np.linspace(-0.1, 0.1, 50)), proposal=Toggle(), rng=0)
+    return pma.ExactMH(proxy=None, model=_bounded_model(np.linspace(-0.1, 0.1, 50)), proposal=Toggle(), rng=0)
 
 
 def test_a_proposal_where_a_row_is_impossible_is_rejected(bounded_step):
@@ -289,7 +289,7 @@ def test_a_proposal_without_prior_density_is_rejected_before_any_row_is_read():
         mu = pm.Normal("mu", 0, 1)
         pm.Potential("no_ones", pm.math.log(1 - mu))
         pm.Normal("y", mu, 1, observed=ROWS)
-    point, (stat,) = pma.ExactMH(model=model, proposal=Toggle(), rng=0).step({"mu": np.array(0.0)})
+    point, (stat,) = pma.ExactMH(proxy=None, model=model, proposal=Toggle(), rng=0).step({"mu": np.array(0.0)})
     assert point["mu"] == 0
     assert (stat["accepted"], stat["n_rows"], stat["log_ratio"]) == (False, 0, -np.inf)
 
@@ -303,7 +303,7 @@ def test_a_first_point_where_a_row_is_impossible_stops_with_the_point_shown(boun
 def test_a_later_point_where_a_row_is_impossible_returns_the_draws_so_far(caplog):
     rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
     with _bounded_model(rows):
-        step = pma.ApproxMH(epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
+        step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
         idata = pm.sample(5_000, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
     drawn = idata.posterior["mu"].to_numpy().ravel()
     assert 1 <= drawn.size < 5_000
@@ -315,7 +315,7 @@ def test_a_later_point_where_a_row_is_impossible_returns_the_draws_so_far(caplog
 def test_the_same_model_samples_on_where_every_row_is_possible():
     rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
     with _bounded_model(rows):
-        step = pma.ExactMH(proposal=pma.RandomWalk(scale=0.02))
+        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
         idata = pm.sample(500, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
     assert idata.posterior["mu"].shape == (1, 500)
     assert float(idata.posterior["mu"].min()) >= -0.05

@@ -10,12 +10,12 @@ from pymc_austerity.temperature import as_schedule
 
 N = 400
 STEPS = {
-    "ExactMH": lambda **kwargs: pma.ExactMH(**kwargs),
-    "ExactBarker": lambda **kwargs: pma.ExactMH(test=pma.ExactBarker(), **kwargs),
-    "ApproxMH": lambda **kwargs: pma.ApproxMH(epsilon=0.001, batch_size=100, **kwargs),
-    "MHSubLhd": lambda **kwargs: pma.MHSubLhd(bound="scan", **kwargs),
-    "MinibatchBarker": lambda **kwargs: pma.MinibatchBarker(**kwargs),
-    "MinibatchMH": lambda **kwargs: pma.MinibatchMH(batch_size=N, **kwargs),
+    "ExactMH": lambda **kwargs: pma.ExactMH(proxy=None, **kwargs),
+    "ExactBarker": lambda **kwargs: pma.ExactMH(proxy=None, test=pma.ExactBarker(), **kwargs),
+    "ApproxMH": lambda **kwargs: pma.ApproxMH(proxy=None, epsilon=0.001, batch_size=100, **kwargs),
+    "MHSubLhd": lambda **kwargs: pma.MHSubLhd(proxy=None, bound="scan", **kwargs),
+    "MinibatchBarker": lambda **kwargs: pma.MinibatchBarker(proxy=None, **kwargs),
+    "MinibatchMH": lambda **kwargs: pma.MinibatchMH(proxy=None, batch_size=N, **kwargs),
 }
 
 

@@ -1,0 +1,118 @@
+"""What a step does when it is told nothing: a proxy where there can be one, and a plain word where there cannot."""
+
+import logging
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+from zoo import SPLIT
+
+import pymc_austerity as pma
+from pymc_austerity.crank_nicolson import adapt_rho
+from pymc_austerity.weights import WeightedRows
+
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(2_000, 2))
+Y = RNG.random(2_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5]))
+
+
+def logistic(prior=lambda: pm.Normal("beta", 0, 1, shape=2)):
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=X @ prior(), observed=Y)
+    return model
+
+
+@pytest.fixture(scope="module")
+def by_default():
+    return pma.MinibatchBarker(model=logistic())
+
+
+def test_a_model_with_a_mode_gets_a_proxy_and_weighted_rows(by_default):
+    assert by_default._prepared.order == 2
+    assert isinstance(by_default._source_of_rows, WeightedRows)
+
+
+def test_where_prior_and_proxy_are_normal_the_move_is_the_cheap_one(by_default):
+    assert by_default._prepared.normality > 0.99
+    assert by_default.proposal.adapt is adapt_rho
+
+
+def test_where_the_prior_is_far_from_normal_the_move_is_hamiltonian():
+    rng = np.random.default_rng(12)
+    with pm.Model():  # two rows a group: the scale stays as skewed as its prior
+        scale = pm.HalfNormal("scale")
+        effect = pm.Normal("effect", 0, scale, shape=6)
+        pm.Normal("y", effect[np.arange(12) % 6], 1.0, observed=rng.normal(size=12))
+        step = pma.PenaltyMH(batch_size=5)
+    assert step._prepared.normality < 0.9
+    assert hasattr(step.walk, "search")
+    assert step.proposal.adapt is not adapt_rho
+
+
+def test_discrete_variables_go_without_a_proxy_and_without_a_warning(caplog):
+    model = next(case for case in SPLIT if case.name == "a discrete switch").build()
+    with caplog.at_level(logging.INFO, logger="pymc_austerity"):
+        step = pma.ApproxMH(model=model)
+    assert step._prepared is None
+    assert "is discrete" in caplog.text
+
+
+@pytest.mark.slow
+def test_separable_classes_under_a_flat_prior_have_no_mode():
+    with pm.Model():
+        beta = pm.Flat("beta")
+        pm.Bernoulli("y", logit_p=X[:, 0] * beta, observed=X[:, 0] > 0)
+        with pytest.warns(UserWarning, match="No proxy could be built: .*infinity"):
+            step = pma.ApproxMH()
+        assert step._prepared is None
+        with pytest.raises(ValueError, match="cannot be built for this model: .*infinity"):
+            pma.ApproxMH(proxy=pma.Taylor())
+
+
+@pytest.mark.slow
+def test_two_modes_are_not_one():
+    with pm.Model():
+        theta = pm.Normal("theta", 0, 10)
+        pm.Normal("y", theta**2, 1.0, observed=RNG.normal(4, 1, size=500))
+        with pytest.warns(UserWarning, match="No proxy could be built: .*two modes"):
+            step = pma.ApproxMH()
+    assert step._prepared is None
+
+
+@pytest.mark.slow
+def test_a_saddle_is_not_a_mode():
+    with pm.Model():  # the likelihood sees only the sum of the two, the prior neither
+        a, b = pm.Flat("a"), pm.Flat("b")
+        pm.Normal("y", a + b, 1.0, observed=RNG.normal(size=500))
+        with pytest.warns(UserWarning, match="No proxy could be built: .*not negative definite"):
+            pma.ApproxMH()
+
+
+@pytest.mark.slow
+def test_too_many_parameters_are_told_what_to_do():
+    with pm.Model():
+        beta = pm.Normal("beta", 0, 1, shape=2_001)
+        pm.Normal("y", beta[np.arange(4_000) % 2_001], 1.0, observed=np.zeros(4_000))
+        with pytest.warns(UserWarning, match="2001 parameters.*give this step fewer vars"):
+            pma.ApproxMH()
+
+
+@pytest.mark.slow
+def test_nothing_is_said_where_no_proxy_is_meant():
+    with warnings.catch_warnings(), logistic():
+        warnings.simplefilter("error")
+        assert pma.ApproxMH(proxy=None)._prepared is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"proxy": "taylor"}, "proxy='taylor' must be 'auto', None or"),
+        ({"rows": "weighted"}, "rows='weighted' must be"),
+        ({"proposal": 0.1}, "proposal=0.1 is not a proposal"),
+    ],
+)
+def test_parts_of_the_wrong_kind_are_refused(arguments, message):
+    with logistic(), pytest.raises(TypeError, match=message):
+        pma.ApproxMH(**arguments)
