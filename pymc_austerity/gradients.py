@@ -63,7 +63,7 @@ def build_slope(setting: Setting) -> Callable[..., Any]:
     Without a proxy ∇log prior + (1/T)(N/n) Σ∇ℓ_i; with one the sum is over remainders, and the gradient of the summed
     expansion is added.
     """
-    likelihood, prepared, _, options = setting
+    likelihood, prepared, options = setting.likelihood, setting.prepared, setting.compile_kwargs
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     prior_gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
     prior = compile_log_density(inputs, [prior_gradient], **options).vm.jit_fn

@@ -158,10 +158,10 @@ class RowStep(ChainSetup, BlockedStep):
         self._read_data()
         self.tune = self._adapts  # PyMC's parallel sampler takes it for granted
         self.rng = rng
-        self.rng_propose, self.rng_decide, self.rng_rows = rng.spawn(3)
+        self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
         self.walk = self.new_walk()
         self.n_steps = 0
-        self._start = self._overdispersed_start()
+        self._start = self._overdispersed_start(rng_start)
         self._rates = RunningRates()
         self._watch = Watch(self.chain_length)
 
@@ -380,13 +380,13 @@ class RowStep(ChainSetup, BlockedStep):
             return WeightedRows(self._prepared.table)
         return self.test.rows
 
-    def _overdispersed_start(self) -> np.ndarray | None:
+    def _overdispersed_start(self, rng: np.random.Generator) -> np.ndarray | None:
         """Draw a start twice as far from the centre as a draw would be, so that R-hat can tell chains apart."""
         if self._prepared is None:
             return None
         draws = self._prepared.draws
         mean = draws.mean(axis=0)
-        return mean + 2 * (draws[self.rng_propose.integers(len(draws))] - mean)
+        return mean + 2 * (draws[rng.integers(len(draws))] - mean)
 
     def new_walk(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
@@ -446,8 +446,8 @@ class RowStep(ChainSetup, BlockedStep):
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
         dropped = (
-            "_transition", "proposal", "density", "_surrogate", "_evaluate_bound", "row_source", "_source", "_row_state",
-            "_BlockedStep__newargs",
+            "_transition", "proposal", "density", "_surrogate", "_evaluate_bound", "row_source", "_source",
+            "_row_state", "_BlockedStep__newargs",
         )  # fmt: skip
         return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
 

@@ -10,7 +10,7 @@ from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
 from pymc_austerity.bounds import find_bound
-from pymc_austerity.kernel import compile_density
+from pymc_austerity.kernel import compile_density, compile_remainder_density
 from pymc_austerity.likelihood import row_likelihood
 
 N = 60
@@ -262,9 +262,86 @@ def test_the_bound_follows_new_data_and_a_pickled_step_keeps_it(data_model):
     assert copy._bound_constants[0] == first[0]
 
 
-def test_a_proxy_or_row_weights_are_refused(data_model):
-    with data_model, pytest.raises(ValueError, match="Leave out proxy="):
-        pma.MHSubLhd(proxy=pma.Taylor())
+def _remainders(write, centre):
+    """Bound on the remainders of a second-order expansion, and the largest of them, between two points."""
+    with pm.Model():
+        write()
+        step = pma.MHSubLhd(proxy=pma.Taylor(centre={"slopes": centre}), tune=False)
+    density = compile_remainder_density(compile_density(step._likelihood), step._likelihood, 2, mode="NUMBA")
+    evaluate = step._bound.build(density, tuple(a.ndim for a in step._rows.arrays))
+    none, at = np.empty(0), step.expansion.centre
+
+    def bounded(theta, new):
+        return evaluate(step._bound_constants, new, theta, none, (at, *step._fixed), step._rows.arrays)[0]
+
+    def largest(theta, new):
+        sides = density.both_sides(new, theta, none, at, *step._fixed, *step._rows.arrays)
+        return np.abs(sides[0] - sides[1]).max()
+
+    return bounded, largest
+
+
+def _steepest():
+    # One entry of 1 a row, and a centre where the third derivative of the logistic function is largest.
+    pm.Bernoulli("y", logit_p=np.ones((N, 1)) @ _slopes(1), observed=np.arange(N) % 2 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("write", "shape"),
+    [(_softmax, (3, 4)), (_steepest, (1,))],
+    ids=["softmax", "logistic at its steepest"],
+)
+def test_no_remainder_exceeds_the_bound_from_the_third_derivative(write, shape):
+    p = (3 - np.sqrt(3)) / 6
+    bounded, largest = _remainders(write, np.full(shape, np.log(p / (1 - p))) if write is _steepest else np.ones(shape))
+    centre = np.full(int(np.prod(shape)), np.log(p / (1 - p)) if write is _steepest else 1.0)
+    rng, shares = np.random.default_rng(3), []
+    for scale in 10.0 ** rng.uniform(-1.5, 0.5, 200):
+        theta, new = centre + scale * rng.normal(size=(2, centre.size))
+        shares.append(largest(theta, new) / bounded(theta, new))
+    assert max(shares) <= 1 + 1e-6
+    if write is _steepest:
+        # Taylor's bound is reached next to the centre: a constant too small by a twentieth would be found.
+        step = np.array([0.02])
+        assert largest(centre, centre + step) > 0.95 * bounded(centre, centre + step)
+
+
+@pytest.mark.slow
+def test_with_a_proxy_the_bound_on_the_remainder_saves_rows_and_the_posterior_stays():
+    rng = np.random.default_rng(21)
+    x = rng.normal(size=20_000)
+    with pm.Model():
+        slope = pm.Normal("slope")
+        pm.Bernoulli("y", logit_p=slope * x, observed=rng.random(20_000) < 1 / (1 + np.exp(-x)))
+        runs = {
+            name: pm.sample(
+                draws, tune=100, step=step, chains=2, cores=1, random_seed=5, progressbar=False,
+                compute_convergence_checks=False,
+            )
+            for name, draws, step in (
+                ("ours", 2_000, pma.MHSubLhd()),
+                ("exact", 2_000, pma.ExactMH()),
+                ("plain", 100, pma.MHSubLhd(proxy=None)),
+            )
+        }  # fmt: skip
+    ours, plain = (float(runs[name]["sample_stats"]["n_rows"].mean()) for name in ("ours", "plain"))
+    assert ours < plain / 10
+    table = pma.compare({name: runs[name] for name in ("ours", "exact")}, reference="exact").xs("ours", level="run")
+    assert (table["shift"].abs() < 4.5 * table["shift_mcse"]).all()
+
+
+def test_where_no_bound_on_the_remainder_is_known_there_is_no_proxy():
+    with pm.Model():
+        _student()
+        assert pma.MHSubLhd()._prepared is None
+        with pytest.raises(ValueError, match="no bound is known on what it leaves.*bound='scan'"):
+            pma.MHSubLhd(proxy=pma.Taylor())
+
+
+def test_row_weights_are_refused(data_model):
+    with data_model, pytest.raises(ValueError, match="does not go with ConcentrationBound"):
+        pma.MHSubLhd(rows=pma.Weighted())
 
 
 def test_the_step_asks_for_a_bound_where_none_is_known():

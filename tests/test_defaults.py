@@ -30,7 +30,7 @@ def by_default():
 
 def test_a_model_with_a_mode_gets_a_proxy_and_weighted_rows(by_default):
     assert by_default._prepared.order == 2
-    assert isinstance(by_default._source_of_rows, WeightedRows)
+    assert isinstance(by_default.row_source, WeightedRows)
 
 
 def test_where_prior_and_proxy_are_normal_the_move_is_the_cheap_one(by_default):

@@ -28,7 +28,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def step(model):
-    return pma.ApproxMH(epsilon="auto", tolerance=0.02, model=model)
+    return pma.ApproxMH(proxy=None, epsilon="auto", tolerance=0.02, model=model)
 
 
 def _stats(idata, name, warmup=False):
@@ -73,7 +73,7 @@ def test_steps_and_settings_without_a_trial_are_refused(model, step):
         pma.design_test(barker)
     with pytest.raises(ValueError, match="at least two pairs"):
         pma.run_trial(step, n_pairs=1)
-    nowhere = pma.ApproxMH(model=model, proposal=pma.RandomWalk(scale=1e300), tune=False)
+    nowhere = pma.ApproxMH(proxy=None, model=model, proposal=pma.RandomWalk(scale=1e300), tune=False)
     with pytest.raises(ValueError, match="finite log ratio"):
         pma.run_trial(nowhere, n_pairs=5, tune=0)
 
@@ -130,7 +130,7 @@ def test_sampling_state_carries_the_design(model, step):
 
 
 def test_settings_by_hand_report_nothing_more(model):
-    step = pma.ApproxMH(model=model, epsilon=0.05, alpha=0.8)
+    step = pma.ApproxMH(proxy=None, model=model, epsilon=0.05, alpha=0.8)
     assert "epsilon" not in step.stats_dtypes_shapes
     assert step.test == SequentialT(0.05, 500, alpha=0.8)
 
@@ -146,7 +146,7 @@ def test_settings_by_hand_report_nothing_more(model):
 )
 def test_contradictions_are_refused_before_sampling(model, arguments, told):
     with pytest.raises(ValueError, match=told):
-        pma.ApproxMH(model=model, **arguments)
+        pma.ApproxMH(proxy=None, model=model, **arguments)
 
 
 # A real trial: the RAND Health Insurance Experiment, 20,190 rows, ten parameters
@@ -155,7 +155,7 @@ def test_contradictions_are_refused_before_sampling(model, arguments, told):
 @pytest.fixture(scope="module")
 def insurance():
     X, y = rand_health_insurance()
-    step = pma.ExactMH(model=regression(X, y))
+    step = pma.ExactMH(proxy=None, model=regression(X, y))
     pairs = pma.run_trial(step, n_pairs=400, tune=1_500)
     halves = [pma.Trial(pairs.log_ratio[h], pairs.noise_sd[h], pairs.n_rows) for h in (slice(200), slice(200, None))]
     return X, y, halves

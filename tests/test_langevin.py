@@ -54,7 +54,7 @@ def step():
 
 
 def surroundings(step, temperature=1.0):
-    return Surroundings(np.empty(0), step._fixed, step._rows.arrays, temperature, step._expansion)
+    return Surroundings(np.empty(0), step._fixed, step._rows.arrays, temperature, step.expansion)
 
 
 # Subsets
@@ -217,7 +217,7 @@ def step_with_proxy():
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_proxy, order):
     step = step_with_proxy
-    expansion = step._expansion
+    expansion = step.expansion
     if order == 1:
         expansion = expansion._replace(hessian=np.zeros((3, 3)))
     slope = build_slope(step_setting(step, step._prepared._replace(order=order)))
@@ -235,7 +235,7 @@ def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_prox
 
 def test_with_a_proxy_the_preconditioner_is_the_covariance_of_the_surrogate(step_with_proxy):
     factor = step_with_proxy.walk.factor
-    curvature = np.eye(3) - step_with_proxy._expansion.hessian
+    curvature = np.eye(3) - step_with_proxy.expansion.hessian
     np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(3), atol=0.5)
 
 

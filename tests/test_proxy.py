@@ -139,3 +139,26 @@ def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(proposal):
     table = pma.compare({"ours": ours, "exact": exact}, reference="exact").xs("ours", level="run")
     assert (table["shift"].abs() < 4.5 * table["shift_mcse"]).all()
     assert ((table["sd_ratio"] - 1).abs() < 4.5 * table["sd_ratio_mcse"]).all()
+
+
+@pytest.mark.slow
+def test_on_all_rows_a_proxy_changes_no_decision():
+    model, _, _ = logistic(300)
+    walk, everything = pma.RandomWalk(scale=0.1), {"rows": pma.Uniform(), "proxy": pma.Taylor()}
+
+    def draws(step):
+        with model:
+            idata = pm.sample(
+                200, tune=50, step=step(proposal=walk), chains=1, cores=1, random_seed=7, progressbar=False,
+                compute_convergence_checks=False, initvals={"beta": np.array([1.0, -0.4, 0.1])},
+            )  # fmt: skip
+        return idata["posterior"]["beta"].to_numpy()
+
+    exact = draws(lambda **kw: pma.ExactMH(proxy=None, **kw))
+    assert len(np.unique(exact)) > 50
+    for step in (
+        lambda **kw: pma.ExactMH(proxy=pma.Taylor(order=1), **kw),
+        lambda **kw: pma.ApproxMH(epsilon=0.2, batch_size=300, **everything, **kw),
+        lambda **kw: pma.PenaltyMH(batch_size=300, **everything, **kw),
+    ):
+        np.testing.assert_array_equal(draws(step), exact)

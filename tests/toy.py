@@ -117,12 +117,12 @@ PLANTED = [MissingRoot, NoCorrection, PositionsAsRows, NoPrior]
 
 
 class AnyTest(RowStep):
-    """A step with whatever test it is given."""
+    """A step with whatever test it is given, without a proxy unless one is asked for."""
 
     name = "any_test"
 
-    def __init__(self, test, *, model, tune=False, **kwargs):
-        super().__init__(test, model=model, tune=tune, **kwargs)
+    def __init__(self, test, *, model, tune=False, proxy=None, **kwargs):
+        super().__init__(test, model=model, tune=tune, proxy=proxy, **kwargs)
         self.model = model
 
 

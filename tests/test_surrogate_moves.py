@@ -1,0 +1,160 @@
+"""Moves on the surrogate: reversible for what they say, tuned by what they reach, right in the tails."""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from numba import njit
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity.crank_nicolson import build_student, propose_normal
+from pymc_austerity.proxy import Expansion
+from pymc_austerity.results import group
+from pymc_austerity.surrogate import SurrogateState, path_search
+from pymc_austerity.surrogate_hmc import _LENGTHS, _TRIALS, adapt_path
+
+D, NU, PAIRS = 3, 4.0, 40_000
+
+
+def state(fresh=0.6, lengths=(1.0,)):
+    """A state of a move about a normal approximation that is neither centred nor white."""
+    factor = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]])
+    nothing = Expansion(np.zeros(D), np.arange(0), np.empty(0), np.empty((0, 0)))
+    return SurrogateState(
+        log_scale=np.log([fresh]),
+        factor=factor,
+        whiten=np.linalg.inv(factor),
+        centre=np.array([1.0, -2.0, 0.5]),
+        target=np.array([0.5]),
+        t=np.zeros(1, np.int64),
+        search=path_search(lengths, D),
+        others=np.empty(0),
+        temperature=np.ones(1),
+        fixed=(),
+        steering=nothing,
+    )
+
+
+@njit
+def forgets_the_scale(rng, theta, state):
+    """Planted mistake: the scale of the noise is drawn from its prior, whatever θ."""
+    fresh = np.exp(state.log_scale[0])
+    x = np.dot(state.whiten, theta - state.centre)
+    w = 0.5 * NU / rng.standard_gamma(0.5 * NU)
+    moved = np.sqrt(1 - fresh * fresh) * x + fresh * np.sqrt(w) * rng.standard_normal(D)
+    return state.centre + np.dot(state.factor, moved), 0.0
+
+
+def asymmetry(propose, nu):
+    """z-score of E[f(x, x′) − f(x′, x)] with x from the distribution that the move should keep, x whitened."""
+    rng, at = np.random.default_rng(1), state()
+    x = rng.standard_normal((PAIRS, D))
+    if np.isfinite(nu):
+        x *= np.sqrt(nu / rng.chisquare(nu, size=(PAIRS, 1)))
+    moved = np.array([at.whiten @ (propose(rng, at.centre + at.factor @ row, at)[0] - at.centre) for row in x])
+    size, size_moved = np.log1p((x**2).sum(axis=1)), np.log1p((moved**2).sum(axis=1))
+    differences = (size > 2) * size_moved - (size_moved > 2) * size
+    return differences.mean() / (differences.std() / np.sqrt(PAIRS))
+
+
+def test_moves_are_reversible_for_the_distribution_they_are_about():
+    assert abs(asymmetry(propose_normal, np.inf)) < 4
+    assert abs(asymmetry(build_student(NU), NU)) < 4
+
+
+def test_a_move_with_the_wrong_noise_or_about_another_distribution_is_caught():
+    assert abs(asymmetry(forgets_the_scale, NU)) > 8
+    assert abs(asymmetry(propose_normal, NU)) > 8
+
+
+@pytest.mark.parametrize(
+    ("propose", "log_density"),
+    [
+        (propose_normal, lambda x: stats.multivariate_normal(np.zeros(D)).logpdf(x)),
+        (build_student(NU), lambda x: stats.multivariate_t(np.zeros(D), df=NU).logpdf(x)),
+    ],
+    ids=["normal", "student"],
+)
+def test_the_log_ratio_is_that_of_the_distribution(propose, log_density):
+    rng, at = np.random.default_rng(2), state()
+    for _ in range(20):
+        x = 2 * rng.standard_normal(D)
+        theta_new, log_ratio = propose(rng, at.centre + at.factor @ x, at)
+        x_new = at.whiten @ (theta_new - at.centre)
+        assert log_ratio == pytest.approx(log_density(x) - log_density(x_new))
+
+
+def tuned_choice(reached):
+    """Path length that tuning settles on when a path of length k moves `reached[k]` in the whitened space."""
+    at, theta = state(lengths=_LENGTHS), np.zeros(D)
+    for _ in range(len(_LENGTHS) * _TRIALS + 1):
+        theta = theta + reached[at.search.choice[0]] * at.factor[:, 0]
+        adapt_path(at, theta, True)
+    return int(at.search.choice[0])
+
+
+def test_the_path_is_as_long_as_it_pays():
+    assert tuned_choice([1.0, 0.5, 0.25, 0.125]) == 0
+    assert tuned_choice([0.0, 0.5, 0.25, 0.125]) == 1  # long trajectories end where the test rejects them
+    assert tuned_choice([0.0, 0.0, 0.0, 0.125]) == 3
+
+
+def skewed():
+    """Seven waiting times with an unknown rate: a posterior with a long tail on one side in log space."""
+    rate = pm.Gamma("theta", 0.5, 0.5)
+    pm.Exponential("y", rate, observed=np.array([0.1, 0.2, 0.2, 0.9, 1.4, 2.0, 5.0]))
+    return stats.gamma(0.5 + 7, scale=1 / (0.5 + 9.8))
+
+
+def heavy_tailed():
+    """Two observations with Cauchy errors and a flat prior: a posterior whose tails fall like θ⁻⁴."""
+    theta = pm.Flat("theta")
+    values = np.array([-0.6, 0.6])
+    pm.Cauchy("y", theta, 1.0, observed=values)
+    grid = np.linspace(-400, 400, 800_001)
+    weights = np.prod(stats.cauchy(grid[:, None], 1).pdf(values), axis=1)
+    weights /= weights.sum()
+    return stats.rv_discrete(values=(np.arange(grid.size), weights)), grid
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("build", "proposal"),
+    [
+        (skewed, pma.SurrogateHMC()),
+        (skewed, pma.CrankNicolson()),
+        (heavy_tailed, pma.SurrogateHMC(path_length=1.0, transitions=2)),
+        (heavy_tailed, pma.CrankNicolson(degrees_of_freedom=3.0)),
+    ],
+    ids=["skewed, hmc", "skewed, crank-nicolson", "heavy, hmc", "heavy, crank-nicolson of Student"],
+)
+def test_the_tails_are_those_of_the_posterior(build, proposal):
+    with pm.Model():
+        posterior = build()
+        idata = pm.sample(
+            15_000, tune=500, chains=2, cores=1, step=pma.ExactMH(proxy=pma.Taylor(), proposal=proposal), random_seed=3,
+            progressbar=False, compute_convergence_checks=False,
+        )  # fmt: skip
+    draws = group(idata, "posterior")["theta"]
+    for q in (0.005, 0.05, 0.5, 0.95, 0.995):
+        edge = posterior.ppf(q) if build is skewed else posterior[1][int(posterior[0].ppf(q))]
+        below = (draws <= edge).astype(float)
+        error = float(az.mcse(below.to_dataset(name="below"))["below"])
+        assert abs(float(below.mean()) - q) < 4.5 * error
+        assert error < 0.02
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: pma.SurrogateHMC(step_size=0.0), "step_size=0.0.*positive"),
+        (lambda: pma.SurrogateHMC(path_length="long"), "path_length='long'.*positive"),
+        (lambda: pma.SurrogateHMC(transitions=0), "transitions=0.*at least 1"),
+        (lambda: pma.CrankNicolson(rho="best"), r"rho='best'.*\[0, 1\)"),
+        (lambda: pma.CrankNicolson(degrees_of_freedom=0), "degrees_of_freedom=0.*positive"),
+    ],
+)
+def test_settings_out_of_range_are_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
