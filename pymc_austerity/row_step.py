@@ -356,10 +356,11 @@ class RowStep(ChainSetup, BlockedStep):
     def describe(self) -> str:
         """Return the settings that decide what the step does, in a line."""
         names = ", ".join(b.name for b in self._likelihood.blocks)
-        source = "Uniform()" if self._floor is None else f"Weighted(floor={self._floor})"
+        plan = self._plan
+        source = "Uniform()" if self._prepared is None or plan.floor is None else f"Weighted(floor={plan.floor})"
         return (
             f"{type(self).__name__} on {names} with {self.test}, {self._given_proposal or 'the default proposal'}, "
-            f"proxy={self._proxy}, rows={source}, temperature={self.temperature}"
+            f"proxy={None if self._prepared is None else plan.proxy}, rows={source}, temperature={self.temperature}"
         )
 
     def _bind_proposal(self) -> Proposal:
