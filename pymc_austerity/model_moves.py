@@ -19,19 +19,19 @@ class Setting(NamedTuple):
         The graphs of the model, and where each variable sits in θ.
     prepared : Prepared or None
         The proxy, where there is one, with moves tuned on its surrogate.
-    surrogate : Surrogate or None
-        Exact prior times proxy, compiled; where there is a proxy.
     best_rate : float
         Acceptance rate of the test for a proposal as likely as the present point: the most that tuning can aim at.
     compile_kwargs : dict
         For functions that compiled code calls.
+    surrogate : Surrogate or None
+        Exact prior times proxy, compiled; where there is a proxy.
     """
 
     likelihood: RowLikelihood
     prepared: Prepared | None
-    surrogate: Surrogate | None
     best_rate: float
     compile_kwargs: dict[str, Any]
+    surrogate: Surrogate | None = None
 
 
 @runtime_checkable

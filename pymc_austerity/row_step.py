@@ -374,7 +374,7 @@ class RowStep(ChainSetup, BlockedStep):
         if self._prepared is not None and self._surrogate is None:  # in another process
             self._surrogate = compile_surrogate(self._likelihood, options)
         best_rate = self.test.probability(0.0)
-        return given.for_model(Setting(self._likelihood, self._prepared, self._surrogate, best_rate, options))
+        return given.for_model(Setting(self._likelihood, self._prepared, best_rate, options, self._surrogate))
 
     def _row_source(self) -> RowSource:
         if self._prepared is not None and self._prepared.table is not None:

@@ -99,7 +99,7 @@ def test_the_ratio_is_that_of_two_gaussians_with_the_same_rows(step, preconditio
 
 
 def step_setting(step, prepared=None):
-    return Setting(step._likelihood, prepared, None, 1.0, {"mode": "NUMBA"})
+    return Setting(step._likelihood, prepared, 1.0, {"mode": "NUMBA"})
 
 
 def test_on_all_rows_it_is_the_metropolis_adjusted_langevin_algorithm():
