@@ -208,7 +208,7 @@ def model():
 @pytest.fixture(scope="module")
 def step(model):
     with model:
-        return pma.ApproxMH(epsilon=0.2, batch_size=50)
+        return pma.ApproxMH(proxy=None, epsilon=0.2, batch_size=50)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,7 @@ def test_the_step_is_found_by_the_model_and_must_fit_the_run(model, step, idata)
         find_step(unknown)
     other = build(np.random.default_rng(9).normal(1, 2, size=3_000))
     with other:
-        first = pma.ApproxMH(epsilon=0.2, batch_size=77)
+        first = pma.ApproxMH(proxy=None, epsilon=0.2, batch_size=77)
     with pytest.raises(ValueError, match=r"step: ApproxMH on mu.*another step made them"):
         pma.reliability(idata, other, step=first, n_states=10)
 
