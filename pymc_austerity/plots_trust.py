@@ -140,10 +140,10 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     """
     if ax is None:
         _, ax = plt.subplots(figsize=(4.2, 4), layout="constrained")
-    states = report.states
+    exact, test, se = (report.states[name].to_numpy() for name in ("exact", "test", "error_se"))
     ax.plot([0, 1], [0, 1], color="0.2", linewidth=1)
     ax.errorbar(
-        states["exact"], states["test"], yerr=2 * states["error_se"], linestyle="none", marker="o", markersize=3.5,
+        exact, test, yerr=2 * se, linestyle="none", marker="o", markersize=3.5,
         color=COLOURS[0], ecolor="0.75", elinewidth=0.8,
     )  # fmt: skip
     ax.set(

@@ -67,13 +67,15 @@ def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
     drawn = terms if weight is None else weight * terms
     probability = np.full(terms.size, 1 / terms.size) if weight is None else 1 / (terms.size * weight)
     deviation = drawn - terms.mean()
+    unit = np.abs(deviation).max(initial=0.0)  # fourth powers of large terms would overflow
+    deviation = deviation / (unit if unit > 0 else 1.0)
     squares = probability * deviation**2
     variance = squares.sum()
     if not variance > 0:
         return RowShape(0.0, 0.0, 3.0, 0.0, weight is not None)
     third, fourth = (probability * deviation**k for k in (3, 4))
     return RowShape(
-        float(np.sqrt(variance)),
+        float(unit * np.sqrt(variance)),
         float(third.sum() / variance**1.5),
         float(fourth.sum() / variance**2),
         float(squares.max() / variance),
