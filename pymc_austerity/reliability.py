@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 from pymc.model import Model, modelcontext
 
-from pymc_austerity.acceptance_error import (
+from pymc_austerity.built_steps import find_step
+from pymc_austerity.drawn_states import DrawnStates, drawn_states, test_of_chain, tuned_walk
+from pymc_austerity.measured_error import (
     Repeats,
     control_coefficient,
     error_of,
@@ -18,8 +20,6 @@ from pymc_austerity.acceptance_error import (
     typical_error,
     worst_error,
 )
-from pymc_austerity.built_steps import find_step
-from pymc_austerity.drawn_states import DrawnStates, drawn_states, test_of_chain, tuned_walk
 from pymc_austerity.proposals import RowMove
 from pymc_austerity.remedies import batch_remedy, decision_remedy
 from pymc_austerity.results import SamplingResult, as_dataset, group, over_steps, posterior_variables

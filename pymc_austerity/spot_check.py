@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import ACCEPT, Moments
-from pymc_austerity.acceptance_error import Repeats
 from pymc_austerity.kernel import Density, build_transition, compile_density, no_bound
+from pymc_austerity.measured_error import Repeats
 from pymc_austerity.moments import NO_SHAPE
 from pymc_austerity.proposals import RowMove, Surroundings
 from pymc_austerity.row_shape import RowShape, row_shape

@@ -6,7 +6,8 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance_error import (
+from pymc_austerity.built_steps import find_step
+from pymc_austerity.measured_error import (
     Repeats,
     control_coefficient,
     error_of,
@@ -14,7 +15,6 @@ from pymc_austerity.acceptance_error import (
     typical_error,
     worst_error,
 )
-from pymc_austerity.built_steps import find_step
 from pymc_austerity.row_shape import batch_shape, row_shape
 from pymc_austerity.stopping import wrong_decisions
 from pymc_austerity.verdicts import (
