@@ -10,6 +10,7 @@ from pymc_austerity.crank_nicolson import CrankNicolson
 from pymc_austerity.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.design import Design, design_test, evaluate_test
 from pymc_austerity.diagnostics import compare, data_usage
+from pymc_austerity.gibbs import ApproxGibbs
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.langevin import Langevin
 from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
@@ -38,6 +39,7 @@ __all__ = [
     "SGLD",
     "AdaptiveMetropolis",
     "Annealing",
+    "ApproxGibbs",
     "ApproxMH",
     "CrankNicolson",
     "Design",

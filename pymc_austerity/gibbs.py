@@ -1,0 +1,238 @@
+"""Gibbs sampling of discrete variables that reads some of the factors that contain them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+from numpy.typing import ArrayLike
+from pymc.blocking import PointType, StatsType
+from pymc.exceptions import SamplingError
+from pymc.model import Model, modelcontext
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import RandomGeneratorState, dataclass_state
+from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.compat import ChainSetup
+from pymc_austerity.factor_scan import Incidence, SweepOutcome, build_sweep
+from pymc_austerity.factor_table import check_incidence, incidence_of, looks_of
+from pymc_austerity.kernel import Density, compile_density
+from pymc_austerity.likelihood import DataSource, RowLikelihood, flatten, row_likelihood
+from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.row_check import check_rows
+from pymc_austerity.row_step import _with_blocks
+from pymc_austerity.rows import Rows
+
+
+@dataclass_state
+class ApproxGibbsState(StepMethodState):
+    """What a chain needs to go on where it stopped."""
+
+    rng_order: RandomGeneratorState
+    rng_decide: RandomGeneratorState
+    rng_rows: RandomGeneratorState
+    members: np.ndarray
+    test: Any = field(metadata={"frozen": True})
+
+
+class ApproxGibbs(ChainSetup, BlockedStep):
+    """Gibbs sampling of binary and categorical variables in a model that is a sum of many factors.
+
+    A draw visits all variables in random order.  Each takes a new value from its conditional law, which a sequential
+    t-test settles from a part of the factors that contain the variable; the other factors cancel and are not read.
+
+    Parameters
+    ----------
+    vars : sequence of Variable
+        Variables to draw: ``pm.Bernoulli``, or ``pm.Categorical``, which take the values 0, …, K − 1.
+    factors : array_like of int, shape (F,) or (F, r), or dict from name to such an array
+        For every factor the positions of the entries of the variable that it contains, filled up with −1 where there
+        are fewer than r.  A dict has one table for each of several variables.
+    epsilon : float, default 0.05
+        Error allowed at each look, in [0, 0.5]; 0 reads all factors of a variable and draws exactly.
+    batch_size : int, default 500
+        Factors a look.
+    observed : str or sequence of str, optional
+        Name of the potential or observed variable whose entries are the factors; the one with most entries by default.
+        The other terms of the model are evaluated in full.
+    model, rng, initial_point, compile_kwargs, blocked
+        As in every PyMC step method.
+
+    Raises
+    ------
+    NotRowWiseError
+        The factors do not come as a vector with one entry for each.
+    ValueError
+        A table that does not fit, or that leaves out a variable of a factor; a variable that is neither binary nor
+        categorical; an argument out of range.
+
+    Notes
+    -----
+    With S_k the sum of the log factors at value k and G_k standard Gumbel numbers, argmax_k (S_k + G_k) is a draw from
+    the conditional law.  Values that are clearly behind the leader drop out, each pair being judged at `epsilon` a
+    look.  With two values that is the rule: take 1 if the log odds exceed logit(u).  (Equation 43 of the paper prints
+    a ratio of logarithms, which is not the same.)
+
+    References
+    ----------
+    A. Korattikara, Y. Chen and M. Welling, Austerity in MCMC land: cutting the Metropolis–Hastings budget, ICML 2014,
+    appendix F.
+
+    Examples
+    --------
+    A field of 30 binary variables with a factor for every pair.  ``own`` picks each factor's own table:
+
+    >>> import numpy as np, pymc as pm, pytensor.tensor as pt, pymc_austerity as pma
+    >>> pairs = np.array([(i, j) for i in range(30) for j in range(i)])
+    >>> values = np.random.default_rng(0).normal(0, 0.1, size=(len(pairs), 2, 2))
+    >>> with pm.Model():
+    ...     x = pm.Bernoulli("x", 0.5, shape=30)
+    ...     table, index = pm.Data("table", values), pm.Data("index", pairs)
+    ...     own = pt.arange(table.shape[0])
+    ...     log_factor = pm.Potential("log_factor", table[own, x[index[:, 0]], x[index[:, 1]]])
+    ...     step = pma.ApproxGibbs([x], factors=pairs, batch_size=10)
+    >>> step.name
+    'approx_gibbs'
+    """
+
+    name = "approx_gibbs"
+    default_blocked = True
+    _state_class = ApproxGibbsState
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "changed": (np.float64, []),
+        "n_rows": (np.int64, []),
+        "n_stages": (np.int64, []),
+        "n_full": (np.int64, []),
+    }
+
+    def __init__(
+        self,
+        vars: Sequence[Variable],
+        *,
+        factors: ArrayLike | Mapping[str, ArrayLike],
+        epsilon: float = 0.05,
+        batch_size: int = 500,
+        observed: str | Sequence[str] | None = None,
+        model: Model | None = None,
+        rng: RandomGenerator = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ):
+        model = modelcontext(model)
+        point = model.initial_point() if initial_point is None else initial_point
+        self.test = SequentialT(epsilon, batch_size)
+        self.vars = get_value_vars_from_user_vars(vars, model)
+        self.blocked = blocked
+        self._compile_kwargs = compile_kwargs
+        values = [_number_of_values(model, value, point) for value in self.vars]
+        likelihood, source, terms = row_likelihood(model, self.vars, observed, point)
+        self._likelihood: RowLikelihood = likelihood
+        self._source: DataSource | None = source
+        self._rows, self._fixed = Rows(source.row_arrays()), source.fixed_arrays()
+        self._theta0 = flatten(point, likelihood.blocks)
+        self._others0 = flatten(point, likelihood.other_blocks)
+        self._n_values = np.repeat(values, [b.stop - b.start for b in likelihood.blocks]).astype(np.int64)
+        self._incidence = incidence_of(factors, likelihood.blocks, likelihood.n_rows)
+        self._looks = looks_of(self._incidence, self.test.stages)
+        density = compile_density(likelihood, compile_kwargs)
+        check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
+        names = [f"{b.name}[{i}]" for b in likelihood.blocks for i in range(b.stop - b.start)]
+        at = (self._theta0, self._others0)
+        check_incidence(self._incidence, self._n_values, density, self._rows, self._fixed, *at, names)
+        self._sweep = self._compile(density)
+        self.start_chain(get_random_generator(rng))
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        if self._source is not None:
+            self._rows, self._fixed = Rows(self._source.row_arrays()), self._source.fixed_arrays()
+        self.rng = rng
+        self.rng_order, self.rng_decide, self.rng_rows = rng.spawn(3)
+        self.members = self._incidence.members.copy()
+        self._rates = RunningRates()
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Draw every variable once."""
+        theta = flatten(point, self._likelihood.blocks)
+        outcome = self.sweep(theta, flatten(point, self._likelihood.other_blocks))
+        if outcome.bad >= 0:
+            raise SamplingError(
+                f"No value of variable {outcome.bad} (counted through {[v.name for v in self.vars]}) has a finite "
+                f"density at {dict(point)}: the model gives probability zero to all of them, or a factor is not a "
+                "number. Look at the factors that contain the variable."
+            )
+        changed = outcome.changed / theta.size
+        stats = DrawStats(changed=changed, n_rows=outcome.n_rows, n_stages=outcome.n_stages, n_full=outcome.n_full)
+        self._rates.update(stats, changed, outcome.n_rows / max(1, self.members.size))
+        return _with_blocks(point, outcome.theta, self._likelihood.blocks), [stats]
+
+    def sweep(self, theta: np.ndarray, others: np.ndarray, variables: np.ndarray | None = None) -> SweepOutcome:
+        """Draw some or all variables from flat vectors of this step's variables and of all others."""
+        incidence = Incidence(self._incidence.start, self.members)
+        chosen = np.arange(theta.size) if variables is None else variables
+        return SweepOutcome(*self._call(self._sweep, theta, others, self._rows.arrays, incidence, chosen, self._rngs))
+
+    @property
+    def _rngs(self) -> tuple[np.random.Generator, ...]:
+        return self.rng_order, self.rng_decide, self.rng_rows
+
+    def _call(
+        self,
+        sweep: Any,
+        theta: np.ndarray,
+        others: np.ndarray,
+        arrays: Any,
+        incidence: Incidence,
+        chosen: Any,
+        rngs: Any,
+    ) -> Any:
+        return sweep(theta, others, self._fixed, arrays, incidence, self._looks, self._n_values, chosen, *rngs)
+
+    def _compile(self, density: Density) -> Any:
+        """Compile by drawing one variable, so that forked chains inherit the code."""
+        sweep = build_sweep(density.log_prior, density.both_sides, tuple(a.ndim for a in self._rows.arrays))
+        incidence = Incidence(self._incidence.start, self._incidence.members.copy())
+        rngs = np.random.default_rng(0).spawn(3)
+        self._call(sweep, self._theta0, self._others0, self._rows.arrays, incidence, np.arange(1), rngs)
+        return sweep
+
+    def _progressbar_config(self, n_chains: int = 1) -> Any:
+        return progress_columns(n_chains)
+
+    def _make_progressbar_update_functions(self) -> Any:
+        return (progress_fields,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process compiles for itself; it gets the data, not the model that they came from.
+        return {**self.__dict__, **dict.fromkeys(("_sweep", "_source", "_BlockedStep__newargs"))}
+
+    def __reduce__(self) -> Any:
+        return _revive, (type(self), self.__getstate__())
+
+
+def _revive(cls: type[ApproxGibbs], state: dict[str, Any]) -> ApproxGibbs:
+    step: ApproxGibbs = object.__new__(cls)
+    step.__dict__.update(state)
+    step._sweep = step._compile(compile_density(step._likelihood, step._compile_kwargs))
+    return step
+
+
+def _number_of_values(model: Model, value: Variable, point: PointType) -> int:
+    """Return K for a variable with the values 0, …, K − 1."""
+    rv = model.values_to_rvs[value]
+    kind = type(rv.owner.op) if rv.owner is not None else None
+    if kind is pm.Bernoulli.rv_type:
+        return 2
+    if kind is pm.Categorical.rv_type:
+        (size,) = model.replace_rvs_by_values([rv.owner.op.dist_params(rv.owner)[0].shape[-1]])
+        return int(model.compile_fn(size, inputs=model.value_vars, on_unused_input="ignore")(point))
+    raise ValueError(
+        f"ApproxGibbs draws pm.Bernoulli and pm.Categorical variables; {rv.name!r} is neither. Leave it out of vars= "
+        "and give it to another step."
+    )
