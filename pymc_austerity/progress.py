@@ -30,7 +30,7 @@ class RunningRates:
         self._share = 0.0
 
     def update(self, stats: DrawStats, accepted: float, share: float) -> None:
-        """Take one draw in, with the share of its changes that were accepted, and write the rates into its statistics."""
+        """Take one draw in, with the share of it that was accepted, and write the rates into its statistics."""
         self._draws += 1
         weight = max(_MEMORY, 1 / self._draws)
         self._acceptance += weight * (accepted - self._acceptance)
