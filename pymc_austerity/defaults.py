@@ -13,6 +13,7 @@ from pymc_austerity.preparation import Prepared
 from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.rows import Uniform
+from pymc_austerity.stiefel import StiefelWalk
 from pymc_austerity.surrogate_hmc import SurrogateHMC
 from pymc_austerity.weights import Weighted, takes_weights
 
@@ -59,6 +60,13 @@ def plan_proxy(
     """
     _check_kinds(proposal, proxy, rows)
     moves, weighted = isinstance(proposal, SurrogateMove), isinstance(rows, Weighted)
+    if isinstance(proposal, StiefelWalk):
+        if isinstance(proxy, Taylor) or weighted:
+            raise ValueError(
+                f"proposal={proposal!r} does not go with a proxy, nor with rows weighted by one: the likelihood would "
+                "be expanded in directions that leave the manifold. Leave out proxy= and rows=."
+            )
+        return ProxyPlan(None, None, False)
     if proxy is None:
         if moves:
             raise ValueError(

@@ -153,7 +153,7 @@ class StiefelWalk:
     ...     W = pma.UniformStiefel("W", shape=(2, 2))
     ...     y = pm.MvNormal("y", W @ np.ones(2), np.eye(2), observed=np.zeros((1_000, 2)))
     ...     idata = pm.sample(
-    ...         step=pma.ApproxMH(proposal=pma.StiefelWalk(), proxy=None), tune=100, draws=100, chains=2, cores=1,
+    ...         step=pma.ApproxMH(proposal=pma.StiefelWalk()), tune=100, draws=100, chains=2, cores=1,
     ...         random_seed=1, progressbar=False, compute_convergence_checks=False,
     ...     )
     >>> draws = idata.posterior["W"].to_numpy()
@@ -187,11 +187,6 @@ class StiefelWalk:
                 f"StiefelWalk turns matrices, and {others} is none (of real numbers, two dimensions, more than one "
                 "entry). Give this step the matrices as vars= and the other variables to a step of their own, such as "
                 "pymc_austerity.ApproxMH(vars=[...])."
-            )
-        if setting.prepared is not None:
-            raise ValueError(
-                "StiefelWalk does not go with a proxy, which expands the likelihood in directions that leave the "
-                "manifold. Add proxy=None."
             )
         dimension = sum(_dimension(*b.shape) for b in blocks)
 

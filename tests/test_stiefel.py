@@ -233,8 +233,8 @@ def test_it_stands_beside_steps_for_other_variables():
         sigma = pm.HalfNormal("sigma")
         pm.Normal("y", W[:, 0], sigma, observed=np.random.default_rng(1).normal([1, 0, 0], 0.5, size=(400, 3)))
         with pytest.raises(ValueError, match=r"StiefelWalk turns matrices, and \['sigma_log__'\] is none.*vars="):
-            pma.ApproxMH(proposal=pma.StiefelWalk(), proxy=None)
-        steps = [pma.ApproxMH([W], proposal=pma.StiefelWalk(), proxy=None), pma.ApproxMH([sigma], proxy=None)]
+            pma.ApproxMH(proposal=pma.StiefelWalk())
+        steps = [pma.ApproxMH([W], proposal=pma.StiefelWalk()), pma.ApproxMH([sigma], proxy=None)]
         idata = pm.sample(
             300, tune=300, chains=2, cores=1, step=steps, random_seed=1, progressbar=False,
             compute_convergence_checks=False,
@@ -249,12 +249,19 @@ def test_it_stands_beside_steps_for_other_variables():
 def test_a_start_off_the_manifold_is_refused_when_the_step_is_built():
     model = circle_model(lambda: pm.Flat("W", shape=(2, 2), initval=[[1.0, 0.1], [0.0, 1.0]]))
     with pytest.raises(ValueError, match=r"start of 'W' is not orthonormal.*off by 0\.1.*UniformStiefel"):
-        pma.ExactMH(model=model, proposal=pma.StiefelWalk(), proxy=None)
+        pma.ExactMH(model=model, proposal=pma.StiefelWalk())
+
+
+def test_a_proxy_is_refused():
+    model = circle_model(DECLARED["UniformStiefel"])
+    for arguments in ({"proxy": pma.Taylor()}, {"rows": pma.Weighted()}):
+        with pytest.raises(ValueError, match="leave the manifold. Leave out proxy="):
+            pma.ApproxMH(model=model, proposal=pma.StiefelWalk(), **arguments)
 
 
 def test_a_start_off_the_manifold_given_to_pm_sample_is_refused_at_the_first_step():
     with circle_model(DECLARED["Flat"]):
-        step = pma.ExactMH(proposal=pma.StiefelWalk(), proxy=None)
+        step = pma.ExactMH(proposal=pma.StiefelWalk())
         with pytest.raises(ValueError, match=r"current value of \['W'\] is not orthonormal.*qr"):
             pm.sample(
                 5, tune=5, chains=1, cores=1, step=step, initvals={"W": np.ones((2, 2))}, progressbar=False, quiet=True
