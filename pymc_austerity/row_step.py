@@ -324,6 +324,11 @@ class RowStep(ChainSetup, BlockedStep):
         return () if self._prepared is None else self._prepared.expansion
 
     @property
+    def prepared(self) -> Prepared | None:
+        """What was learnt from all rows before sampling, where there is a proxy."""
+        return self._prepared
+
+    @property
     def has_proxy(self) -> bool:
         """Whether the test sees remainders in place of the row log-likelihoods."""
         return self._prepared is not None
