@@ -52,7 +52,7 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]" $(foreach pin,$(PINS),"$(pin)")
 	@touch $@ $(VENV)/.installed-test
 
-demo: $(VENV)/.installed-test ## Sample real rows with ApproxMH and with NUTS; DATA=file.npz for your own X and y
+demo: $(VENV)/.installed-test ## Sample real rows with PenaltyMH and with NUTS; DATA=file.npz for your own X and y
 	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)")
 
 test: $(VENV)/.installed-test ## Every test, the slow statistical ones included

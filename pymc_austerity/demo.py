@@ -1,4 +1,4 @@
-"""A regression on real rows with ``ApproxMH`` and with NUTS: ``python -m pymc_austerity.demo``."""
+"""A regression on real rows with ``PenaltyMH`` and with NUTS: ``python -m pymc_austerity.demo``."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from pymc_austerity.diagnostics import compare, data_usage
 from pymc_austerity.plots import plot_comparison, plot_data_usage
 from pymc_austerity.results import SamplingResult
-from pymc_austerity.steps import ApproxMH
+from pymc_austerity.steps import PenaltyMH
 
 FAMILIES = {"yes/no": "logistic", "count": "negative binomial", "measurement": "linear"}
 
@@ -135,7 +135,7 @@ def regression(X: pd.DataFrame, y: np.ndarray) -> pm.Model:
 
 
 def figure(results: dict[str, SamplingResult], n_parameters: int) -> Figure:
-    """Return a figure of the rows that ApproxMH read, above the marginals of both runs."""
+    """Return a figure of the rows that PenaltyMH read, above the marginals of both runs."""
     n_panels = min(n_parameters, 12)
     columns = min(n_panels, 4)
     lines = -(-n_panels // columns)
@@ -144,7 +144,7 @@ def figure(results: dict[str, SamplingResult], n_parameters: int) -> Figure:
     panels = below.subplots(lines, columns, squeeze=False).ravel()
     for unused in panels[n_panels:]:
         unused.set_axis_off()
-    plot_data_usage(results["ApproxMH"], axes=above.subplots(1, 2))
+    plot_data_usage(results["PenaltyMH"], axes=above.subplots(1, 2))
     plot_comparison(results, reference="NUTS", max_panels=n_panels, axes=panels[:n_panels])
     return sheet
 
@@ -158,9 +158,9 @@ def report(results: dict[str, SamplingResult], seconds: dict[str, float], table:
             f"{run:9} {sizes['chain']} x {sizes['draw']:,} draws, {of_run['rows_per_draw'].iloc[0]:,.0f} "
             f"rows each, smallest ESS {of_run['ess'].min():,.0f}, {seconds[run]:.0f} s with tuning, compiling"
         )
-    usage, ours = data_usage(results["ApproxMH"]), table.xs("ApproxMH", level="run")
+    usage, ours = data_usage(results["PenaltyMH"]), table.xs("PenaltyMH", level="run")
     lines.append(
-        f"read      by ApproxMH: {usage['share']:.0%} of the data a draw, "
+        f"read      by PenaltyMH: {usage['share']:.0%} of the data a draw, "
         f"at most {usage['median']:,.0f} rows in half of the draws, all rows in {usage['full_scans']:.1%}"
     )
     largest = ours.iloc[int(ours["shift"].abs().argmax())]
@@ -172,7 +172,7 @@ def report(results: dict[str, SamplingResult], seconds: dict[str, float], table:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Sample a regression on real rows with ApproxMH and with NUTS, and compare results and costs.
+    """Sample a regression on real rows with PenaltyMH and with NUTS, and compare results and costs.
 
     Parameters
     ----------
@@ -181,14 +181,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(
         prog="python -m pymc_austerity.demo",
-        description="Sample a regression on real rows with ApproxMH and with NUTS, and compare them.",
+        description="Sample a regression on real rows with PenaltyMH and with NUTS, and compare them.",
     )
     parser.add_argument("--data", type=Path, help=".npz file with X (rows, covariates) and y (rows,)")
     parser.add_argument("--chains", type=int, default=4, help="chains of each run (%(default)s)")
-    parser.add_argument("--draws", type=int, default=6_000, help="draws a chain of ApproxMH (%(default)s)")
-    parser.add_argument("--tune", type=int, default=2_000, help="tuning draws a chain of it (%(default)s)")
+    parser.add_argument("--draws", type=int, default=6_000, help="draws a chain of PenaltyMH (%(default)s)")
+    parser.add_argument("--tune", type=int, default=300, help="tuning draws a chain of it (%(default)s)")
     parser.add_argument("--nuts-draws", type=int, default=500, help="draws a chain of NUTS (%(default)s)")
-    parser.add_argument("--epsilon", type=float, default=0.002, help="error of a look at the rows (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)
@@ -206,9 +205,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cores = min(chosen.chains, os.cpu_count() or 1)
         common = {"chains": chosen.chains, "cores": cores, "random_seed": chosen.seed}
         started = time.perf_counter()
-        step = ApproxMH(epsilon=chosen.epsilon)
-        results["ApproxMH"] = pm.sample(chosen.draws, tune=chosen.tune, step=step, **common)
-        seconds["ApproxMH"] = time.perf_counter() - started
+        step = PenaltyMH()
+        results["PenaltyMH"] = pm.sample(chosen.draws, tune=chosen.tune, step=step, **common)
+        seconds["PenaltyMH"] = time.perf_counter() - started
         started = time.perf_counter()
         results["NUTS"] = pm.sample(chosen.nuts_draws, tune=chosen.nuts_draws, **common)
         seconds["NUTS"] = time.perf_counter() - started
@@ -218,8 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figure(results, n_parameters=table.index.unique("parameter").size).savefig(chosen.figure, dpi=150)
     with pd.option_context("display.width", 160, "display.max_columns", None, "display.precision", 3):
         print("\n".join(["", *report(results, seconds, table)]))
-        print(f"\nApproxMH, ArviZ summary\n{az.summary(results['ApproxMH'])}")
-        print(f"\nApproxMH against NUTS\n{table}")
+        print(f"\nPenaltyMH, ArviZ summary\n{az.summary(results['PenaltyMH'])}")
+        print(f"\nPenaltyMH against NUTS\n{table}")
     print(f"\nFigure: {chosen.figure}")
 
 

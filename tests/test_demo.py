@@ -105,7 +105,7 @@ def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
         + ["--chains", "2", "--draws", "2000", "--tune", "1000", "--nuts-draws", "500"]
     )
     printed = capsys.readouterr().out
-    for expected in ("4,000 rows, 2 covariates", "logistic regression", "ApproxMH  2 x 2,000", "NUTS      2 x 500"):
+    for expected in ("4,000 rows, 2 covariates", "logistic regression", "PenaltyMH 2 x 2,000", "NUTS      2 x 500"):
         assert expected in printed
     assert "0 of 3 parameters differ" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
