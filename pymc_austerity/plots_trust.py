@@ -85,14 +85,14 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
     shown = shown[:: -(-shown.size // _MOST_DECISIONS)]
     if ax is None:
         _, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
-    # The middle half of a decision's distance is of order one whatever the data; tails are long.
-    ax.set_yscale("symlog", linthresh=5)
     low = float(threshold[shown].min())
+    # Thresholds are of order one whatever the data, estimates may be anything: linear as far as the diagonal reaches.
+    ax.set_yscale("symlog", linthresh=max(1.0, -1.1 * low))
     line = np.linspace(low, max(0.0, float(threshold[shown].max())), 50)
-    ax.plot(line, line, color="0.2", linewidth=1, label="as likely as the threshold")
+    ax.plot(line, line, color="0.2", linewidth=1, label="threshold")
     for chosen, marker, colour, label in (
-        (shown[~full[shown]], "o", COLOURS[0], "decided on part of the rows"),
-        (shown[full[shown]], "x", COLOURS[1], "decided on all rows"),
+        (shown[~full[shown]], "o", COLOURS[0], "decided on a part"),
+        (shown[full[shown]], "x", COLOURS[1], "on all rows"),
     ):
         if not chosen.size:
             continue
@@ -100,9 +100,10 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
             threshold[chosen], ratio[chosen], yerr=sd[chosen], linestyle="none", marker=marker, markersize=3.5,
             color=colour, ecolor="0.75", elinewidth=0.8, label=label,
         )  # fmt: skip
-    unseen = f" ({left_out:,} draws without a decision are not shown)" if left_out else ""
-    ax.set(xlabel="threshold", ylabel=f"estimated log acceptance ratio ± standard error{unseen}")
-    ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1))
+    unseen = f" ({left_out:,} draws without a decision not shown)" if left_out else ""
+    ax.set(xlabel=f"threshold{unseen}", ylabel="estimated log acceptance ratio ± se")
+    # Above the axes: inside, it would cover decisions.
+    ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=1)
     return ax
 
 

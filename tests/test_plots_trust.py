@@ -37,7 +37,7 @@ class TestPlotDecisions:
     def test_draws_without_a_decision_are_named(self, sampling_result, stats):
         stats["threshold"][0, :7] = np.nan
         ax = plot_decisions(sampling_result({"x": np.zeros((2, 150))}, stats))
-        assert "7 draws without a decision" in ax.get_ylabel()
+        assert "7 draws without a decision" in ax.get_xlabel()
 
     def test_many_decisions_are_thinned(self, sampling_result, stats):
         many = {name: np.tile(value, (1, 20)) for name, value in stats.items()}
