@@ -60,7 +60,12 @@ class Watch:
         )
         if self._done or not self._is_due():
             return None
-        findings = self._findings(step, outcome.theta, others)
+        try:
+            findings = self._findings(step, outcome.theta, others)
+        except Exception as error:  # a chain must not be lost to a look at itself, whatever its proposal or test
+            self._done = True
+            message = f"{step.name}: the chain could not look at its decisions ({type(error).__name__}: {error})."
+            return SamplerWarning(WarningType.BAD_ACCEPTANCE, message, "warn")
         bad = [f for f in findings if f.verdict != TRUST]
         if not bad:
             return None
