@@ -87,7 +87,9 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
         _, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
     low = float(threshold[shown].min())
     # Thresholds are of order one whatever the data, estimates may be anything: linear as far as the diagonal reaches.
-    ax.set_yscale("symlog", linthresh=max(1.0, -1.1 * low))
+    linear = max(1.0, -1.1 * low)
+    if np.abs(ratio[shown]).max(initial=0.0) > linear:
+        ax.set_yscale("symlog", linthresh=linear)
     line = np.linspace(low, max(0.0, float(threshold[shown].max())), 50)
     ax.plot(line, line, color="0.2", linewidth=1, label="threshold")
     for chosen, marker, colour, label in (

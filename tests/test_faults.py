@@ -43,7 +43,7 @@ def walking():
     """A sequential test whose data can be replaced."""
     model = normal_model()
     with model:
-        return model, pma.ApproxMH(epsilon=0.05, batch_size=100)
+        return model, pma.ApproxMH(epsilon=0.05, batch_size=100, proxy=None)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_a_multimodal_target(caplog):
     with pm.Model() as model:
         centres = pm.Normal("centres", 0, 5, shape=2)
         pm.NormalMixture("y", w=np.array([0.5, 0.5]), mu=centres, sigma=1.0, observed=y)
-        step = pma.ApproxMH(epsilon=0.01, batch_size=100)
+        step = pma.ApproxMH(epsilon=0.01, batch_size=100, proxy=None)
     one, other = {"centres": np.array([-3.0, 3.0])}, {"centres": np.array([3.0, -3.0])}
     _, report, _ = sampled(model, step, caplog, initvals=[one, other, one, other])
     assert report.checks.loc["chains", "verdict"] == DO_NOT_TRUST
@@ -161,7 +161,7 @@ def test_separable_data_without_a_prior(caplog):
     with pm.Model() as model:
         slope = pm.Flat("slope")
         pm.Bernoulli("y", logit_p=slope * x, observed=x > 0)
-        step = pma.ApproxMH(epsilon=0.01, batch_size=100)
+        step = pma.ApproxMH(epsilon=0.01, batch_size=100, proxy=None)
     _, report, _ = sampled(model, step, caplog, initvals=[{"slope": s} for s in (1.0, 5.0, 20.0, 50.0)])
     assert report.checks.loc["chains", "verdict"] == DO_NOT_TRUST
 
@@ -180,7 +180,7 @@ class TestStuckChains:
 
     def run(self, model, scale, starts, caplog):
         with model:
-            step = pma.ExactMH(proposal=pma.RandomWalk(scale=scale), tune=False)
+            step = pma.ExactMH(proposal=pma.RandomWalk(scale=scale), proxy=None, tune=False)
         return sampled(model, step, caplog, draws=400, tune=100, initvals=[{"mu": s} for s in starts])
 
     def test_chains_that_stay_where_they_start_disagree(self, mean_model, caplog):

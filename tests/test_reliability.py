@@ -1,6 +1,7 @@
 import logging
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from scipy import stats
@@ -279,6 +280,14 @@ def test_a_careless_test_is_not_trusted(report):
     assert checks.loc["spot check", "reason"] in text
     assert len(report.states) == 60
     assert report.passes >= 50
+
+
+def test_nothing_is_taken_from_what_the_step_remembers(model, step, idata, report):
+    """Chains that ran in other processes leave no trace in the step; the report is the same without one."""
+    step.start_chain(np.random.default_rng(99))
+    again = pma.reliability(idata, model, n_states=60)
+    pd.testing.assert_frame_equal(again.states, report.states)
+    assert again.verdict == report.verdict
 
 
 def test_the_step_is_found_by_the_model_and_must_fit_the_run(model, step, idata):
