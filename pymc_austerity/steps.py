@@ -16,7 +16,7 @@ from pymc_austerity.penalty import NoisePenalty
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.step_options import StepOptions, shows_options
 
-#: Draws of a ten-dimensional regression came out right within two percent of their standard deviation.
+#: Draws of a regression with ten coefficients came out 3% wider than the posterior.
 _DEFAULT_TOLERANCE = 0.005
 
 
@@ -33,7 +33,8 @@ class ApproxMH(DesigningStep):
         rows; 0 reads all rows and decides exactly.
 
         ``"auto"`` chooses `epsilon`, `batch_size` and `alpha` when tuning ends, by `design_test` from 200 proposals
-        that are looked at on all rows, and keeps them for all draws of the chain.  They are in ``sample_stats`` under
+        that are looked at on all rows, and keeps them for all draws of the chain.  Without tuning that is at the
+        start of the chain, which should then be in the posterior.  They are in ``sample_stats`` under
         these names, the rows that the choice read under ``design_rows`` of the first draw.
     batch_size : int, default 500
         Rows a look; while tuning, with ``epsilon="auto"``.
@@ -72,7 +73,10 @@ class ApproxMH(DesigningStep):
 
     Notes
     -----
-    The chain is approximate: each decision may differ from the exact one.  The bias shrinks with `epsilon`.
+    The chain is approximate: each decision may differ from the exact one.  The bias shrinks with `epsilon`, which
+    bounds the error of one look: at a tie its 40 looks at 20,190 rows err in 12% of the cases with the default of 0.01.
+    For an adaptive walk in ten dimensions that made acceptance probabilities wrong by 0.02 on average and the draws 10%
+    too wide; ``epsilon="auto"`` left 3% and read 73% of the rows where 0.01 read 64%.  `design_test` does such sums.
     Without a proxy a well-scaled random walk at temperature 1 needs a fixed share of the rows.
 
     References

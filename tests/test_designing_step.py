@@ -1,5 +1,7 @@
 """Trial chains and `ApproxMH(epsilon="auto")`: what they note, that the design is frozen, and that it holds."""
 
+import pickle
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -127,6 +129,18 @@ def test_sampling_state_carries_the_design(model, step):
     step.sampling_state = state
     assert step.designed == designed
     assert [step.step(point)[1][0]["n_rows"] for _ in range(5)] == rest
+
+
+@pytest.mark.slow
+def test_pickled_step_designs_alike(step):
+    found = []
+    for each in (step, pickle.loads(pickle.dumps(step))):
+        each.start_chain(np.random.default_rng(6))
+        each.stop_tuning()
+        _, (stats,) = each.step({"mean": np.array(0.0)})
+        found.append((stats["n_rows"], stats["design_rows"], each.designed))
+    assert found[0] == found[1]
+    assert found[0][2] is not None
 
 
 def test_settings_by_hand_report_nothing_more(model):
