@@ -152,5 +152,5 @@ def plot_risk(curves: Mapping[str, pd.DataFrame], *, axes: Sequence[Axes] | None
         low = np.maximum(curve["risk"] - curve["risk_se"], curve["risk"] / 3)
         panel.fill_between(curve["seconds"], low, curve["risk"] + curve["risk_se"], color=colour, alpha=0.15, lw=0)
     panel.set(xscale="log", yscale="log", xlabel="seconds", ylabel="risk")
-    panel.legend(frameon=False, fontsize="small", loc="lower left")
+    panel.legend(frameon=False, fontsize="small")
     return np.asarray(axes)
