@@ -161,8 +161,8 @@ def design_test(
     >>> with pm.Model():
     ...     mu = pm.Normal("mu", 0, 10)
     ...     _ = pm.Normal("y", mu, 1, observed=np.random.default_rng(0).normal(size=5_000))
-    ...     design = pma.design_test(pma.ApproxMH(), tolerance=0.02, n_pairs=100, tune=300)
-    ...     step = pma.ApproxMH(**design)
+    ...     design = pma.design_test(pma.ApproxMH(proxy=None), tolerance=0.02, n_pairs=100, tune=300)
+    ...     step = pma.ApproxMH(proxy=None, **design)
     >>> design.error <= 0.02, design.share < 1
     (True, True)
     """

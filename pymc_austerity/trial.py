@@ -90,7 +90,7 @@ def run_trial(step: RowStep, *, n_pairs: int = 200, tune: int = 1_000, seed: int
     >>> with pm.Model():
     ...     mu = pm.Normal("mu", 0, 10)
     ...     _ = pm.Normal("y", mu, 1, observed=np.random.default_rng(0).normal(size=5_000))
-    ...     trial = pma.run_trial(pma.ApproxMH(), n_pairs=50, tune=200)
+    ...     trial = pma.run_trial(pma.ApproxMH(proxy=None), n_pairs=50, tune=200)
     >>> len(trial), trial.n_rows
     (50, 5000)
     """
