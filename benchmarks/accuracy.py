@@ -19,7 +19,9 @@ import pymc_austerity as pma
 from pymc_austerity.results import group
 
 OUTPUT = Path(__file__).parent / "output"
-EXACT_DRAWS, EXACT_TUNE, DRAWS, TUNE, CHAINS = 1_500, 100, 10_000, 300, 2
+EXACT_TUNE, DRAWS, TUNE, CHAINS = 100, 10_000, 300, 2
+#: Draws of the exact chain: as many as these evaluations of a number of the data allow, within limits.
+EXACT_NUMBERS, EXACT_DRAWS = 1e10, (700, 10_000)
 
 
 def run(step: object, draws: int, tune: int) -> object:
@@ -54,7 +56,8 @@ def compare(name: str) -> list[dict[str, object]]:
     with model:
         start = time.perf_counter()
         step = pma.ExactMH()
-        exact = run(step, EXACT_DRAWS, EXACT_TUNE)
+        numbers = sum(a.size for a in step.data[1])
+        exact = run(step, int(np.clip(EXACT_NUMBERS / numbers, *EXACT_DRAWS)), EXACT_TUNE)
         print(f"{name}: exact chain in {time.perf_counter() - start:,.0f} s", flush=True)
         for test in (pma.PenaltyMH, pma.MinibatchBarker):
             ours = run(test(), DRAWS, TUNE)
