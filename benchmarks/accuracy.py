@@ -21,7 +21,7 @@ from pymc_austerity.results import group
 OUTPUT = Path(__file__).parent / "output"
 EXACT_TUNE, DRAWS, TUNE, CHAINS = 100, 10_000, 300, 2
 #: Draws of the exact chain: as many as these evaluations of a number of the data allow, within limits.
-EXACT_NUMBERS, EXACT_DRAWS = 1e10, (700, 10_000)
+EXACT_NUMBERS, EXACT_DRAWS = 1.5e9, (600, 5_000)
 
 
 def run(step: object, draws: int, tune: int) -> object:

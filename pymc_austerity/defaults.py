@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.bounds import Bound
 from pymc_austerity.crank_nicolson import CrankNicolson
 from pymc_austerity.model_moves import ModelProposal
-from pymc_austerity.preparation import Prepared
+from pymc_austerity.preparation import DiscreteError, NoProxyError, Prepared, prepare
 from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.rows import Uniform
@@ -19,6 +22,8 @@ from pymc_austerity.weights import Weighted, takes_weights
 
 SurrogateMove = SurrogateHMC | CrankNicolson
 ProxyChoice = Taylor | Literal["auto"] | None
+
+_log = logging.getLogger("pymc_austerity")
 
 #: Above this many parameters a dense proposal covariance costs more than it gains by default.
 _MAX_DENSE = 200
@@ -42,6 +47,24 @@ class ProxyPlan:
     proxy: Taylor | None
     floor: float | None
     required: bool
+
+    def with_bound(self, bound: Bound) -> ProxyPlan:
+        """Return the plan for a step with a bound: without a proxy where the bound is none on what a proxy leaves.
+
+        Raises
+        ------
+        ValueError
+            Where a proxy was asked for.
+        """
+        if self.proxy is None or bound.of_remainder(self.proxy.order) is not None:
+            return self
+        if self.required:
+            raise ValueError(
+                f"proxy={self.proxy}: no bound is known on what it leaves of a row of this model (known at order 2: "
+                "Bernoulli, Binomial and Categorical with logit_p). Use bound='scan', or proxy=None, or a test that "
+                "needs no bound, such as MinibatchBarker or PenaltyMH."
+            )
+        return ProxyPlan(None, None, False)
 
 
 def plan_proxy(
@@ -102,6 +125,33 @@ def _check_kinds(proposal: object, proxy: object, rows: object) -> None:
             f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
             "or pymc_austerity.AdaptiveMetropolis()."
         )
+
+
+def prepare_or_do_without(plan: ProxyPlan, *arguments: Any) -> Prepared | None:
+    """Return what `prepare` learns with the arguments given, or None with a word on why there is no proxy.
+
+    Raises
+    ------
+    ValueError
+        Where a proxy was asked for and cannot be built.
+    """
+    try:
+        return prepare(*arguments)
+    except NoProxyError as error:
+        if plan.required:
+            raise ValueError(
+                f"proxy={plan.proxy} cannot be built for this model: {error}. Sample with proxy=None, or NUTS."
+            ) from error
+        if isinstance(error, DiscreteError):
+            _log.info(f"No proxy: {error}. Rows are drawn uniformly and moves are a random walk.")
+        else:
+            warnings.warn(
+                f"No proxy could be built: {error}. Sampling goes on without one, by a random walk on uniform rows, "
+                "which reads far more of them. See the 'Proxies' page; proxy=None says that this is meant.",
+                UserWarning,
+                stacklevel=6,
+            )
+        return None
 
 
 def default_walk(dimension: int) -> Proposal:

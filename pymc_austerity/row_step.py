@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from multiprocessing import parent_process
 from typing import Any, ClassVar
 
 import numpy as np
 from pymc.blocking import PointType, StatsType
-from pymc.exceptions import SamplingError
 from pymc.model import Model, modelcontext
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import BlockedStep, StepMethodState
@@ -25,10 +19,9 @@ from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.built_steps import remember_step
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.defaults import ProxyChoice, ProxyPlan, default_move, default_walk, plan_proxy
+from pymc_austerity.defaults import ProxyChoice, default_move, default_walk, plan_proxy, prepare_or_do_without
+from pymc_austerity.impossible import stop_at
 from pymc_austerity.kernel import (
-    BAD_BOUND,
-    BAD_PRIOR,
     DECIDED,
     Density,
     Outcome,
@@ -39,7 +32,7 @@ from pymc_austerity.kernel import (
 )
 from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
 from pymc_austerity.model_moves import ModelProposal, Setting
-from pymc_austerity.preparation import DiscreteError, NoProxyError, Prepared, prepare
+from pymc_austerity.preparation import Prepared
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.row_check import check_rows
@@ -48,8 +41,6 @@ from pymc_austerity.surrogate import Surrogate, SurrogateState, compile_surrogat
 from pymc_austerity.temperature import Schedule, as_schedule
 from pymc_austerity.watch import Watch
 from pymc_austerity.weights import Weighted, WeightedRows, for_weighted_rows
-
-_log = logging.getLogger("pymc_austerity")
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
@@ -146,7 +137,7 @@ class RowStep(ChainSetup, BlockedStep):
         self._theta0 = flatten(point, likelihood.blocks)
         self._others0 = flatten(point, likelihood.other_blocks)
         self._given_proposal = proposal
-        self._plan = self._with_bound(plan)
+        self._plan = plan.with_bound(self._given_bound)
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
         self._build(density)
@@ -178,7 +169,7 @@ class RowStep(ChainSetup, BlockedStep):
             point = _with_blocks(point, theta, likelihood.blocks)
         outcome = self.transition(theta, flatten(point, likelihood.other_blocks))
         if outcome.status != DECIDED:
-            self._stop_at(point, outcome)
+            stop_at(point, outcome, self.n_steps)
         if self.tune and self._adapts:
             self.proposal.adapt(self.walk, outcome.theta, outcome.accepted)
         self.n_steps += 1
@@ -253,18 +244,6 @@ class RowStep(ChainSetup, BlockedStep):
         self.proposal.adapt(walk, self._theta0, False)
         return transition
 
-    def _with_bound(self, plan: ProxyPlan) -> ProxyPlan:
-        """Do without a proxy where the bound of the step is none on what the proxy leaves."""
-        if plan.proxy is None or self._given_bound.of_remainder(plan.proxy.order) is not None:
-            return plan
-        if plan.required:
-            raise ValueError(
-                f"proxy={plan.proxy}: no bound is known on what it leaves of a row of this model (known at order 2: "
-                "Bernoulli, Binomial and Categorical with logit_p). Use bound='scan', or proxy=None, or a test that "
-                "needs no bound, such as MinibatchBarker or PenaltyMH."
-            )
-        return ProxyPlan(None, None, False)
-
     def _build(self, density: Density) -> None:
         """Learn from all rows what a proxy needs, and compile the transition that goes with it."""
         self._surrogate: Surrogate | None = None
@@ -283,39 +262,19 @@ class RowStep(ChainSetup, BlockedStep):
         if plan.proxy is None:
             return None
         self._surrogate = compile_surrogate(self._likelihood, numba_options(self._compile_kwargs))
-        try:
-            return prepare(
-                self._likelihood,
-                density,
-                self._surrogate,
-                plan.proxy,
-                self._rows,
-                self._fixed,
-                np.concatenate([self._theta0, self._others0]),
-                float(self.temperature.final),
-                plan.floor,
-                self._compile_kwargs,
-                True,
-            )
-        except DiscreteError as error:
-            if not plan.required:
-                _log.info(f"No proxy: {error}. Rows are drawn uniformly and moves are a random walk.")
-                return None
-            raise self._refusal(error) from error
-        except NoProxyError as error:
-            if not plan.required:
-                warnings.warn(
-                    f"No proxy could be built: {error}. Sampling goes on without one, by a random walk on uniform rows,"
-                    " which reads far more of them. See the 'Proxies' page; proxy=None says that this is meant.",
-                    UserWarning,
-                    stacklevel=5,
-                )
-                return None
-            raise self._refusal(error) from error
-
-    def _refusal(self, error: NoProxyError) -> ValueError:
-        return ValueError(
-            f"proxy={self._plan.proxy} cannot be built for this model: {error}. Sample with proxy=None, or NUTS."
+        return prepare_or_do_without(
+            plan,
+            self._likelihood,
+            density,
+            self._surrogate,
+            plan.proxy,
+            self._rows,
+            self._fixed,
+            np.concatenate([self._theta0, self._others0]),
+            float(self.temperature.final),
+            plan.floor,
+            self._compile_kwargs,
+            True,
         )
 
     @property
@@ -355,7 +314,8 @@ class RowStep(ChainSetup, BlockedStep):
 
     def bound_at(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> float:
         """Return a number that no row's change of log-likelihood exceeds; infinite where none is asked for."""
-        args = (self._bound_constants, theta_new, theta, others, *self.data)
+        centre = () if self._prepared is None else (self._prepared.expansion.centre,)
+        args = (self._bound_constants, theta_new, theta, others, (*centre, *self._fixed), self._rows.arrays)
         return float(self._evaluate_bound(*args)[0])
 
     def describe(self) -> str:
@@ -369,7 +329,6 @@ class RowStep(ChainSetup, BlockedStep):
         )
 
     def _bind_proposal(self) -> Proposal:
-        given = self._given_proposal
         given = self._given_proposal
         options = numba_options(self._compile_kwargs)
         if given is None:
@@ -404,44 +363,18 @@ class RowStep(ChainSetup, BlockedStep):
     def _read_data(self) -> None:
         """Take up what ``pm.set_data`` changed since the last chain."""
         if self._source is not None:
-            self._fixed = self._source.fixed_arrays()
-            current = self._source.current()
-            if any(new is not old for new, old in zip(current, self._seen, strict=True)):
+            fixed, current = self._source.fixed_arrays(), self._source.current()
+            new_rows = any(new is not old for new, old in zip(current, self._seen, strict=True))
+            changed = new_rows or not all(map(np.array_equal, fixed, self._fixed))
+            self._fixed = fixed
+            if new_rows:
                 self._rows, self._seen = Rows(self._source.row_arrays()), current
-                if self._plan.proxy is not None:
-                    self._build(compile_density(self._likelihood, self._compile_kwargs))
-                else:
-                    self._bound_constants = self._bound.constants()
+            if changed and self._plan.proxy is not None:
+                self._build(compile_density(self._likelihood, self._compile_kwargs))
+            elif changed:
+                self._bound_constants = self._bound.constants()
         self._row_state = self._row_source().state(len(self._rows))
         self._stages = self.test.stages(len(self._rows))
-
-    def _stop_at(self, point: PointType, outcome: Outcome) -> None:
-        """Stop at a point without a finite density, keeping what was drawn before."""
-        if outcome.status == BAD_BOUND:
-            raise SamplingError(
-                f"Row {outcome.row} of the data changes its log-likelihood by more than the bound= of the step allows, "
-                f"at the point {dict(point)} (values in the unconstrained space). The error of every decision so far "
-                "is then not bounded by delta. Correct the bound, or use bound='scan'."
-            )
-        what = (
-            "The log prior is not finite"
-            if outcome.status == BAD_PRIOR
-            else f"The log-likelihood of row {outcome.row} is not finite"
-        )
-        message = (
-            f"{what} at the current point {dict(point)} (values in the unconstrained space). "
-            "Either the chain starts where the model has no density (see initvals= of pm.sample), or the point was "
-            "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
-            "Widen the likelihood (a heavier tail, a bounded link function) or remove the row."
-        )
-        if self.n_steps == 0:
-            raise SamplingError(message)
-        # PyMC discards all draws when a step raises, but keeps them when sampling is interrupted.
-        _log.error(f"{message} Sampling stops here; the draws so far are returned.")
-        sampler = parent_process()
-        if sampler is not None and sampler.pid is not None:
-            os.kill(sampler.pid, signal.SIGINT)
-        raise KeyboardInterrupt(message)
 
     def _progressbar_config(self, n_chains: int = 1) -> Any:
         return progress_columns(n_chains)

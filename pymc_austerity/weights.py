@@ -162,7 +162,8 @@ def remainder_sizes(
         squares = np.zeros(stop - start)
         for theta_new, theta in pairs:
             new, old = both_sides(theta_new, theta, others, centre, *fixed, *batch)
-            squares += (new - old) ** 2
+            with np.errstate(invalid="ignore"):  # a row that is impossible at both points
+                squares += (new - old) ** 2
         sizes[start:stop] = np.sqrt(squares / len(pairs))
         advance(stop - start)
     return np.where(np.isfinite(sizes), sizes, np.nanmax(np.where(np.isfinite(sizes), sizes, 0)))

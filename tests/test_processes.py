@@ -50,6 +50,21 @@ def test_spawned_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
 
 
 @pytest.mark.slow
+def test_a_proxy_travels_to_other_processes():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=800)
+    with pm.Model() as model:
+        mu = pm.Gamma("mu", 2, 1)
+        pm.Poisson("y", mu * pm.math.exp(0.5 * x), observed=rng.poisson(np.exp(0.5 * x)))
+    ours = pma.PenaltyMH(batch_size=50, proposal=pma.SurrogateHMC(), model=model), model
+    in_turn = _draws(ours, cores=1)
+    assert len(np.unique(in_turn[0])) > 100
+    assert (in_turn[1] < 800).all()
+    assert np.array_equal(_draws(ours, cores=2, mp_ctx="fork"), in_turn)
+    assert np.array_equal(_draws(ours, cores=2, mp_ctx="spawn"), in_turn)
+
+
+@pytest.mark.slow
 def test_chains_that_meet_an_impossible_row_return_what_they_drew():
     """In a process of its own, because the step interrupts the process that samples."""
     script = """

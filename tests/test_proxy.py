@@ -162,3 +162,57 @@ def test_on_all_rows_a_proxy_changes_no_decision():
         lambda **kw: pma.PenaltyMH(batch_size=300, **everything, **kw),
     ):
         np.testing.assert_array_equal(draws(step), exact)
+
+
+@pytest.mark.slow
+def test_variables_of_other_steps_are_expanded_too():
+    values = np.random.default_rng(8).normal(1.0, 2.0, size=3_000)
+    with pm.Model():
+        mu, sigma = pm.Normal("mu", 0, 10), pm.HalfNormal("sigma", 10)
+        pm.Normal("y", mu, sigma, observed=values)
+        step = pma.PenaltyMH([mu])
+        kwargs = {"chains": 2, "cores": 1, "random_seed": 9, "progressbar": False, "compute_convergence_checks": False}
+        idata = pm.sample(4_000, tune=300, step=[step, pm.Slice([sigma])], **kwargs)
+        exact = pm.sample(4_000, tune=300, step=[pm.Slice([mu]), pm.Slice([sigma])], **kwargs)
+    assert step.expansion.coordinates.tolist() == [0, 1]
+    assert float(idata["sample_stats"]["n_rows"].mean()) < 300
+    table = pma.compare({"ours": idata, "exact": exact}, reference="exact").xs("ours", level="run")
+    assert (table["shift"].abs() < 4.5 * table["shift_mcse"]).all()
+    assert ((table["sd_ratio"] - 1).abs() < 4.5 * table["sd_ratio_mcse"]).all()
+
+
+def test_a_given_centre_is_taken_as_it_is_and_costs_one_pass_less_than_a_search():
+    model, X, y = logistic(2_000)
+    with model:
+        step = pma.ExactMH(proxy=pma.Taylor(order=1, centre={"beta": [0.9, -0.4, 0.3]}), rows=pma.Uniform())
+    expansion = step.expansion
+    p = 1 / (1 + np.exp(-X @ [0.9, -0.4, 0.3]))
+    np.testing.assert_array_equal(expansion.centre, [0.9, -0.4, 0.3])
+    np.testing.assert_allclose(expansion.gradient, X.T @ (y - p), rtol=1e-9)
+    assert not expansion.hessian.any()
+    assert step.prepared.passes == 1.0
+
+
+@pytest.mark.slow
+def test_a_glm_is_prepared_in_at_most_eight_passes():
+    model, X, y = logistic(100_000)
+    step = pma.PenaltyMH(model=model)
+    assert step.prepared.passes <= 8
+    # The centre is the mode to within a tenth of a posterior standard deviation.
+    p = 1 / (1 + np.exp(-X @ step.expansion.centre))
+    gradient = X.T @ (y - p) - step.expansion.centre
+    curvature = (X.T * (p * (1 - p))) @ X + np.eye(3)
+    assert gradient @ np.linalg.solve(curvature, gradient) < 0.1**2
+
+
+def test_a_shared_value_that_changes_moves_the_expansion():
+    values = np.random.default_rng(8).normal(1.0, 2.0, size=500)
+    with pm.Model():
+        spread = pm.Data("spread", 2.0)
+        pm.Normal("y", pm.Normal("mu", 0, 10), spread, observed=values)
+        step = pma.ExactMH(proxy=pma.Taylor())
+        before = float(step.expansion.hessian[0, 0])
+        pm.set_data({"spread": 4.0})
+        step.start_chain(np.random.default_rng(1))
+    assert before == pytest.approx(-500 / 4)
+    assert float(step.expansion.hessian[0, 0]) == pytest.approx(-500 / 16)
