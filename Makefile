@@ -79,7 +79,7 @@ docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 notebooks: $(VENV)/.installed-dev ## Execute every notebook with small settings, leaving the files as they are
-	PMA_SMALL=1 $(BIN)/jupyter execute notebooks/*.ipynb
+	printf '%s\0' notebooks/*.ipynb | PMA_SMALL=1 xargs -0 -n 1 -P $(WORKERS) $(BIN)/jupyter execute
 
 notebooks-refresh: $(VENV)/.installed-dev ## Execute every notebook in full and store the outputs
 	$(BIN)/jupyter execute --inplace notebooks/*.ipynb
