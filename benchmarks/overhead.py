@@ -12,6 +12,7 @@ import pymc as pm
 from numba import njit
 
 import pymc_austerity as pma
+from pymc_austerity.generators import pack_generators
 from pymc_austerity.likelihood import flatten
 
 DRAWS = 20_000
@@ -28,11 +29,11 @@ def small_model() -> pm.Model:
 
 
 @njit
-def repeat(transition, n, theta, others, fixed, arrays, order, walk, stages, rngs):  # type: ignore[no-untyped-def]
+def repeat(transition, n, theta, others, fixed, arrays, order, walk, stages, generators):  # type: ignore[no-untyped-def]
     """Call the compiled transition `n` times from compiled code: its own cost, without Python."""
     rows = 0
     for _ in range(n):
-        outcome = transition(theta, others, fixed, arrays, order, walk, stages, 1.0, rngs[0], rngs[1], rngs[2])
+        outcome = transition(theta, others, fixed, arrays, order, walk, stages, 1.0, generators, (), ())
         theta = outcome[0]
         rows += outcome[3]
     return rows
@@ -47,11 +48,11 @@ def main() -> None:
     point = model.initial_point()
     theta = flatten(point, step._likelihood.blocks)
     arguments = (theta, np.empty(0), step._fixed, step._rows.arrays, step._row_state, step.walk, step._stages)
-    rngs = tuple(np.random.default_rng(1).spawn(3))
+    generators = pack_generators(*np.random.default_rng(1).spawn(3))
     seconds = {}
-    repeat(step._transition, 1, *arguments, rngs)
+    repeat(step._transition, 1, *arguments, generators)
     start = time.perf_counter()
-    repeat(step._transition, DRAWS, *arguments, rngs)
+    repeat(step._transition, DRAWS, *arguments, generators)
     seconds["compiled transition"] = time.perf_counter() - start
     start = time.perf_counter()
     for _ in range(DRAWS):

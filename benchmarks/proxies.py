@@ -1,29 +1,36 @@
 """What a proxy costs and buys as the data grow: synthetic logistic regression, ten coefficients.
 
 Run ``python benchmarks/proxies.py`` (add ``--rows 1e4 1e5 1e6`` to choose, ``--nutpie`` for the peer, which takes
-minutes at a million rows).  All figures of a table are from one run, one core.
+minutes at a million rows, ``--figure file.png`` for the figure).  All figures of a table are from one run, one core.
+From 5e7 rows on the covariates are memory-mapped float32.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
+from pathlib import Path
 
 import arviz as az
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 from kernel import logistic_data, logistic_model
 
 import pymc_austerity as pma
 
-DRAWS, TUNE = 4_000, 200
+DRAWS, TUNE = 10_000, 200
+_MAPPED = 50_000_000
 
 
 def with_proxy(model: pm.Model, n_rows: int) -> dict[str, float]:
     """Sample with `PenaltyMH`, a second-order proxy and weighted rows."""
     with model:
         start = time.perf_counter()
-        step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted())
+        step = pma.PenaltyMH()
         set_up = time.perf_counter() - start
         idata = pm.sample(
             step=step, draws=DRAWS, tune=TUNE, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
@@ -34,12 +41,45 @@ def with_proxy(model: pm.Model, n_rows: int) -> dict[str, float]:
     return {
         "rows": n_rows,
         "set-up s": set_up,
-        "passes": step._prepared.passes,
+        "passes": step.prepared.passes,
         "rows a draw": float(idata["sample_stats"]["n_rows"].mean()),
         "µs a draw": 1e6 * seconds / (DRAWS + TUNE),
         "accepted": float(idata["sample_stats"]["accepted"].mean()),
         "ESS/s": ess / seconds,
     }
+
+
+def build(n_rows: int) -> pm.Model:
+    """Return the model; large covariates live in a file."""
+    if n_rows < _MAPPED:
+        return logistic_model(*logistic_data(n_rows, 10, float))
+    rng = np.random.default_rng(1)
+    beta = rng.normal(size=10) / np.sqrt(10)
+    file = Path(tempfile.mkdtemp()) / "X.npy"
+    X = np.lib.format.open_memmap(file, "w+", np.float32, (n_rows, 10))
+    y = np.empty(n_rows, np.int8)
+    for start in range(0, n_rows, 1_000_000):
+        block = slice(start, min(start + 1_000_000, n_rows))
+        X[block] = rng.standard_normal((block.stop - start, 10), np.float32)
+        y[block] = rng.random(block.stop - start) < 1 / (1 + np.exp(-X[block] @ beta))
+    X.flush()
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=10)
+        mapped = pytensor.shared(np.load(file, mmap_mode="r"), borrow=True)
+        pm.Bernoulli("y", logit_p=pm.math.dot(mapped, beta), observed=y)
+    return model
+
+
+def draw_figure(table: pd.DataFrame, file: Path) -> None:
+    """Save rows and microseconds a draw against N."""
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+    for axis, column in zip(axes, ("rows a draw", "µs a draw")):
+        axis.loglog(table["rows"], table[column], "o-", color="C0")
+        axis.set(xlabel="rows of the data", ylabel=column, ylim=(10, 10_000))
+        axis.grid(alpha=0.3)
+    axes[0].loglog(table["rows"], table["rows"], "--", color="0.5")
+    axes[0].annotate("all rows", (table["rows"].iloc[0], table["rows"].iloc[0]), (8, -12), textcoords="offset points")
+    figure.savefig(file, dpi=150)
 
 
 def with_nutpie(model: pm.Model) -> float:
@@ -57,15 +97,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="+", default=[1e4, 1e5, 1e6])
     parser.add_argument("--nutpie", action="store_true")
+    parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
     lines = []
     for n_rows in map(int, given.rows):
-        model = logistic_model(*logistic_data(n_rows, 10, float))
+        model = build(n_rows)
         line = with_proxy(model, n_rows)
         if given.nutpie:
             line["nutpie ESS/s"] = with_nutpie(model)
             line["ratio"] = line["ESS/s"] / line["nutpie ESS/s"]
         lines.append(line)
+    if given.figure:
+        draw_figure(pd.DataFrame(lines), given.figure)
     print(pd.DataFrame(lines).to_string(index=False, float_format="{:,.1f}".format))
 
 

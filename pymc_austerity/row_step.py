@@ -20,6 +20,7 @@ from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.built_steps import remember_step
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.defaults import ProxyChoice, default_move, default_walk, plan_proxy, prepare_or_do_without
+from pymc_austerity.generators import pack_generators, take_packed
 from pymc_austerity.impossible import stop_at
 from pymc_austerity.kernel import (
     DECIDED,
@@ -150,6 +151,7 @@ class RowStep(ChainSetup, BlockedStep):
         self.tune = self._adapts  # PyMC's parallel sampler takes it for granted
         self.rng = rng
         self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
+        self._packed: tuple[tuple[np.random.Generator, ...], Any] | None = None
         self.walk = self.new_walk()
         self.n_steps = 0
         self._start = self._overdispersed_start(rng_start)
@@ -207,13 +209,17 @@ class RowStep(ChainSetup, BlockedStep):
                 self.walk,
                 self._stages,
                 temperature,
-                self.rng_propose,
-                self.rng_decide,
-                self.rng_rows,
+                self._generators(),
                 self._bound_constants,
                 self.expansion,
             )
         )
+
+    def _generators(self) -> Any:
+        streams = (self.rng_propose, self.rng_decide, self.rng_rows)
+        if self._packed is None or any(new is not old for new, old in zip(streams, self._packed[0], strict=True)):
+            self._packed = streams, pack_generators(*streams)
+        return self._packed[1]
 
     def _compile(self, density: Density) -> Callable[..., Any]:
         """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
@@ -225,7 +231,9 @@ class RowStep(ChainSetup, BlockedStep):
             density = compile_remainder_density(density, self._likelihood, self._prepared.order, **options)
         ndims = tuple(a.ndim for a in arrays)
         self.density, self._evaluate_bound = density, self._bound.build(density, ndims)
-        transition = build_transition(density, ndims, self.proposal, self.test, self.row_source, self._evaluate_bound)
+        transition = take_packed(
+            build_transition(density, ndims, self.proposal, self.test, self.row_source, self._evaluate_bound)
+        )
         walk = self.new_walk()
         n_rows = len(arrays[0])
         transition(
@@ -237,7 +245,7 @@ class RowStep(ChainSetup, BlockedStep):
             walk,
             self.test.stages(n_rows),
             float(self.temperature.final),
-            *np.random.default_rng(0).spawn(3),
+            pack_generators(*np.random.default_rng(0).spawn(3)),
             self._bound_constants,
             self.expansion,
         )
@@ -386,7 +394,7 @@ class RowStep(ChainSetup, BlockedStep):
         # Another process compiles for itself; it gets the data, not the model that they came from.
         dropped = (
             "_transition", "proposal", "density", "_surrogate", "_evaluate_bound", "row_source", "_source",
-            "_row_state", "_BlockedStep__newargs",
+            "_row_state", "_packed", "_BlockedStep__newargs",
         )  # fmt: skip
         return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
 

@@ -1,0 +1,127 @@
+"""Where the time of one draw goes: synthetic logistic regression, a million rows, ten coefficients, the defaults.
+
+Run ``python benchmarks/draw.py`` (``--rows`` chooses).  Each part is timed by itself in compiled code, in one run; what
+is left of the draw is Python: PyMC's loop, the step's own bookkeeping, and the hand-over of arguments to compiled code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+from kernel import logistic_data, logistic_model
+from numba import njit
+
+import pymc_austerity as pma
+from pymc_austerity.rows import build_gather
+
+DRAWS = 20_000
+
+
+def microseconds(run: Callable[[int], Any], repeats: int = DRAWS) -> float:
+    """Time `run(repeats)` after a warm-up, in microseconds a repeat; the best of three."""
+    run(10)
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        run(repeats)
+        best = min(best, time.perf_counter() - start)
+    return 1e6 * best / repeats
+
+
+def parts(step: Any) -> dict[str, float]:
+    """Time the parts of a transition."""
+    fixed, arrays = step.data
+    expansion, table, n = step.expansion, step.prepared.table, int(step._stages.sizes[0])
+    draw, propose, both_sides = step.row_source.draw, step.proposal.propose, step.density.both_sides
+    known_sum, transition = step.density.known_sum, step._transition
+    gather = build_gather(tuple(a.ndim for a in arrays))
+    theta, others = step._start, np.empty(0)
+    generators = step._generators()
+    walk, stages, state = step.walk, step._stages, step._row_state
+
+    @njit
+    def numbers(rng, repeats):  # type: ignore[no-untyped-def]
+        total = 0
+        for _ in range(repeats):
+            total += draw(rng, table, 0, n)[0]
+        return total
+
+    @njit
+    def gathered(rng, arrays, repeats):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for _ in range(repeats):
+            total += gather(arrays, draw(rng, table, 0, n))[0].ravel()[0]
+        return total
+
+    @njit
+    def evaluated(rng, theta, others, fixed, arrays, repeats):  # type: ignore[no-untyped-def]
+        batch = gather(arrays, draw(rng, table, 0, n))
+        total = 0.0
+        for _ in range(repeats):
+            total += both_sides(theta, theta, others, *((expansion[0],) + fixed + batch))[0][0]
+        return total
+
+    @njit
+    def proposed(rng, theta, walk, repeats):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for _ in range(repeats):
+            total += propose(rng, theta, walk)[1]
+        return total
+
+    @njit
+    def expanded(theta, others, repeats):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for _ in range(repeats):
+            total += known_sum(theta, others, expansion)
+        return total
+
+    @njit
+    def whole(theta, others, fixed, arrays, state, walk, stages, generators, constants, repeats):  # type: ignore[no-untyped-def]
+        for _ in range(repeats):
+            theta = transition(
+                theta, others, fixed, arrays, state, walk, stages, 1.0, generators, constants, expansion
+            )[0]  # fmt: skip
+        return theta
+
+    rng = np.random.default_rng(1)
+    row_numbers = microseconds(lambda k: numbers(rng, k))
+    return {
+        "row numbers": row_numbers,
+        "gather": microseconds(lambda k: gathered(rng, arrays, k)) - row_numbers,
+        "remainders of the rows": microseconds(lambda k: evaluated(rng, theta, others, fixed, arrays, k)),
+        "proposal": microseconds(lambda k: proposed(rng, theta, walk, k)),
+        "sum of the proxy, both sides": 2 * microseconds(lambda k: expanded(theta, others, k)),
+        "transition, compiled": microseconds(
+            lambda k: whole(theta, others, fixed, arrays, state, walk, stages, generators, step._bound_constants, k)
+        ),
+        "transition, called from Python": microseconds(
+            lambda k: [step.transition(theta, others) for _ in range(k)], DRAWS // 4
+        ),
+    }
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, default=1e6)
+    model = logistic_model(*logistic_data(int(parser.parse_args().rows), 10, float))
+    with model:
+        step = pma.PenaltyMH()
+        found = parts(step)
+        start = time.perf_counter()
+        pm.sample(
+            DRAWS, tune=0, step=step, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+        found["draw, under pm.sample"] = 1e6 * (time.perf_counter() - start) / DRAWS
+    print(pd.Series(found, name="µs").to_string(float_format="{:,.1f}".format))
+
+
+if __name__ == "__main__":
+    main()
