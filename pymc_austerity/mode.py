@@ -24,7 +24,7 @@ _SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20
 #: A centre this many posterior standard deviations from the mode (Newton decrement) serves as well as the mode.
 _CLOSE_ENOUGH = 0.1
 #: Passes over all rows after which the search on all rows gives up.
-_MAX_PASSES = 6
+_MAX_PASSES = 10
 #: First of all a few rows are searched, from the given start and from points around it.
 _STARTS, _JITTER, _FEW_ROWS = 5, 1.0, 1_000
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
@@ -197,11 +197,13 @@ def _newton(
             psi[c] = x
             likelihood = evaluate(psi)
             total = likelihood.scaled(scale) + prior(psi, fixed, c)
-            # The trust region steps back from a point without a density.
-            value = -total.value if np.isfinite(total.value) else np.inf
-            seen[key] = Sums(value, -total.gradient, -total.hessian), likelihood
-            if not best or value < best[0][0]:
-                best[:] = [(value, x.copy())]
+            if all(np.isfinite(part).all() for part in total):
+                negative = total.scaled(-1)
+            else:  # the trust region steps back from a point without a density or its derivatives
+                negative = Sums(np.inf, np.zeros(c.size), np.eye(c.size))
+            seen[key] = negative, likelihood
+            if not best or negative.value < best[0][0]:
+                best[:] = [(negative.value, x.copy())]
         return seen[key][0]
 
     def close_enough(intermediate_result: Any) -> None:
@@ -213,6 +215,8 @@ def _newton(
         if here.gradient @ linalg.cho_solve(factor, here.gradient) < _CLOSE_ENOUGH**2:
             raise StopIteration
 
+    if not np.isfinite(at(start[c]).value):
+        raise ModeNotFoundError("the log-likelihood or a derivative of it is not finite where the search starts")
     found: np.ndarray
     try:
         with warnings.catch_warnings():
@@ -228,8 +232,6 @@ def _newton(
             ).x
     except StopIteration:
         found = best[0][1]
-    if not np.isfinite(best[0][0]):
-        raise ModeNotFoundError("the log-likelihood is not finite where the search starts")
     if np.linalg.norm(found, np.inf) > _FAR:
         raise ModeNotFoundError("the mode lies at infinity (as for separable classes under a flat prior)")
     here = at(found)

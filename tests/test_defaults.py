@@ -81,6 +81,17 @@ def test_two_modes_are_not_one():
 
 
 @pytest.mark.slow
+def test_starts_without_derivatives_are_left_out():
+    # Rare indicators, standardised: a step of one overflows the exponential in a derivative of their rows.
+    rare = (np.arange(4_000) % 1_000 == 0) * 2_000.0
+    with pm.Model():
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        pm.Bernoulli("y", logit_p=beta[0] + rare * beta[1], observed=np.arange(4_000) % 3 == 0)
+        step = pma.PenaltyMH()
+    assert step.prepared is not None
+
+
+@pytest.mark.slow
 def test_a_saddle_is_not_a_mode():
     with pm.Model():  # the likelihood sees only the sum of the two, the prior neither
         a, b = pm.Flat("a"), pm.Flat("b")
