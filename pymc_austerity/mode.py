@@ -11,6 +11,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scipy import linalg, optimize
 
@@ -109,7 +110,8 @@ def find_mode(
     subset = _take(rows, numbers)
     few = _take(rows, numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
-    with Progress(*columns, disable=not progressbar) as progress:
+    # On the error stream, where it does not mix with what a program prints.
+    with Progress(*columns, console=Console(stderr=True), disable=not progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
         def evaluate(of: Rows, psi: np.ndarray) -> Sums:
