@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,8 +111,9 @@ def find_mode(
     subset = _take(rows, numbers)
     few = _take(rows, numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
-    # On the error stream, where it does not mix with what a program prints.
-    with Progress(*columns, console=Console(stderr=True), disable=not progressbar) as progress:
+    # On the error stream, where it does not mix with what a program prints; as a widget only where there are widgets.
+    console = Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
+    with Progress(*columns, console=console, disable=not progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
         def evaluate(of: Rows, psi: np.ndarray) -> Sums:
