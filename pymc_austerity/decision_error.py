@@ -75,7 +75,7 @@ def total_variation_bound(acceptance_error: float, eta: float) -> float:
     Parameters
     ----------
     acceptance_error : float
-        The largest |Δ_a| over all pairs (θ, θ′); `OperatingCharacteristic.worst_error` exceeds it.
+        The largest abs(Δ_a) over all pairs (θ, θ′); `OperatingCharacteristic.worst_error` exceeds it.
     eta : float
         Contraction of the exact chain in [0, 1): its distance from the posterior shrinks at least by this factor a
         step, from any start.  Hardly ever known; a chain that needs τ steps to forget has 1 − η of order 1/τ.

@@ -36,7 +36,7 @@ class Design(Mapping[str, Any]):
     epsilon, batch_size, alpha
         As in `ApproxMH`; the boundary starts from G0 = Φ⁻¹(1 − ε).
     error, share : float
-        Over the pairs of the trial: mean |Δ_a|, and the expected share of the rows read.
+        Over the pairs of the trial: mean abs(Δ_a), and the expected share of the rows read.
     worst_error, worst_share : float
         The same at a tie, without regard to the trial.
     kind : {"average", "worst-case"}
@@ -73,7 +73,7 @@ class Design(Mapping[str, Any]):
 
 
 def evaluate_test(trial: Trial, *, epsilon: float, batch_size: int, alpha: float = 0.5) -> tuple[float, float]:
-    """Return the mean |Δ_a| and the mean share of the rows that a test would have over the pairs of a trial.
+    """Return the mean abs(Δ_a) and the mean share of the rows that a test would have over the pairs of a trial.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def design_test(
     tolerance : float, default 0.01
         Largest error in the acceptance probability.
     kind : {"average", "worst-case"}
-        Which error: the mean of |Δ_a| over the pairs (θ, θ′) of the trial (equation 7), or the error at a tie, which
+        Which error: the mean of abs(Δ_a) over the pairs (θ, θ′) of the trial (equation 7), or the error at a tie, which
         no pair exceeds (equation 8).  The second is safe whatever comes, and reads much more.
     batch_sizes : sequence of int, optional
         Rows a look to choose from; by default 100, 200, 500, 1000, … up to half of the rows, with at most a thousand
@@ -225,7 +225,7 @@ def _largest_epsilon(trial: Trial, tolerance: float, kind: Kind, batch_size: int
 
 
 def _upper_limit(test: OperatingCharacteristic, trial: Trial) -> float:
-    """Return the upper 95% confidence limit of the mean |Δ_a|: other pairs than those of the trial are to come."""
+    """Return the upper 95% confidence limit of the mean abs(Δ_a): other pairs than those of the trial are to come."""
     error = np.abs(acceptance_error(test, trial.log_ratio, trial.noise_sd)[0])
     return float(error.mean() + _CONFIDENCE * error.std() / np.sqrt(error.size))
 
