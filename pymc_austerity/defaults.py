@@ -149,7 +149,7 @@ def prepare_or_do_without(plan: ProxyPlan, *arguments: Any) -> Prepared | None:
                 f"No proxy could be built: {error}. Sampling goes on without one, by a random walk on uniform rows, "
                 "which reads far more of them. See the 'Proxies' page; proxy=None says that this is meant.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
         return None
 

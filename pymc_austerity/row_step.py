@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import NumbaPerformanceWarning
 from pymc.blocking import PointType, StatsType
 from pymc.model import Model, modelcontext
 from pymc.stats.convergence import SamplerWarning
@@ -254,6 +256,12 @@ class RowStep(ChainSetup, BlockedStep):
 
     def _build(self, density: Density) -> None:
         """Learn from all rows what a proxy needs, and compile the transition that goes with it."""
+        with warnings.catch_warnings():
+            # Said of the transposed products in PyTensor's derivatives, about which nobody here can do anything.
+            warnings.simplefilter("ignore", NumbaPerformanceWarning)
+            self._build_parts(density)
+
+    def _build_parts(self, density: Density) -> None:
         self._surrogate: Surrogate | None = None
         self._prepared = self._prepare(density)
         weighted = self._prepared is not None and self._prepared.table is not None
