@@ -120,31 +120,49 @@ def find_mode(
             progress.reset(task, total=len(of))
             return full_pass(psi, fixed, of, advance=lambda n: progress.advance(task, n))
 
-        def scale(part: Rows) -> float:
-            return len(rows) / len(part) / temperature
+        def objective(part: Rows) -> Objective:
+            return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c)
 
-        psi, sums = _single_mode(partial(evaluate, few), scale(few), prior, start, fixed, c)
+        psi, sums = _single_mode(objective(few), start)
         if len(few) < len(subset):
-            psi, sums = _newton(partial(evaluate, subset), scale(subset), prior, psi, fixed, c, 60)
+            psi, sums = _newton(objective(subset), psi, 60)
         if len(subset) < len(rows):
             progress.update(task, what=f"{len(rows):,} rows")
-            psi, sums = _newton(partial(evaluate, rows), 1 / temperature, prior, psi, fixed, c, _MAX_PASSES)
+            psi, sums = _newton(objective(rows), psi, _MAX_PASSES)
     return Mode(psi, sums)
+
+
+class Objective(NamedTuple):
+    """The log posterior along some coordinates, its likelihood that of some rows scaled up to all.
+
+    Attributes
+    ----------
+    evaluate : callable
+        The log-likelihood of the rows and its derivatives at ψ.
+    scale : float
+    prior : PriorCurvature
+    fixed : sequence of numpy.ndarray
+    coordinates : numpy.ndarray of int64
+    """
+
+    evaluate: Callable[[np.ndarray], Sums]
+    scale: float
+    prior: PriorCurvature
+    fixed: Sequence[np.ndarray]
+    coordinates: np.ndarray
+
+    def total(self, psi: np.ndarray, likelihood: Sums) -> Sums:
+        """Return the log posterior at `psi`, given the log-likelihood of the rows there."""
+        return likelihood.scaled(self.scale) + self.prior(psi, self.fixed, self.coordinates)
 
 
 def _take(rows: Rows, numbers: np.ndarray) -> Rows:
     return Rows(tuple(a[np.sort(numbers)] for a in rows.arrays))
 
 
-def _single_mode(
-    evaluate: Callable[[np.ndarray], Sums],
-    scale: float,
-    prior: PriorCurvature,
-    start: np.ndarray,
-    fixed: Sequence[np.ndarray],
-    c: np.ndarray,
-) -> tuple[np.ndarray, Sums]:
+def _single_mode(objective: Objective, start: np.ndarray) -> tuple[np.ndarray, Sums]:
     """Search from several starts, and refuse where the best two ends are different modes of about equal weight."""
+    c = objective.coordinates
     rng = np.random.default_rng(1974)
     ends: list[tuple[np.ndarray, Sums, Sums]] = []
     refused: list[ModeNotFoundError] = []
@@ -152,11 +170,11 @@ def _single_mode(
         psi = start.copy()
         psi[c] += _JITTER * rng.uniform(-1, 1, c.size) if k else 0.0
         try:
-            psi, sums = _newton(evaluate, scale, prior, psi, fixed, c, 60)
+            psi, sums = _newton(objective, psi, 60)
         except ModeNotFoundError as error:
             refused.append(error)
             continue
-        ends.append((psi, sums, sums.scaled(scale) + prior(psi, fixed, c)))
+        ends.append((psi, sums, objective.total(psi, sums)))
     if not ends:
         raise refused[0]
     best = max(ends, key=lambda end: end[2].value)
@@ -164,7 +182,7 @@ def _single_mode(
     for side in (-2, 2):
         psi = best[0].copy()
         psi[c] += side * vectors[:, 0] / np.sqrt(eigenvalues[0])
-        if evaluate(psi).value * scale + prior(psi, fixed, c).value > best[2].value - _FALL:
+        if objective.total(psi, objective.evaluate(psi)).value > best[2].value - _FALL:
             raise ModeNotFoundError(
                 "the posterior does not fall off around its flattest direction: the mode lies at infinity, as for "
                 "separable classes under a flat prior"
@@ -179,16 +197,9 @@ def _single_mode(
     return best[:2]
 
 
-def _newton(
-    evaluate: Callable[[np.ndarray], Sums],
-    scale: float,
-    prior: PriorCurvature,
-    start: np.ndarray,
-    fixed: Sequence[np.ndarray],
-    c: np.ndarray,
-    max_evaluations: int,
-) -> tuple[np.ndarray, Sums]:
+def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tuple[np.ndarray, Sums]:
     """Maximise log prior + scale × log-likelihood over the coordinates `c`, until the Newton decrement is small."""
+    c = objective.coordinates
     seen: dict[bytes, tuple[Sums, Sums]] = {}
     best: list[tuple[float, np.ndarray]] = []
 
@@ -199,8 +210,8 @@ def _newton(
                 raise StopIteration
             psi = start.copy()
             psi[c] = x
-            likelihood = evaluate(psi)
-            total = likelihood.scaled(scale) + prior(psi, fixed, c)
+            likelihood = objective.evaluate(psi)
+            total = objective.total(psi, likelihood)
             if all(np.isfinite(part).all() for part in total):
                 negative = total.scaled(-1)
             else:  # the trust region steps back from a point without a density or its derivatives
