@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 
 class RowShape(NamedTuple):
@@ -64,23 +65,38 @@ def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
     weight : numpy.ndarray, shape (N,), optional
         What a row counts for when it is drawn, 1/(N p_i) with p_i its probability; uniform rows by default.
     """
-    drawn = terms if weight is None else weight * terms
-    probability = np.full(terms.size, 1 / terms.size) if weight is None else 1 / (terms.size * weight)
-    deviation = drawn - terms.mean()
-    unit = np.abs(deviation).max(initial=0.0)  # fourth powers of large terms would overflow
-    deviation = deviation / (unit if unit > 0 else 1.0)
-    squares = probability * deviation**2
-    variance = squares.sum()
+    counts = np.broadcast_to(np.float32(1.0), terms.shape) if weight is None else weight
+    unit, variance, third, fourth, largest = _central_moments(terms, counts, float(terms.mean()))
     if not variance > 0:
         return RowShape(0.0, 0.0, 3.0, 0.0, weight is not None)
-    third, fourth = (probability * deviation**k for k in (3, 4))
     return RowShape(
-        float(unit * np.sqrt(variance)),
-        float(third.sum() / variance**1.5),
-        float(fourth.sum() / variance**2),
-        float(squares.max() / variance),
+        unit * variance**0.5,
+        third / variance**1.5,
+        fourth / variance**2,
+        largest / variance,
         weight is not None,
     )
+
+
+@njit
+def _central_moments(terms: np.ndarray, weight: np.ndarray, mean: float) -> tuple[float, float, float, float, float]:
+    """Return a unit and, in it, the second to fourth central moments as rows are drawn, and the largest square.
+
+    In plain arrays this would take ten temporaries as long as the data.  The unit is the largest deviation: fourth
+    powers of large terms would overflow.
+    """
+    n, unit = terms.size, 0.0
+    for i in range(n):
+        unit = max(unit, abs(weight[i] * terms[i] - mean))
+    second, third, fourth, largest = 0.0, 0.0, 0.0, 0.0
+    for i in range(n if unit > 0 else 0):
+        deviation = (weight[i] * terms[i] - mean) / unit
+        square = deviation**2 / (n * weight[i])
+        second += square
+        third += square * deviation
+        fourth += square * deviation**2
+        largest = max(largest, square)
+    return unit, second, third, fourth, largest
 
 
 class BatchShape(NamedTuple):

@@ -115,7 +115,7 @@ def pair_shape(step: RowStep, pair: Pair) -> RowShape:
     state = step.row_source.state(len(pair.terms)) if step.row_source.weighted else None
     if not isinstance(state, AliasTable):
         return row_shape(pair.terms[finite])
-    return row_shape(np.where(finite, pair.terms, 0.0), state.weight.astype(float))
+    return row_shape(np.where(finite, pair.terms, 0.0), state.weight)
 
 
 class _Fixed(NamedTuple):
