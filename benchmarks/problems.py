@@ -99,7 +99,7 @@ def flights_student() -> pm.Model:
     X, y = _flights()
     with pm.Model() as model:
         beta, sigma, nu = pm.Normal("beta", 0, 1, shape=X.shape[1]), pm.HalfNormal("sigma", 1), pm.Gamma("nu", 2, 0.1)
-        pm.StudentT("y", nu, pm.math.dot(X, beta), sigma, observed=y)
+        pm.StudentT("y", nu=nu, mu=pm.math.dot(X, beta), sigma=sigma, observed=y)
     return model
 
 

@@ -13,7 +13,7 @@ _MEMORY = 3.0
 _SHRINKAGE = 10.0
 
 
-@njit
+@njit(cache=True)
 def adapt_scale(log_scale: float, accepted: bool, target: float, t: int) -> float:
     """Move the log scale of a proposal towards its target acceptance rate.
 
@@ -31,7 +31,7 @@ def adapt_scale(log_scale: float, accepted: bool, target: float, t: int) -> floa
     return log_scale + ((1.0 if accepted else 0.0) - target) / t**_GAIN_EXPONENT
 
 
-@njit
+@njit(cache=True)
 def adapt_moments(mean: np.ndarray, cov: np.ndarray, theta: np.ndarray, t: int) -> None:
     """Update the running mean and covariance of a chain in place with its draw number `t` (from 1)."""
     weight = _MEMORY / (t + _MEMORY)
@@ -44,7 +44,7 @@ def adapt_moments(mean: np.ndarray, cov: np.ndarray, theta: np.ndarray, t: int) 
             cov[i, j] = (1 - weight) * (cov[i, j] + weight * delta[i] * delta[j])
 
 
-@njit
+@njit(cache=True)
 def proposal_factor(cov: np.ndarray, isotropic: np.ndarray, t: int) -> np.ndarray:
     """Return the Cholesky factor of the proposal covariance (2.38²/D)·Σ (Haario, Saksman and Tamminen 2001).
 

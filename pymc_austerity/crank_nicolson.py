@@ -105,7 +105,7 @@ def build_student(nu: float):  # type: ignore[no-untyped-def]
     return propose_student
 
 
-@njit
+@njit(cache=True)
 def adapt_rho(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
     """Move √(1 − ρ²) towards the target acceptance rate; 1 is the independence sampler."""
     state.t[0] += 1

@@ -10,7 +10,7 @@ from numba import njit
 from numba.typed import List
 
 
-@njit
+@njit(cache=True)
 def pack_generators(propose: np.random.Generator, decide: np.random.Generator, rows: np.random.Generator) -> Any:
     """Return the three as a list for compiled code; they stay the same generators."""
     packed = List()

@@ -171,7 +171,7 @@ def build_jump(
     return propose
 
 
-@njit
+@njit(cache=True)
 def adapt_updates(state: JumpState, theta: np.ndarray, accepted: bool) -> None:
     """Adapt the scale of the coefficient that was updated last; births and deaths have none to adapt."""
     j = state.last[0]

@@ -108,6 +108,11 @@ class Density:
     both_sides: Callable[..., Any]
     known_sum: Callable[..., Any] = nothing_expanded
 
+    @property
+    def expands(self) -> bool:
+        """Whether the rows are remainders, for which the centre of the expansion comes first among the fixed data."""
+        return self.known_sum is not nothing_expanded
+
 
 def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """Return the arguments of ``pymc.compile`` for functions that compiled code calls.
@@ -195,7 +200,7 @@ def build_transition(
     """
     log_prior, both_sides = density.log_prior, density.both_sides
     propose, draw_noise, decide = as_row_move(proposal), test.draw_noise, test.decide
-    known_sum, expanded = density.known_sum, density.known_sum is not nothing_expanded
+    known_sum, expands = density.known_sum, density.expands
     threshold_of = getattr(test, "threshold", no_threshold)
     reads_shape, bounded = test.reads_shape, bound is not no_bound
     draw, restore = rows.draw, rows.restore
@@ -222,7 +227,7 @@ def build_transition(
             return theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False, np.nan
         offset = prior_new - prior + log_q_ratio
         offset += (known_sum(theta_new, others, expansion) - known_sum(theta, others, expansion)) / temperature
-        row_inputs = (expansion[0],) + fixed if expanded else fixed
+        row_inputs = (expansion[0],) + fixed if expands else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, row_inputs, arrays)
         n, n_before, mean, m2, shape = 0, 0, 0.0, 0.0, NO_SHAPE
         status, bad_row, verdict, stage = DECIDED, -1, UNDECIDED, 0

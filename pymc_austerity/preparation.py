@@ -13,7 +13,7 @@ from pytensor.gradient import NullTypeGradError
 from scipy import linalg
 
 from pymc_austerity.full_pass import FullPass, read_coordinates
-from pymc_austerity.kernel import Density, compile_remainder_density, numba_options
+from pymc_austerity.kernel import Density, numba_options
 from pymc_austerity.likelihood import RowLikelihood, flatten_onto
 from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy import Expansion, Taylor, check_order
@@ -82,7 +82,7 @@ class DiscreteError(NoProxyError):
 
 def prepare(
     likelihood: RowLikelihood,
-    density: Density,
+    compile_remainders: Callable[[], Density],
     surrogate: Surrogate,
     taylor: Taylor,
     rows: Rows,
@@ -97,6 +97,8 @@ def prepare(
 
     Parameters
     ----------
+    compile_remainders : callable
+        Returns the density with remainders in place of the rows; called once there is a mode.
     start : numpy.ndarray
         ψ = (θ, others) to start from.
     floor : float or None
@@ -146,7 +148,7 @@ def prepare(
         sums = full_pass(psi, fixed, rows)
     hessian = sums.hessian if taylor.order == 2 else np.zeros_like(sums.hessian)
     expansion = Expansion(psi, coordinates, sums.gradient, hessian)
-    both_sides = compile_remainder_density(density, likelihood, taylor.order, **options).both_sides
+    both_sides = compile_remainders().both_sides
     batch = tuple(a[: min(len(rows), 500)] for a in rows.arrays)
     spread = np.concatenate([draws.std(axis=0), np.zeros(psi.size - d)])
     wrong = check_order(both_sides, expansion, taylor.order, spread, fixed, batch, d)

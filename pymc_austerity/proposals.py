@@ -147,14 +147,14 @@ def propose_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkS
     return theta + step, 0.0
 
 
-@njit
+@njit(cache=True)
 def adapt_walk(state: WalkState, theta: np.ndarray, accepted: bool) -> None:
     """Adapt the scale alone."""
     state.t[0] += 1
     state.log_scale[0] = adapt_scale(state.log_scale[0], accepted, state.target[0], state.t[0])
 
 
-@njit
+@njit(cache=True)
 def adapt_covariance(state: WalkState, theta: np.ndarray, accepted: bool) -> None:
     """Adapt the scale and, now and then, the covariance."""
     adapt_walk(state, theta, accepted)

@@ -78,7 +78,7 @@ def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
     )
 
 
-@njit
+@njit(cache=True)
 def _central_moments(terms: np.ndarray, weight: np.ndarray, mean: float) -> tuple[float, float, float, float, float]:
     """Return a unit and, in it, the second to fourth central moments as rows are drawn, and the largest square.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +40,7 @@ from pymc_austerity.preparation import Prepared
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.row_check import check_rows
-from pymc_austerity.rows import Rows, RowSource, Uniform
+from pymc_austerity.rows import InOrder, Rows, RowSource, Uniform
 from pymc_austerity.surrogate import Surrogate, SurrogateState, compile_surrogate
 from pymc_austerity.temperature import Schedule, as_schedule
 from pymc_austerity.watch import Watch
@@ -141,6 +142,7 @@ class RowStep(ChainSetup, BlockedStep):
         self._others0 = flatten(point, likelihood.other_blocks)
         self._given_proposal = proposal
         self._plan = plan.with_bound(self._given_bound)
+        self._remainder: Density | None = None
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
         self._build(density)
@@ -228,9 +230,8 @@ class RowStep(ChainSetup, BlockedStep):
         arrays = tuple(a[:_WARM_UP_ROWS] for a in self._rows.arrays)
         self.proposal = self._bind_proposal()
         self.row_source = self._row_source()
-        if self._prepared is not None:
-            options = numba_options(self._compile_kwargs)
-            density = compile_remainder_density(density, self._likelihood, self._prepared.order, **options)
+        if self._prepared is not None and not isinstance(self.row_source, InOrder):  # all rows leave nothing to guess
+            density = self._remainders(density, self._prepared.order)
         ndims = tuple(a.ndim for a in arrays)
         self.density, self._evaluate_bound = density, self._bound.build(density, ndims)
         transition = take_packed(
@@ -272,6 +273,13 @@ class RowStep(ChainSetup, BlockedStep):
         self._bound_constants = bound.constants()
         self._transition: Callable[..., Any] = self._compile(density)
 
+    def _remainders(self, density: Density, order: int) -> Density:
+        """Return the density with remainders in place of the rows, compiled once."""
+        if self._remainder is None:
+            options = numba_options(self._compile_kwargs)
+            self._remainder = compile_remainder_density(density, self._likelihood, order, **options)
+        return self._remainder
+
     def _prepare(self, density: Density) -> Prepared | None:
         """Learn what the proxy needs from all rows; without a proxy, nothing."""
         plan = self._plan
@@ -281,7 +289,7 @@ class RowStep(ChainSetup, BlockedStep):
         return prepare_or_do_without(
             plan,
             self._likelihood,
-            density,
+            partial(self._remainders, density, plan.proxy.order),
             self._surrogate,
             plan.proxy,
             self._rows,
@@ -306,7 +314,7 @@ class RowStep(ChainSetup, BlockedStep):
     @property
     def has_proxy(self) -> bool:
         """Whether the test sees remainders in place of the row log-likelihoods."""
-        return self._prepared is not None
+        return self.density.expands
 
     @property
     def setup_passes(self) -> float:
@@ -401,8 +409,8 @@ class RowStep(ChainSetup, BlockedStep):
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
         dropped = (
-            "_transition", "proposal", "density", "_surrogate", "_evaluate_bound", "row_source", "_source",
-            "_row_state", "_packed", "_BlockedStep__newargs",
+            "_transition", "proposal", "density", "_remainder", "_surrogate", "_evaluate_bound", "row_source",
+            "_source", "_row_state", "_packed", "_BlockedStep__newargs",
         )  # fmt: skip
         return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
 

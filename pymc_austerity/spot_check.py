@@ -79,7 +79,7 @@ def evaluate_pair(step: RowStep, proposed: Proposed) -> Pair | None:
         return None
     known = density.known_sum(theta_new, others, expansion) - density.known_sum(theta, others, expansion)
     offset = prior_new - prior + log_q_ratio + known / float(step.temperature.final)
-    row_inputs = fixed if expansion == () else (expansion[0], *fixed)
+    row_inputs = (expansion[0], *fixed) if density.expands else fixed
     terms = _all_rows(density, theta_new, theta, others, row_inputs, arrays)
     return Pair(terms, float(offset), step.bound_at(theta_new, theta, others))
 

@@ -172,7 +172,7 @@ def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
     return trajectory
 
 
-@njit
+@njit(cache=True)
 def adapt_step_size(state: SurrogateState, acceptance: float) -> None:
     """Move the leapfrog step size towards its target acceptance rate (Robbins and Monro 1951)."""
     state.t[0] += 1

@@ -99,7 +99,7 @@ class SurrogateHMC:
         return BoundMove(propose, adapt_path if searches else adapt_nothing, state)
 
 
-@njit
+@njit(cache=True)
 def adapt_path(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
     """Take the path length with the largest squared jump per unit of time so far, after trying each in turn."""
     search = state.search

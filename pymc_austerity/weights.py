@@ -35,7 +35,7 @@ class AliasTable(NamedTuple):
     weight: np.ndarray
 
 
-@njit
+@njit(cache=True)
 def alias_table(probability: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Build the alias table of `probability` in O(N) (Walker 1977; Vose 1991)."""
     n = probability.size
@@ -72,12 +72,12 @@ def draw_weighted(rng: np.random.Generator, table: AliasTable, start: int, stop:
     numbers, rest = np.empty(stop - start, np.int64), np.empty(stop - start)
     for k in range(numbers.size):
         place = rng.random() * n
-        numbers[k] = min(np.int64(place), n - 1)
+        numbers[k] = min(int(place), n - 1)
         rest[k] = place - numbers[k]
     # A loop of its own without a branch, so that the processor waits for many places in memory at once.
     for k in range(numbers.size):
         i = numbers[k]
-        other = np.int64(table.alias[i])
+        other = int(table.alias[i])
         numbers[k] = i if rest[k] < table.keep[i] else other
     return numbers
 

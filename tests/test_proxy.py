@@ -144,7 +144,7 @@ def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(proposal):
 @pytest.mark.slow
 def test_on_all_rows_a_proxy_changes_no_decision():
     model, _, _ = logistic(300)
-    walk, everything = pma.RandomWalk(scale=0.1), {"rows": pma.Uniform(), "proxy": pma.Taylor()}
+    walk, everything = pma.RandomWalk(scale=0.1), {"batch_size": 300, "rows": pma.Uniform()}
 
     def draws(step):
         with model:
@@ -157,9 +157,9 @@ def test_on_all_rows_a_proxy_changes_no_decision():
     exact = draws(lambda **kw: pma.ExactMH(proxy=None, **kw))
     assert len(np.unique(exact)) > 50
     for step in (
-        lambda **kw: pma.ExactMH(proxy=pma.Taylor(order=1), **kw),
-        lambda **kw: pma.ApproxMH(epsilon=0.2, batch_size=300, **everything, **kw),
-        lambda **kw: pma.PenaltyMH(batch_size=300, **everything, **kw),
+        lambda **kw: pma.ExactMH(proxy=pma.Taylor(), **kw),
+        lambda **kw: pma.ApproxMH(epsilon=0.2, proxy=pma.Taylor(order=1), **everything, **kw),
+        lambda **kw: pma.PenaltyMH(proxy=pma.Taylor(), **everything, **kw),
     ):
         np.testing.assert_array_equal(draws(step), exact)
 
