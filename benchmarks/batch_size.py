@@ -20,7 +20,7 @@ from pymc_austerity.results import group
 DRAWS, TUNE, CHAINS = 10_000, 300, 2
 
 
-def measure(problem: str, step: object, batch_size: int) -> dict[str, object]:
+def measure(problem: str, model: pm.Model, step: object, batch_size: int) -> dict[str, object]:
     """Sample once and return what was read and how far off it is."""
     idata = pm.sample(
         DRAWS, tune=TUNE, step=step, chains=CHAINS, cores=CHAINS, random_seed=1, progressbar=False, quiet=True,
@@ -29,7 +29,7 @@ def measure(problem: str, step: object, batch_size: int) -> dict[str, object]:
     ess, rows = smallest_ess(idata), float(group(idata, "sample_stats")["n_rows"].mean())
     return {
         "test": type(step).__name__, "batch_size": batch_size, "rows a draw": rows,
-        "shift rms": error(problem, idata), "its MC error": 1 / np.sqrt(ess), "min ESS": ess,
+        "shift rms": error(problem, model, idata), "its MC error": 1 / np.sqrt(ess), "min ESS": ess,
         "ESS per million rows": ess / (CHAINS * DRAWS * rows) * 1e6,
     }  # fmt: skip
 
@@ -40,9 +40,9 @@ def main() -> None:
     parser.add_argument("--problem", choices=PROBLEMS, default="mnist 7v9")
     parser.add_argument("--sizes", type=int, nargs="+", default=[25, 50, 100, 200, 400])
     given = parser.parse_args()
-    with PROBLEMS[given.problem]():
+    with PROBLEMS[given.problem]() as model:
         lines = [
-            measure(given.problem, test(batch_size=size), size)
+            measure(given.problem, model, test(batch_size=size), size)
             for test in (pma.PenaltyMH, pma.MinibatchBarker)
             for size in given.sizes
         ]

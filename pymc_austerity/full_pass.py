@@ -11,14 +11,17 @@ import numpy as np
 import pytensor.tensor as pt
 from numba import njit
 from pytensor.gradient import grad
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
+from threadpoolctl import threadpool_limits
 
+from pymc_austerity.affine import row_predictor
 from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 
 #: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
-_CHUNK = 8192
+_CHUNK = 2048
 
 
 class Sums(NamedTuple):
@@ -48,8 +51,9 @@ class Sums(NamedTuple):
 class FullPass:
     """Evaluates Σ ℓ_i, its gradient and its Hessian along some coordinates of ψ = (θ, others).
 
-    The Hessian is built column by column, as the derivative of the gradient along each coordinate (forward over
-    reverse); memory stays at a few chunks of rows.
+    The Hessian is XᵀWX where the rows read ψ through one linear predictor, as in a generalised linear model; otherwise
+    it is built column by column, as the derivative of the gradient along each coordinate (forward over reverse).
+    Memory stays at a few chunks of rows.
 
     Parameters
     ----------
@@ -101,11 +105,11 @@ class FullPass:
             stop = min(start + _CHUNK, len(rows))
             arrays = tuple(np.array(a[start:stop], order="C") for a in rows.arrays)
             value, gradient, curvature = self._sums(psi, fixed + arrays, coordinates)
-            symmetric = curvature[:, self.coordinates] if hessian else np.empty((0, 0))
-            return stop - start, Sums(value, gradient[self.coordinates], symmetric)
+            return stop - start, Sums(value, gradient[self.coordinates], curvature)
 
         total: Sums | None = None
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        # A BLAS with threads of its own in each of these would have them wait for each other.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
             # Added up in order, so that the sum does not depend on the number of threads.
             for n, part in _ordered(pool, chunk, range(0, len(rows), _CHUNK)):
                 total = part if total is None else total + part
@@ -133,7 +137,7 @@ def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Seque
 
 
 def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
-    psi, along = pt.dvector("psi"), pt.dvector("along")
+    psi = pt.dvector("psi")
     d = likelihood.theta_size
     parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
     (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
@@ -141,20 +145,63 @@ def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> 
     gradient = grad(total, psi)
     inputs = [psi, *likelihood.fixed, *likelihood.batches]
     value_and_gradient = compile_log_density(inputs, [total, gradient], **compile_kwargs).vm.jit_fn
-    product = compile_log_density([along, *inputs], pushforward(gradient, psi, along), **compile_kwargs).vm.jit_fn
+    eta = row_predictor(rows, psi, likelihood.batches)
+    if eta is None:
+        hessian = _forward_over_reverse(gradient, psi, inputs, compile_kwargs)
+    else:
+        hessian = _through_predictor(rows, eta, psi, inputs, compile_kwargs)
 
     @njit(nogil=True)
     def sums(psi, data, coordinates):  # type: ignore[no-untyped-def]
         value, gradient = value_and_gradient(psi, *data)
-        curvature = np.empty((coordinates.size, psi.size))
+        return value.item(), gradient, hessian(psi, data, coordinates)
+
+    return sums
+
+
+def _forward_over_reverse(gradient: Variable, psi: Variable, inputs: Sequence[Variable], options: Any) -> Any:
+    """Compile the Hessian of any graph, one column at a time."""
+    along = pt.dvector("along")
+    product = compile_log_density([along, *inputs], pushforward(gradient, psi, along), **options).vm.jit_fn
+
+    @njit(nogil=True)
+    def hessian(psi, data, coordinates):  # type: ignore[no-untyped-def]
+        curvature = np.empty((coordinates.size, coordinates.size))
         direction = np.zeros(psi.size)
         for i in range(coordinates.size):
             direction[coordinates[i]] = 1.0
-            curvature[i] = product(direction, psi, *data)[0]
+            curvature[i] = product(direction, psi, *data)[0][coordinates]
             direction[coordinates[i]] = 0.0
-        return value.item(), gradient, curvature
+        return curvature
 
-    return sums
+    return hessian
+
+
+def _through_predictor(
+    rows: Variable, eta: Variable, psi: Variable, inputs: Sequence[Variable], options: Any
+) -> Callable[..., Any]:
+    """Compile XᵀWX, with x_i = ∂η_i/∂ψ and W = diag(∂²ℓ_i/∂η_i²): no derivative is taken once a parameter."""
+    along, value = pt.dvector("along"), eta.type()
+    (of_eta,) = graph_replace([rows], {eta: value}, strict=False)
+    second = pushforward(grad(of_eta.sum(), value), value, pt.ones_like(value))
+    (weights,) = graph_replace([second], {value: eta}, strict=False)
+    weight = compile_log_density(inputs, weights, **options).vm.jit_fn
+    covariate = compile_log_density([along, *inputs], pushforward(eta, psi, along), **options).vm.jit_fn
+
+    @njit(nogil=True)
+    def hessian(psi, data, coordinates):  # type: ignore[no-untyped-def]
+        if coordinates.size == 0:
+            return np.empty((0, 0))
+        w = weight(psi, *data)[0]
+        X = np.empty((coordinates.size, w.size))
+        direction = np.zeros(psi.size)
+        for i in range(coordinates.size):
+            direction[coordinates[i]] = 1.0
+            X[i] = covariate(direction, psi, *data)[0]
+            direction[coordinates[i]] = 0.0
+        return (X * w) @ X.T
+
+    return hessian
 
 
 def read_coordinates(likelihood: RowLikelihood) -> np.ndarray:

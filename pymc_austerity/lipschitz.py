@@ -7,7 +7,7 @@ L_i, and that η is affine in θ, shown op by op.  What is unknown is refused wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, NamedTuple
@@ -18,17 +18,14 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor import scalar
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors, io_toposort
-from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.math import Dot
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random import basic as rvs
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.special import Softmax
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
+from pymc_austerity.affine import require_affine
 from pymc_austerity.likelihood import Block, RowLikelihood
 from pymc_austerity.row_terms import RowTerms
 
@@ -227,7 +224,7 @@ def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> 
                 "its scale is a free variable, so the slope has no fixed limit (fix the scale, or move it with another "
                 "step and bound the rest yourself)"
             )
-        _require_affine(predictor, model.value_vars)
+        require_affine(predictor, model.value_vars)
     except NotImplementedError as reason:
         raise NotImplementedError(f"in {rv.name!r}, {reason}") from None
     start = {k: np.zeros_like(v) for k, v in model.initial_point().items()}
@@ -237,42 +234,3 @@ def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> 
     own = {b.name for b in blocks}
     reads_others = any(v.name not in own for v in model.value_vars if v in set(ancestors([predictor])))
     return LinearPredictor(predict, steepest_fn, start, blocks, slope.classes, third_fn, reads_others)
-
-
-#: Elementwise functions that are linear in all their arguments together.
-_LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)
-#: Ops that only move, pick or add up entries of their first argument.
-_REARRANGES = (
-    DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, Alloc, TensorFromScalar,
-    ScalarFromTensor,
-)  # fmt: skip
-
-
-def _require_affine(output: Variable, variables: Sequence[Variable]) -> None:
-    """Show op by op that `output` is affine in `variables` jointly."""
-    depends = set(variables)
-    for node in io_toposort(list(variables), [output]):
-        which = [i for i, var in enumerate(node.inputs) if var in depends]
-        if not which:
-            continue
-        if not _keeps_affine(node.op, which):
-            raise NotImplementedError(
-                f"its predictor is not shown to be linear in the variables (in the unconstrained space) at op {node.op}"
-            )
-        depends.update(node.outputs)
-
-
-def _keeps_affine(op: Any, which: list[int]) -> bool:
-    if isinstance(op, Blockwise):
-        op = op.core_op
-    if isinstance(op, Elemwise):
-        if isinstance(op.scalar_op, _LINEAR):
-            return True
-        if isinstance(op.scalar_op, scalar.TrueDiv):
-            return which == [0]
-        return isinstance(op.scalar_op, scalar.Mul) and len(which) == 1
-    if isinstance(op, CAReduce):
-        return isinstance(op.scalar_op, scalar.Add)
-    if isinstance(op, Dot):
-        return len(which) == 1
-    return isinstance(op, Join | MakeVector) or (isinstance(op, _REARRANGES) and which == [0])

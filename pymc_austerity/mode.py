@@ -5,20 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scipy import linalg, optimize
 
 from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.full_pass import FullPass, Sums
 from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import Rows
 
 #: Rows of the first search: enough for 20 a parameter, or this many.
@@ -110,10 +108,7 @@ def find_mode(
     numbers = np.random.default_rng(2014).choice(len(rows), size, replace=False)
     subset = _take(rows, numbers)
     few = _take(rows, numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
-    # On the error stream, where it does not mix with what a program prints; as a widget only where there are widgets.
-    console = Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
-    with Progress(*columns, console=console, disable=not progressbar) as progress:
+    with setup_progress(progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
         def evaluate(of: Rows, psi: np.ndarray) -> Sums:

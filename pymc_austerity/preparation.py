@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.kernel import Density, numba_options
 from pymc_austerity.likelihood import RowLikelihood, flatten_onto
 from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
+from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, Taylor, check_order
 from pymc_austerity.rows import Rows
 from pymc_austerity.surrogate import (
@@ -158,7 +160,10 @@ def prepare(
     if floor is not None:
         far = len(draws) // 2
         pairs = [(draws[-1 - k], draws[-1 - k - far]) for k in range(_WEIGHT_PAIRS)]
-        table = row_table(remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, rows), floor)
+        with setup_progress(progressbar) as progress:
+            task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
+            advance = partial(progress.advance, task)
+            table = row_table(remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, rows, advance), floor)
     passes = full_pass.rows_read / len(rows) + (floor is not None)
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     normality = _normality(surrogate, normal, draws)

@@ -1,13 +1,26 @@
-"""What a user sees while chains run: acceptance and share of the rows read, in PyMC's own progress bar."""
+"""What a user sees: passes over all rows while a step is built; acceptance and share of the rows read while chains run.
+
+The first has a bar of its own, the second is shown in PyMC's.
+"""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
-from rich.progress import TextColumn
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 _MEMORY = 0.02  # weight of the newest draw in the running rates, about the last 50 draws
+
+
+def setup_progress(shown: bool) -> Progress:
+    """Return a bar for passes over the data, each task with a field ``what`` that says what is read."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
+    # On the error stream, where it does not mix with what a program prints; as a widget only where there are widgets.
+    console = Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
+    return Progress(*columns, console=console, disable=not shown)
 
 
 class DrawStats(dict[str, Any]):
