@@ -260,6 +260,8 @@ class RowStep(ChainSetup, BlockedStep):
         with warnings.catch_warnings():
             # Said of the transposed products in PyTensor's derivatives, about which nobody here can do anything.
             warnings.simplefilter("ignore", NumbaPerformanceWarning)
+            # Nor about the derivatives of log-gamma functions, for which PyTensor calls SciPy: slower, not wrong.
+            warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
             self._build_parts(density)
 
     def _build_parts(self, density: Density) -> None:
