@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.bounds import Bound
+from pymc_austerity.bounds import Bound, Scan, Unbounded
 from pymc_austerity.crank_nicolson import CrankNicolson
+from pymc_austerity.effects import Effects
 from pymc_austerity.model_moves import ModelProposal
 from pymc_austerity.preparation import DiscreteError, NoProxyError, Prepared, prepare
 from pymc_austerity.proposals import AdaptiveMetropolis, Proposal, RandomWalk
@@ -64,6 +65,27 @@ class ProxyPlan:
                 "Bernoulli, Binomial and Categorical with logit_p). Use bound='scan', or proxy=None, or a test that "
                 "needs no bound, such as MinibatchBarker or PenaltyMH."
             )
+        return ProxyPlan(None, None, False)
+
+    def for_effects(self, effects: Effects, bound: Bound, *at: Any) -> ProxyPlan:
+        """Return the plan for a proxy in the space of the effects: none where rows read more, or a bound reads θ.
+
+        Raises
+        ------
+        ValueError
+            Where a proxy was asked for.
+        """
+        if self.proxy is None:
+            return self
+        if not isinstance(bound, Unbounded | Scan):
+            reason = "a bound on the rows is known for the variables of the step, and not for their effects"
+        elif effects.are_all_that_rows_read(*at):
+            return self
+        else:
+            reason = "the rows read more of the coefficients and the indicators than their product"
+        if self.required:
+            raise ValueError(f"proxy={self.proxy} cannot be built for this model: {reason}. Sample with proxy=None.")
+        _log.info(f"No proxy: {reason}. Rows are drawn uniformly.")
         return ProxyPlan(None, None, False)
 
 

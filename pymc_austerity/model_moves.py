@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from pymc_austerity.effects import Effects
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.preparation import Prepared
 from pymc_austerity.proposals import Proposal
@@ -45,5 +46,20 @@ class ModelProposal(Protocol):
         ------
         ValueError
             For variables that it cannot move.
+        """
+        ...
+
+
+@runtime_checkable
+class EffectProposal(ModelProposal, Protocol):
+    """A proposal for variables of which the rows read only a function, in whose space a proxy is built."""
+
+    def effects(self, likelihood: RowLikelihood) -> Effects:
+        """Return that function, and the model in its terms.
+
+        Raises
+        ------
+        ValueError
+            For variables that the proposal cannot move.
         """
         ...

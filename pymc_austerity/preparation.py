@@ -152,7 +152,8 @@ def prepare(
     expansion = Expansion(psi, coordinates, sums.gradient, hessian)
     both_sides = compile_remainders().both_sides
     batch = tuple(a[: min(len(rows), 500)] for a in rows.arrays)
-    spread = np.concatenate([draws.std(axis=0), np.zeros(psi.size - d)])
+    # A step within the posterior: along sd of correlated parameters it would end far outside.
+    spread = np.concatenate([draws[-1] - psi[:d], np.zeros(psi.size - d)])
     wrong = check_order(both_sides, expansion, taylor.order, spread, fixed, batch, d)
     if wrong is not None:
         raise NoProxyError(wrong)

@@ -322,7 +322,7 @@ def _decisions(step: RowStep, stats: dict[str, np.ndarray], rate: float, measure
         found.append(judge_edgeworth(batch, batch_remedy(step)))
     elif np.isfinite(stats["threshold"]).any():
         wrong = wrong_decisions(stats["log_ratio"], stats["log_ratio_sd"], stats["threshold"], rate)
-        found.append(judge_wrong_decisions(float(wrong.mean()), decision_remedy(step.test)))
+        found.append(judge_wrong_decisions(float(wrong.mean()), decision_remedy(step)))
     return found
 
 
@@ -346,5 +346,5 @@ def _judge_errors(
         mean_error(errors, _LEVEL),
         worst_error(errors, ses, finalists, new, new_ses, (least, _LONGER * least), _LEVEL),
         len(errors),
-        batch_remedy(step) if getattr(step.test, "corrects_noise", False) else decision_remedy(step.test),
+        batch_remedy(step) if getattr(step.test, "corrects_noise", False) else decision_remedy(step),
     )

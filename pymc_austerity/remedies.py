@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pymc_austerity.acceptance import AcceptanceTest, FixedBatch, SequentialT
+from pymc_austerity.acceptance import FixedBatch, SequentialT
 from pymc_austerity.concentration import ConcentrationBound
 
 if TYPE_CHECKING:
     from pymc_austerity.row_step import RowStep
 
 
-def decision_remedy(test: AcceptanceTest) -> str:
-    """Say how a test can be made to decide better."""
-    if isinstance(test, SequentialT):
-        smaller = f"epsilon={test.epsilon / 10:g}" if test.epsilon > 0 else "epsilon=0"
-        return f"Decide more carefully ({smaller} in place of {test.epsilon:g}), or add proxy=pymc_austerity.Taylor()."
+def decision_remedy(step: RowStep) -> str:
+    """Say how the test of a step can be made to decide better."""
+    test = step.test
     if isinstance(test, FixedBatch):
         return "A fixed batch has no remedy but more rows: use ApproxMH, MinibatchBarker or PenaltyMH."
     if isinstance(test, ConcentrationBound):
         return f"Use a smaller delta than {test.delta:g}."
-    return "Let the test read more rows, or add proxy=pymc_austerity.Taylor()."
+    proxy = ", or leave out proxy=None" if step.could_have_proxy else ""
+    if isinstance(test, SequentialT):
+        smaller = f"epsilon={test.epsilon / 10:g}" if test.epsilon > 0 else "epsilon=0"
+        return f"Decide more carefully ({smaller} in place of {test.epsilon:g}){proxy}."
+    return f"Let the test read more rows{proxy}."
 
 
 def batch_remedy(step: RowStep) -> str:
@@ -28,8 +30,8 @@ def batch_remedy(step: RowStep) -> str:
     if step.row_source.weighted:
         return "Raise batch_size, or let Weighted draw more rows uniformly with a larger floor."
     advice = "Raise batch_size"
-    if not step.has_proxy:
-        advice += ", add proxy=pymc_austerity.Taylor() with rows=pymc_austerity.Weighted()"
-    else:
+    if step.has_proxy:
         advice += ", draw rows with rows=pymc_austerity.Weighted()"
+    elif step.could_have_proxy:
+        advice += ", leave out proxy=None, so that rows are drawn by what a proxy leaves of them"
     return f"{advice}, use a likelihood with lighter tails, or decide on all rows with ExactMH."

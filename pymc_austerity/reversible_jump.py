@@ -14,20 +14,27 @@ from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import explicit_graph_inputs
 
+from pymc_austerity.compat import compile_log_density
+from pymc_austerity.effects import Effects, build_effects
 from pymc_austerity.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.likelihood import Block, RowLikelihood
 from pymc_austerity.model_moves import Setting
+from pymc_austerity.preparation import Prepared
 from pymc_austerity.prior_laws import NORMAL, Law
 from pymc_austerity.proposals import RowMove
+from pymc_austerity.sub_models import SubModels, SurrogateJumpState
+from pymc_austerity.surrogate_jump import adapt_no_jump, build_surrogate_jump
 
 
 @dataclass(frozen=True, eq=False)
 class ReversibleJump:
-    """Update an included coefficient, include another, or exclude one: variable selection for any test.
+    """Include and exclude coefficients, exchange them, and move those included: variable selection for any test.
 
     The model has a vector of coefficients and a vector of indicators of the same shape, and its likelihood reads their
-    product.  An update moves one included coefficient by a normal step; a birth includes one with a value drawn from
-    a normal law; a death excludes one, whose value is then drawn from its prior and matters to nothing.
+    product.  With a proxy, the default, many moves are made on the surrogate of all sub-models, which costs no rows,
+    and the test decides on what they come to.  With ``proxy=None`` an update moves one included coefficient by a normal
+    step, a birth includes one with a value drawn from a normal law, and a death excludes one.  The value of an
+    excluded coefficient is drawn from its prior and matters to nothing.
 
     Parameters
     ----------
@@ -36,26 +43,31 @@ class ReversibleJump:
     indicators : Variable or str
         Variable of zeros and ones of the same shape, a ``pm.Bernoulli`` as a rule.
     birth_scale : float or array_like of shape (D,), default 0.1
-        Standard deviation of the value at a birth.
+        Without a proxy: standard deviation of the value at a birth.
     birth_centre : float or array_like of shape (D,), default 0.0
-        Its mean.  Estimates from a fit of all coefficients make births far more likely to be accepted.
+        Without a proxy: its mean.  Estimates from a fit of all coefficients make births more likely to be accepted.
     update_scale : float or array_like of shape (D,), optional
-        Standard deviation of an update, adapted for each coefficient while tuning.  About 1/√N by default.
+        Without a proxy: standard deviation of an update, adapted for each coefficient while tuning.  About 1/√N by
+        default.
     target_accept : float, default 0.5
-        Acceptance rate of updates that tuning aims at.
+        Without a proxy: acceptance rate of updates that tuning aims at.
     weights : tuple of three floats, default (1, 1, 1)
-        How often updates, births and deaths are tried where all three are possible.
+        Without a proxy: how often updates, births and deaths are tried where all three are possible.
     smallest, largest : int, optional
         Limits to the number of included coefficients; 0 and D by default.
     excluded : float or array_like of shape (D,), optional
         Standard deviation of the normal law, centred at zero, from which an excluded coefficient is drawn.  By
         default that is the coefficient's prior, which has to be normal, Laplace, Student or Cauchy then.
+    transitions : int, default 100
+        With a proxy: moves on the surrogate between two tests, at most; how many is drawn uniformly each time.  Fewer
+        help where few proposals are accepted.
 
     Raises
     ------
     ValueError
         An argument out of range; variables of different shapes, with a transform, or of the wrong type; other
-        variables in the same step; a start outside the limits; a prior that cannot be drawn from.
+        variables in the same step, without a proxy or where the rows do not read them; a start outside the limits; a
+        prior that cannot be drawn from.
 
     Notes
     -----
@@ -63,13 +75,18 @@ class ReversibleJump:
     combine with this one.  The prior of an excluded coefficient cancels against the density it is drawn from, and
     what remains is Green's ratio; where `excluded` is another law the chain is right but jumps less often.
 
-    Birth laws that are far too wide or too narrow, and strongly correlated columns, make for few accepted jumps.
+    With a proxy, continuous variables that the rows read as well – an intercept, a scale – may be in the same step, and
+    had better be where they are correlated with the coefficients.  The rows are expanded around the mode of the model
+    with all coefficients included; where that has none, there is no proxy.
+
+    Without one, birth laws that are far too wide or too narrow, and correlated columns, make for few accepted jumps.
 
     References
     ----------
     P. J. Green, Reversible jump Markov chain Monte Carlo computation and Bayesian model determination, Biometrika 82,
     1995; S. J. Godsill, On the relationship between Markov chain Monte Carlo methods for model uncertainty, JCGS 10,
-    2001; A. Korattikara, Y. Chen and M. Welling, ICML 2014, section 6.3 and appendix E.
+    2001; G. Zanella, Informed proposals for local MCMC in discrete spaces, JASA 115, 2020; A. Korattikara, Y. Chen and
+    M. Welling, ICML 2014, section 6.3 and appendix E.
 
     Examples
     --------
@@ -81,9 +98,9 @@ class ReversibleJump:
     ...     included = pm.Bernoulli("included", 0.2, shape=4)
     ...     beta = pm.Normal("beta", 0, 1, shape=4)
     ...     y = pm.Bernoulli("y", logit_p=X @ (included * beta), observed=labels)
-    ...     step = pma.ApproxMH(proposal=pma.ReversibleJump(beta, included))
+    ...     step = pma.PenaltyMH(proposal=pma.ReversibleJump(beta, included))
     ...     idata = pm.sample(
-    ...         500, tune=500, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
+    ...         500, tune=100, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
     ...         compute_convergence_checks=False,
     ...     )
     >>> idata.posterior["included"].mean(("chain", "draw")).values.round(1)
@@ -100,6 +117,7 @@ class ReversibleJump:
     smallest: int = 0
     largest: int | None = None
     excluded: ArrayLike | None = None
+    transitions: int = 100
 
     def __post_init__(self) -> None:
         for name in ("birth_scale", "update_scale", "excluded"):
@@ -119,17 +137,27 @@ class ReversibleJump:
                 "deaths: without one of them the chain cannot reach every set of coefficients and every value."
             )
 
+        if isinstance(self.transitions, bool) or int(self.transitions) != self.transitions or self.transitions < 1:
+            raise ValueError(
+                f"ReversibleJump(transitions={self.transitions!r}) must be a whole number of at least 1: without a "
+                "transition nothing is proposed. Leave it out for 100."
+            )
+
+    def effects(self, likelihood: RowLikelihood) -> Effects:
+        """Return what the rows read: the product of coefficients and indicators, which a proxy expands."""
+        beta, gamma = self._blocks(likelihood)
+        effects = build_effects(likelihood, beta, gamma)
+        if unread := [b.name for b in effects.likelihood.blocks if b.name not in effects.likelihood.read]:
+            raise ValueError(
+                f"ReversibleJump moves what the rows read, and they do not read {unread}. Leave these variables to "
+                f"another step: pm.sample(step=[PenaltyMH([{beta.name}, {gamma.name}], proposal=...), pm.Slice(...)])."
+            )
+        return effects
+
     def for_model(self, setting: Setting) -> RowMove:
         """Return the proposal for one model."""
-        if setting.prepared is not None:
-            raise ValueError(
-                "ReversibleJump cannot go with a proxy: an expansion around one mode says nothing about models with "
-                "other coefficients. Use proxy=None."
-            )
         likelihood = setting.likelihood
-        beta = _block(likelihood, self.coefficients, "coefficients")
-        gamma = _block(likelihood, self.indicators, "indicators")
-        _check_blocks(likelihood, beta, gamma)
+        beta, gamma = self._blocks(likelihood)
         size = beta.stop - beta.start
         largest = size if self.largest is None else self.largest
         if not 0 <= self.smallest < largest <= size:
@@ -137,6 +165,9 @@ class ReversibleJump:
                 f"ReversibleJump(smallest={self.smallest}, largest={self.largest}) must satisfy 0 ≤ smallest < "
                 f"largest ≤ {size}, the number of coefficients."
             )
+        if setting.prepared is not None:
+            return self._on_surrogate(setting, setting.prepared, largest)
+        _check_alone(likelihood, beta, gamma)
         layout = Layout(
             beta.start,
             gamma.start,
@@ -157,6 +188,28 @@ class ReversibleJump:
             return JumpState(scales[:1].copy(), scales, np.zeros(size, np.int64), np.full(1, -1), target)
 
         return RowMove(build_jump(layout, family, excluded_law), adapt_updates, make_state)
+
+    def _on_surrogate(self, setting: Setting, prepared: Prepared, largest: int) -> RowMove:
+        """Return moves on the surrogate of the full model."""
+        likelihood, effects = setting.likelihood, self.effects(setting.likelihood)
+        beta, gamma = self._blocks(likelihood)
+        inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+        log_prior = compile_log_density(inputs, [likelihood.log_prior], **setting.compile_kwargs).vm.jit_fn
+        family, excluded_law = self._excluded_law(likelihood, beta, setting.compile_kwargs)
+        sub_models = SubModels(effects, prepared.move.steering, prepared.move.fixed, log_prior, family, excluded_law)
+
+        def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> SurrogateJumpState:
+            _check_start(theta[gamma.start : gamma.stop], self.smallest, largest)
+            return sub_models.state(theta, self.smallest, largest)
+
+        propose = build_surrogate_jump(log_prior, family, excluded_law, self.excluded is None, int(self.transitions))
+        return RowMove(propose, adapt_no_jump, make_state)
+
+    def _blocks(self, likelihood: RowLikelihood) -> tuple[Block, Block]:
+        beta = _block(likelihood, self.coefficients, "coefficients")
+        gamma = _block(likelihood, self.indicators, "indicators")
+        _check_blocks(beta, gamma)
+        return beta, gamma
 
     def _excluded_law(
         self, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]
@@ -204,7 +257,7 @@ def _block(likelihood: RowLikelihood, variable: Variable | str, argument: str) -
     raise ValueError(f"ReversibleJump({argument}={name!r}) is not among the variables of the step, {names}.")
 
 
-def _check_blocks(likelihood: RowLikelihood, beta: Block, gamma: Block) -> None:
+def _check_blocks(beta: Block, gamma: Block) -> None:
     if beta.shape != gamma.shape:
         raise ValueError(
             f"The coefficients {beta.name!r} have shape {beta.shape} and the indicators {gamma.name!r} {gamma.shape}: "
@@ -215,10 +268,13 @@ def _check_blocks(likelihood: RowLikelihood, beta: Block, gamma: Block) -> None:
             f"ReversibleJump needs continuous coefficients and discrete indicators; {beta.name!r} is {beta.dtype} and "
             f"{gamma.name!r} is {gamma.dtype}."
         )
+
+
+def _check_alone(likelihood: RowLikelihood, beta: Block, gamma: Block) -> None:
     if more := [b.name for b in likelihood.blocks if b not in (beta, gamma)]:
         raise ValueError(
-            f"ReversibleJump moves {beta.name!r} and {gamma.name!r} alone, but the step also has {more}. Give the step "
-            f"vars=[{beta.name}, {gamma.name}] and the others to another step: "
+            f"Without a proxy ReversibleJump moves {beta.name!r} and {gamma.name!r} alone, but the step also has "
+            f"{more}. Give the step vars=[{beta.name}, {gamma.name}] and the others to another step: "
             f"pm.sample(step=[ApproxMH([{beta.name}, {gamma.name}], proposal=ReversibleJump(...)), ApproxMH([...])])."
         )
 

@@ -23,6 +23,7 @@ from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.built_steps import remember_step
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.defaults import ProxyChoice, default_move, default_walk, plan_proxy, prepare_or_do_without
+from pymc_austerity.effects import Effects
 from pymc_austerity.generators import pack_generators, take_packed
 from pymc_austerity.impossible import stop_at
 from pymc_austerity.kernel import (
@@ -35,12 +36,13 @@ from pymc_austerity.kernel import (
     numba_options,
 )
 from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
-from pymc_austerity.model_moves import ModelProposal, Setting
+from pymc_austerity.model_moves import EffectProposal, ModelProposal, Setting
 from pymc_austerity.preparation import Prepared
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
-from pymc_austerity.proposals import Proposal
+from pymc_austerity.proposals import Proposal, Surroundings
 from pymc_austerity.row_check import check_rows
 from pymc_austerity.rows import InOrder, Rows, RowSource, Uniform
+from pymc_austerity.stiefel import StiefelWalk
 from pymc_austerity.surrogate import Surrogate, SurrogateState, compile_surrogate
 from pymc_austerity.temperature import Schedule, as_schedule
 from pymc_austerity.watch import Watch
@@ -48,6 +50,8 @@ from pymc_austerity.weights import Weighted, WeightedRows, for_weighted_rows
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
+#: Proposals on a surrogate of sub-models to find a start.
+_STARTING_PROPOSALS = 20
 
 
 @dataclass_state
@@ -141,10 +145,16 @@ class RowStep(ChainSetup, BlockedStep):
         self._theta0 = flatten(point, likelihood.blocks)
         self._others0 = flatten(point, likelihood.other_blocks)
         self._given_proposal = proposal
-        self._plan = plan.with_bound(self._given_bound)
+        self._without_proxy = proxy is None
+        self._found_effects: Effects | None = None
         self._remainder: Density | None = None
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
+        self._plan = plan.with_bound(self._given_bound)
+        if self._effects is not None:
+            self._plan = self._plan.for_effects(
+                self._effects, self._given_bound, density, self._rows, self._fixed, self._theta0, self._others0
+            )
         self._build(density)
         self.start_chain(get_random_generator(rng))
         remember_step(model, self)
@@ -232,6 +242,8 @@ class RowStep(ChainSetup, BlockedStep):
         self.row_source = self._row_source()
         if self._prepared is not None and not isinstance(self.row_source, InOrder):  # all rows leave nothing to guess
             density = self._remainders(density, self._prepared.order)
+            if self._effects is not None:
+                density = self._effects.at_theta(density)
         ndims = tuple(a.ndim for a in arrays)
         self.density, self._evaluate_bound = density, self._bound.build(density, ndims)
         transition = take_packed(
@@ -279,7 +291,8 @@ class RowStep(ChainSetup, BlockedStep):
         """Return the density with remainders in place of the rows, compiled once."""
         if self._remainder is None:
             options = numba_options(self._compile_kwargs)
-            self._remainder = compile_remainder_density(density, self._likelihood, order, **options)
+            read = self._likelihood if self._effects is None else self._effects.likelihood
+            self._remainder = compile_remainder_density(density, read, order, **options)
         return self._remainder
 
     def _prepare(self, density: Density) -> Prepared | None:
@@ -287,21 +300,33 @@ class RowStep(ChainSetup, BlockedStep):
         plan = self._plan
         if plan.proxy is None:
             return None
-        self._surrogate = compile_surrogate(self._likelihood, numba_options(self._compile_kwargs))
+        likelihood, theta0 = self._likelihood, self._theta0
+        if self._effects is not None:
+            likelihood, theta0 = self._effects.likelihood, self._effects.of(theta0)
+        self._surrogate = compile_surrogate(likelihood, numba_options(self._compile_kwargs))
         return prepare_or_do_without(
             plan,
-            self._likelihood,
+            likelihood,
             partial(self._remainders, density, plan.proxy.order),
             self._surrogate,
             plan.proxy,
             self._rows,
             self._fixed,
-            np.concatenate([self._theta0, self._others0]),
+            np.concatenate([theta0, self._others0]),
             float(self.temperature.final),
             plan.floor,
             self._compile_kwargs,
             True,
         )
+
+    @property
+    def _effects(self) -> Effects | None:
+        """What the rows read of θ, where the proposal knows it to be less than θ."""
+        if not isinstance(self._given_proposal, EffectProposal) or self._plan.proxy is None:
+            return None
+        if self._found_effects is None:
+            self._found_effects = self._given_proposal.effects(self._likelihood)
+        return self._found_effects
 
     @property
     def expansion(self) -> Any:
@@ -317,6 +342,14 @@ class RowStep(ChainSetup, BlockedStep):
     def has_proxy(self) -> bool:
         """Whether the test sees remainders in place of the row log-likelihoods."""
         return self.density.expands
+
+    @property
+    def could_have_proxy(self) -> bool:
+        """Whether ``proxy=None`` excluded a proxy for which there is no obstacle in the variables or the proposal."""
+        if not self._without_proxy or isinstance(self._given_proposal, StiefelWalk):
+            return False
+        continuous = all(np.dtype(b.dtype).kind == "f" for b in self._likelihood.blocks)
+        return continuous or isinstance(self._given_proposal, EffectProposal)
 
     @property
     def setup_passes(self) -> float:
@@ -375,9 +408,21 @@ class RowStep(ChainSetup, BlockedStep):
         """Draw a start twice as far from the centre as a draw would be, so that R-hat can tell chains apart."""
         if self._prepared is None:
             return None
+        if self._effects is not None:
+            return self._start_on_surrogate(rng)
         draws = self._prepared.draws
         mean = draws.mean(axis=0)
         return mean + 2 * (draws[rng.integers(len(draws))] - mean)
+
+    def _start_on_surrogate(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the end of a chain of proposals: only the surrogate knows which coefficients to start with."""
+        theta, walk = self._theta0, self.new_walk()
+        surroundings = Surroundings(
+            self._others0, self._fixed, self._rows.arrays, float(self.temperature.final), self.expansion
+        )
+        for _ in range(_STARTING_PROPOSALS):
+            theta = self.proposal.propose(rng, theta, walk, surroundings)[0]
+        return theta
 
     def new_walk(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
@@ -412,7 +457,7 @@ class RowStep(ChainSetup, BlockedStep):
         # Another process compiles for itself; it gets the data, not the model that they came from.
         dropped = (
             "_transition", "proposal", "density", "_remainder", "_surrogate", "_evaluate_bound", "row_source",
-            "_source", "_row_state", "_packed", "_BlockedStep__newargs",
+            "_source", "_row_state", "_packed", "_found_effects", "_BlockedStep__newargs",
         )  # fmt: skip
         return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
 

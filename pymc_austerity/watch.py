@@ -91,7 +91,7 @@ class Watch:
             return findings
         if not getattr(step.test, "corrects_noise", False) and np.isfinite(threshold).any():
             share = float(wrong_decisions(log_ratio, sd, threshold, rate).mean())
-            findings.append(judge_wrong_decisions(share, decision_remedy(step.test)))
+            findings.append(judge_wrong_decisions(share, decision_remedy(step)))
         rng = np.random.default_rng(0)  # the chain's own generators stay as they are
         shapes = []
         for _ in range(_PAIRS):

@@ -1,4 +1,4 @@
-"""Reversible jump against the enumeration of all models, with planted mistakes, and the paper's ratio and prior."""
+"""Reversible jump without a proxy: against enumeration, with planted mistakes, and the paper's ratio and prior."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -152,7 +152,7 @@ def test_mistakes_in_the_ratio_are_caught(exact, name, mistake):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "make", [lambda jump: pma.ApproxMH(epsilon=0.005, batch_size=200, proposal=jump, tune=False),
+    "make", [lambda jump: pma.ApproxMH(epsilon=0.005, batch_size=200, proposal=jump, tune=False, proxy=None),
              lambda jump: pma.MinibatchBarker(proposal=jump, tune=False, proxy=None)],
     ids=["t-test", "Barker"],
 )  # fmt: skip
@@ -234,7 +234,7 @@ def test_the_papers_prior_by_quadrature_with_its_scale_moved_by_another_step():
     inclusion, means = paper_posterior(X, labels)
     with paper_model(X, labels, collapsed=False) as model:
         jump = pma.ReversibleJump("beta", "gamma", birth_scale=0.5, update_scale=0.3, smallest=1)
-        steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump), pm.Slice([model["log_nu"]])]
+        steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump, proxy=None), pm.Slice([model["log_nu"]])]
         run = pm.sample(6_000, tune=500, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
     gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
     assert gamma.sum(axis=-1).min() == 1
@@ -251,7 +251,9 @@ def test_ratio_of_a_birth_is_the_papers():
     X, labels = paper_rows()
     with paper_model(X, labels, collapsed=True):
         step = pma.ExactMH(
-            proposal=pma.ReversibleJump("beta", "gamma", birth_scale=0.4, smallest=1, excluded=0.8), tune=False
+            proposal=pma.ReversibleJump("beta", "gamma", birth_scale=0.4, smallest=1, excluded=0.8),
+            tune=False,
+            proxy=None,
         )
     at = {block.name: slice(block.start, block.stop) for block in step._likelihood.blocks}
     theta = np.empty(2 * SIZE)

@@ -1,0 +1,116 @@
+"""What rows read of coefficients that indicators switch on and off: their products, the effects.
+
+Rows see (β, γ) through γ∘β alone, so ℓ_i(β, γ) = ℓ_i(γ∘β, 1): every sub-model is a point in the space of the model
+with all coefficients included, where some effects are zero.  One expansion of the rows in that space, around the mode
+of the full model, is a proxy for all sub-models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.kernel import Density
+from pymc_austerity.likelihood import Block, RowLikelihood
+from pymc_austerity.proxy import expanded_sum
+from pymc_austerity.rows import Rows, build_gather
+
+#: Points and rows at which it is checked that rows read the product alone.
+_POINTS, _ROWS = 4, 500
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """The model with all coefficients included, and the map from θ = (β, γ, …) to its parameters.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+        Of the full model: θ without the indicators.
+    of : callable
+        Compiled ``of(theta)``: γ∘β, and the other variables of the step as they are.
+    coefficients, indicators : numpy.ndarray of int64, shape (E,)
+        For each parameter of the full model, its position in θ and that of its indicator, −1 where it has none.
+    """
+
+    likelihood: RowLikelihood
+    of: Callable[..., Any]
+    coefficients: np.ndarray
+    indicators: np.ndarray
+
+    def at_theta(self, remainders: Density) -> Density:
+        """Return the remainders of the full model as functions of θ."""
+        of, in_effects = self.of, remainders.both_sides
+
+        @njit
+        def both_sides(theta_new, theta, others, *rest):  # type: ignore[no-untyped-def]
+            return in_effects(of(theta_new), of(theta), others, *rest)
+
+        @njit
+        def known_sum(theta, others, expansion):  # type: ignore[no-untyped-def]
+            return expanded_sum(of(theta), others, expansion)
+
+        return Density(remainders.log_prior, both_sides, known_sum)
+
+    def are_all_that_rows_read(
+        self, density: Density, rows: Rows, fixed: Sequence[np.ndarray], theta: np.ndarray, others: np.ndarray
+    ) -> bool:
+        """Whether rows have the same log-likelihood at (β, γ) as at (γ∘β, 1), seen at random points."""
+        rng = np.random.default_rng(1995)
+        numbers = np.sort(rng.choice(len(rows), min(len(rows), _ROWS), replace=False))
+        batch = build_gather(tuple(a.ndim for a in rows.arrays))(rows.arrays, numbers)
+        own = self.indicators >= 0
+        for _ in range(_POINTS):
+            point = theta.copy()
+            point[self.coefficients[own]] += 0.3 * rng.standard_normal(own.sum())
+            point[self.indicators[own]] = rng.integers(0, 2, own.sum())
+            same = point.copy()
+            same[self.indicators[own]] = 1.0
+            same[self.coefficients] = self.of(point)
+            new, old = density.both_sides(same, point, others, *fixed, *batch)
+            if not np.allclose(new, old, rtol=1e-6, atol=1e-8, equal_nan=True):
+                return False
+        return True
+
+
+def build_effects(likelihood: RowLikelihood, coefficients: Block, indicators: Block) -> Effects:
+    """Return the effects of a model whose θ holds these coefficients and indicators."""
+    kept = [b for b in likelihood.blocks if b != indicators]
+    sources = np.concatenate([np.arange(b.start, b.stop) for b in kept])
+    switches = np.full(sources.size, -1)
+    first = int(np.flatnonzero(sources == coefficients.start)[0])
+    switches[first : first + coefficients.stop - coefficients.start] = np.arange(indicators.start, indicators.stop)
+    stops = np.cumsum([b.stop - b.start for b in kept])
+    blocks = tuple(b._replace(start=s - (b.stop - b.start), stop=s) for b, s in zip(kept, stops.tolist(), strict=True))
+    theta = pt.dvector("effects")
+    at = {old.name: theta[new.start : new.stop] for old, new in zip(kept, blocks, strict=True)}
+    ones = pt.ones(indicators.stop - indicators.start)
+    full = pt.concatenate([at.get(b.name, ones) for b in likelihood.blocks])
+    log_prior, rows = graph_replace(
+        [likelihood.log_prior, likelihood.row_log_likelihood], {likelihood.theta: full}, strict=False
+    )
+    full_model = replace(
+        likelihood,
+        blocks=blocks,
+        theta=theta,
+        log_prior=log_prior,
+        row_log_likelihood=rows,
+        read=likelihood.read - {indicators.name},
+        laws={},
+    )
+
+    @njit
+    def of(theta):  # type: ignore[no-untyped-def]
+        effects = theta[sources]
+        for i in range(effects.size):
+            if switches[i] >= 0:
+                effects[i] *= theta[switches[i]]
+        return effects
+
+    return Effects(full_model, of, sources, switches)

@@ -1,0 +1,123 @@
+"""The surrogate of all sub-models of a model, as the arrays that jumps between them work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_austerity.effects import Effects
+from pymc_austerity.prior_laws import LAPLACE, NORMAL
+from pymc_austerity.proxy import Expansion
+
+#: Probabilities of a flip, a swap and an update.
+_KINDS = (0.55, 0.3, 0.15)
+
+
+class SurrogateJumpState(NamedTuple):
+    """The surrogate and its normal approximation, of arrays only.
+
+    Attributes
+    ----------
+    log_scale : numpy.ndarray, shape (1,)
+        Zero: nothing is tuned.
+    places, switches : numpy.ndarray of int64, shape (E,)
+        Position in θ of each parameter of the full model and of its indicator, −1 where it has none.
+    limits : numpy.ndarray of int64, shape (2,)
+        Smallest and largest number of coefficients included.
+    curvature : numpy.ndarray, shape (E, E)
+        −Σ∇²ℓ_i at the centre.
+    linear : numpy.ndarray, shape (E,)
+        Σ∇ℓ_i + curvature·centre, so that the proxy is linear·e − ½ eᵀ curvature e up to a constant.
+    cross : numpy.ndarray, shape (E, O)
+        −Σ∇²ℓ_i between these parameters and the variables of other steps that rows read.
+    other_places : numpy.ndarray of int64, shape (O,)
+    other_centre : numpy.ndarray, shape (O,)
+    prior_loc, prior_precision : numpy.ndarray, shape (E,)
+        Normal law close to the prior of each coefficient; of precision zero for parameters without indicator.
+    prior_log_odds : numpy.ndarray, shape (E,)
+        Of inclusion.
+    kinds : numpy.ndarray, shape (3,)
+        Probabilities of a flip, a swap and an update.
+    """
+
+    log_scale: np.ndarray
+    places: np.ndarray
+    switches: np.ndarray
+    limits: np.ndarray
+    curvature: np.ndarray
+    linear: np.ndarray
+    cross: np.ndarray
+    other_places: np.ndarray
+    other_centre: np.ndarray
+    prior_loc: np.ndarray
+    prior_precision: np.ndarray
+    prior_log_odds: np.ndarray
+    kinds: np.ndarray
+
+
+class SubModels(NamedTuple):
+    """What is known of a model and its surrogate before a chain starts.
+
+    Attributes
+    ----------
+    effects : Effects
+    steering : Expansion
+        Of the full model, with its Hessian made negative semi-definite.
+    fixed : tuple of numpy.ndarray
+    log_prior, excluded_law : callable
+        Compiled, of θ, others and fixed.
+    family : int
+        Family of the law from which excluded coefficients are drawn.
+    """
+
+    effects: Effects
+    steering: Expansion
+    fixed: tuple[np.ndarray, ...]
+    log_prior: Callable[..., Any]
+    family: int
+    excluded_law: Callable[..., Any]
+
+    def state(self, theta: np.ndarray, smallest: int, largest: int) -> SurrogateJumpState:
+        """Return the arrays for a chain that starts with the indicators of θ."""
+        effects, steering = self.effects, self.steering
+        size = effects.coefficients.size
+        own, inner = effects.indicators >= 0, steering.coordinates < size
+        centre, others = steering.centre[:size], steering.centre[size:]
+        at_centre = theta.copy()
+        at_centre[effects.coefficients] = centre
+        loc, precision, log_odds = np.zeros((3, size))
+        loc[own], scale, df = self.excluded_law(at_centre, others, *self.fixed)
+        spread = {NORMAL: 1.0, LAPLACE: 2.0}.get(self.family, df / np.maximum(df - 2, 1.0))
+        precision[own] = 1 / (spread * scale**2)
+        log_odds[own] = self._prior_log_odds(at_centre, others)
+        curvature = -steering.hessian[np.ix_(inner, inner)]
+        return SurrogateJumpState(
+            log_scale=np.zeros(1),
+            places=effects.coefficients.copy(),
+            switches=effects.indicators.copy(),
+            limits=np.array([smallest, largest]),
+            curvature=np.ascontiguousarray(curvature),
+            linear=steering.gradient[inner] + curvature @ centre,
+            cross=-steering.hessian[np.ix_(inner, ~inner)],
+            other_places=steering.coordinates[~inner] - size,
+            other_centre=steering.centre[steering.coordinates[~inner]],
+            prior_loc=loc,
+            prior_precision=precision,
+            prior_log_odds=log_odds,
+            kinds=np.array(_KINDS),
+        )
+
+    def _prior_log_odds(self, theta: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return log p(γ with j) − log p(γ without j), the other indicators as in θ; zero where that is not finite."""
+        places = self.effects.indicators[self.effects.indicators >= 0]
+        odds = np.zeros(places.size)
+        for k, place in enumerate(places):
+            sides = []
+            for value in (1.0, 0.0):
+                changed = theta.copy()
+                changed[place] = value
+                sides.append(self.log_prior(changed, others, *self.fixed)[0].item())
+            odds[k] = sides[0] - sides[1] if np.isfinite(sides).all() else 0.0
+        return odds

@@ -1,0 +1,293 @@
+"""Jumps on the surrogate: the kernel against enumeration with planted mistakes, and the steps that are made of it."""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, mean_z
+from numba import njit
+from scipy import special, stats
+from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
+
+import pymc_austerity as pma
+from pymc_austerity.prior_laws import NORMAL
+from pymc_austerity.proposals import Surroundings
+from pymc_austerity.surrogate_jump import Corrections, build_surrogate_jump, choice_ratio, regression_shift
+from pymc_austerity.tableau import conditional, log_evidence_gain, sweep, swept_tableau
+
+# θ = (γ_0..γ_3, a, β_0..β_3): four coefficients and one parameter that is always in, plus one of another step.
+D = 4
+LOC, SD, LOG_ODDS, ALWAYS_SD, TEMPERATURE, OTHER = 0.2, 0.8, np.array([-1.0, 0.3, -0.5, 0.4]), 1.5, 1.7, np.array([0.4])
+EXACT, NO_SHIFT, WRONG_SHIFT, NO_FLIP_CHOICE, NO_SWAP_CHOICE, ONE_SIDED_SWAP = range(6)
+
+
+class StateWithMistake(NamedTuple):
+    log_scale: np.ndarray
+    places: np.ndarray
+    switches: np.ndarray
+    limits: np.ndarray
+    curvature: np.ndarray
+    linear: np.ndarray
+    cross: np.ndarray
+    other_places: np.ndarray
+    other_centre: np.ndarray
+    prior_loc: np.ndarray
+    prior_precision: np.ndarray
+    prior_log_odds: np.ndarray
+    kinds: np.ndarray
+    mistake: np.ndarray
+
+
+@njit
+def shift_or_mistake(state, tableau, i, j):
+    sign = 1.0
+    if state.mistake[0] == NO_SHIFT:
+        sign = 0.0
+    elif state.mistake[0] == WRONG_SHIFT:
+        sign = -1.0
+    return sign * regression_shift(state, tableau, i, j)
+
+
+@njit
+def flip_or_mistake(state, forward, backward):
+    return 0.0 if state.mistake[0] == NO_FLIP_CHOICE else choice_ratio(state, forward, backward)
+
+
+@njit
+def swap_or_mistake(state, forward, backward):
+    if state.mistake[0] == NO_SWAP_CHOICE:
+        return 0.0
+    return -forward if state.mistake[0] == ONE_SIDED_SWAP else choice_ratio(state, forward, backward)
+
+
+@njit
+def log_prior(theta, others):
+    out = np.zeros(())
+    gamma, always, beta = theta[:D], theta[D], theta[D + 1 :]
+    value = (gamma * LOG_ODDS).sum() - 0.5 * (always / ALWAYS_SD) ** 2 - 0.5 * (((beta - LOC) / SD) ** 2).sum()
+    out[()] = value
+    return (out,)
+
+
+@njit
+def prior_law(theta, others):
+    return np.full(D, LOC), np.full(D, SD), np.ones(D)
+
+
+def surrogate(mistake=EXACT):
+    """A quadratic log-likelihood with strong correlations; the working prior is deliberately not the prior."""
+    rng = np.random.default_rng(8)
+    factor = np.array([[1, 0, 0, 0, 0], [0.9, 0.4, 0, 0, 0], [0.5, -0.6, 0.6, 0, 0], [0.7, 0.2, 0.1, 0.5, 0],
+                       [0.4, 0.4, -0.3, 0.2, 0.7]])  # fmt: skip
+    curvature = 9.0 * factor @ factor.T
+    own = np.array([-1, 0, 1, 2, 3])
+    return StateWithMistake(
+        log_scale=np.zeros(1),
+        places=np.array([D, D + 1, D + 2, D + 3, D + 4]),
+        switches=own,
+        limits=np.array([0, D]),
+        curvature=curvature,
+        linear=curvature @ np.array([0.3, 0.5, -0.2, 0.4, 0.1]),
+        cross=rng.normal(size=(5, 1)),
+        other_places=np.array([0]),
+        other_centre=np.array([0.1]),
+        prior_loc=np.where(own < 0, 0.0, -0.1),
+        prior_precision=np.where(own < 0, 0.0, 0.7),
+        prior_log_odds=np.append(0.0, LOG_ODDS + 0.5),
+        kinds=np.array([0.5, 0.3, 0.2]),
+        mistake=np.array([mistake]),
+    )
+
+
+def enumerate_surrogate(state):
+    """Probability of every model, mean and mean square of the effects, and mean of the parameter that is always in."""
+    linear = state.linear - state.cross @ (OTHER - state.other_centre)
+    models = np.array(list(product([0, 1], repeat=D)))
+    log_weight, means, squares = np.empty(len(models)), np.zeros((len(models), D + 1)), np.zeros((len(models), D + 1))
+    prior_precision = np.append(1 / ALWAYS_SD**2, np.full(D, 1 / SD**2))
+    prior_mean = np.append(0.0, np.full(D, LOC))
+    for m, gamma in enumerate(models):
+        g = np.flatnonzero(np.append(1, gamma))
+        A = state.curvature[np.ix_(g, g)] / TEMPERATURE + np.diag(prior_precision[g])
+        b = linear[g] / TEMPERATURE + prior_precision[g] * prior_mean[g]
+        mean, covariance = np.linalg.solve(A, b), np.linalg.inv(A)
+        log_weight[m] = 0.5 * (b @ mean - np.linalg.slogdet(A)[1]) + gamma @ LOG_ODDS
+        log_weight[m] += 0.5 * np.sum(np.log(prior_precision[g]) - prior_precision[g] * prior_mean[g] ** 2)
+        means[m, g], squares[m, g] = mean, mean**2 + np.diag(covariance)
+    weight = special.softmax(log_weight)
+    return weight, weight @ means, weight @ squares
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    mistakes = Corrections(shift_or_mistake, flip_or_mistake, swap_or_mistake)
+    propose = build_surrogate_jump(log_prior, NORMAL, prior_law, True, 1, mistakes)
+
+    @njit
+    def chain(rng, state, surroundings, n):
+        theta, draws = np.zeros(2 * D + 1), np.empty((n, 2 * D + 1))
+        for i in range(n):
+            theta = propose(rng, theta, state, surroundings)[0]
+            draws[i] = theta
+        return draws
+
+    surroundings = Surroundings(OTHER, (), (np.zeros(1),), TEMPERATURE, ())
+
+    def run(mistake, seed=4, n=300_000):
+        state = surrogate(mistake)
+        draws = chain(np.random.default_rng(seed), state, surroundings, n)
+        weight, means, squares = enumerate_surrogate(state)
+        gamma = draws[:, :D]
+        effects = np.column_stack([draws[:, D], gamma * draws[:, D + 1 :]])
+        code = (gamma @ (2 ** np.arange(D)[::-1])).astype(int)
+        z = [mean_z((code == m)[None].astype(float), weight[m]) for m in np.flatnonzero(weight > 0.02)]
+        z += [mean_z(effects[None, :, j], means[j]) for j in range(D + 1)]
+        z += [mean_z(effects[None, :, j] ** 2, squares[j]) for j in range(D + 1)]
+        left_out = [draws[gamma[:, j] == 0, D + 1 + j] for j in range(D)]
+        return np.abs(z).max(), draws, left_out
+
+    return run
+
+
+@pytest.mark.slow
+def test_models_and_effects_are_those_of_the_surrogate(kernel):
+    z, _, left_out = kernel(EXACT)
+    assert z < MAX_Z
+    assert np.sum(enumerate_surrogate(surrogate())[0] > 0.02) >= 7  # the question is not trivial
+    for values in left_out:  # excluded coefficients are draws from their prior
+        assert stats.kstest(values[::40], stats.norm(LOC, SD).cdf).pvalue > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mistake", [NO_SHIFT, WRONG_SHIFT, NO_FLIP_CHOICE, NO_SWAP_CHOICE, ONE_SIDED_SWAP],
+    ids=["birth without the shift", "shift of the wrong sign", "choice of the flip forgotten",
+         "choice of the seat forgotten", "choice of the seat one-sided"],
+)  # fmt: skip
+def test_mistakes_in_the_moves_are_caught(kernel, mistake):
+    assert kernel(mistake)[0] > 1.5 * MAX_Z
+
+
+def test_a_sweep_gives_the_sub_model_and_another_one_takes_it_back():
+    state = surrogate()
+    A, b = state.curvature + np.diag(state.prior_precision), state.linear
+    g, e = np.array([0, 2, 3]), np.array([1, 4])
+    tableau = swept_tableau(A, b, np.isin(np.arange(5), g))
+    inverse = np.linalg.inv(A[np.ix_(g, g)])
+    np.testing.assert_allclose(tableau[np.ix_(g, g)], -inverse)
+    np.testing.assert_allclose(tableau[g, 5], inverse @ b[g])
+    np.testing.assert_allclose(tableau[np.ix_(g, e)], inverse @ A[np.ix_(g, e)])
+    np.testing.assert_allclose(tableau[np.ix_(e, e)], A[np.ix_(e, e)] - A[np.ix_(e, g)] @ inverse @ A[np.ix_(g, e)])
+    before, prior = tableau.copy(), (-0.1, 0.7)
+    gain = log_evidence_gain(tableau, 4, False, prior)
+    mean, precision = conditional(tableau, 4)
+    sweep(tableau, 4, 1.0)
+    larger = np.sort(np.append(g, 4))
+    np.testing.assert_allclose(tableau[4, 5], np.linalg.solve(A[np.ix_(larger, larger)], b[larger])[-1])
+    np.testing.assert_allclose([tableau[4, 5], -1 / tableau[4, 4]], [mean, precision])
+    assert log_evidence_gain(tableau, 4, True, prior) == pytest.approx(gain)
+    sweep(tableau, 4, -1.0)
+    np.testing.assert_allclose(tableau, before, atol=1e-12)
+
+
+def rows_with_intercept(n_rows=1_500):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n_rows, 3)) @ np.linalg.cholesky(0.3 * np.eye(3) + 0.7).T
+    return X, 0.5 + X @ (np.array([2.5, 0.0, 1.5]) / np.sqrt(n_rows)) + rng.normal(size=n_rows)
+
+
+@pytest.mark.slow
+def test_penalised_steps_find_the_models_of_a_regression_with_an_intercept_in_the_same_step():
+    X, y = rows_with_intercept()
+    prior = np.array([0.5, 0.3, 0.4])
+    with pm.Model():
+        included = pm.Bernoulli("included", prior, shape=3)
+        beta = pm.Normal("beta", 0.1, 0.7, shape=3)
+        intercept = pm.Normal("intercept", 0, 2)
+        pm.Normal("y", intercept + pm.math.dot(X, included * beta), 1, observed=y)
+        step = pma.PenaltyMH(proposal=pma.ReversibleJump(beta, included, transitions=4))
+        draws = pm.sample(
+            10_000, tune=100, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False, initvals=[{"included": np.zeros(3, int)}, {"included": np.ones(3, int)}],
+        )  # fmt: skip
+    assert step.has_proxy
+    assert float(draws.sample_stats["n_rows"].mean()) <= 200
+    models = np.array(list(product([0, 1], repeat=3)))
+    log_weight, means = np.empty(8), np.zeros((8, 4))
+    for m, gamma in enumerate(models):
+        Z = np.column_stack([np.ones(len(y)), X[:, gamma == 1]])
+        precision = np.append(1 / 4, np.full(gamma.sum(), 1 / 0.49))
+        b = Z.T @ y + precision * np.append(0.0, np.full(gamma.sum(), 0.1))
+        A = Z.T @ Z + np.diag(precision)
+        mean = np.linalg.solve(A, b)
+        log_weight[m] = 0.5 * (b @ mean - np.linalg.slogdet(A)[1] + np.log(precision).sum() - gamma.sum() * 0.01 / 0.49)
+        log_weight[m] += np.log(np.where(gamma, prior, 1 - prior)).sum()
+        means[m, np.append(True, gamma == 1)] = mean
+    weight = special.softmax(log_weight)
+    gamma, post = draws.posterior["included"].to_numpy(), draws.posterior
+    z = [mean_z(gamma[..., j].astype(float), (weight @ models)[j]) for j in range(3)]
+    z += [mean_z((gamma * post["beta"].to_numpy())[..., j], (weight @ means)[j + 1]) for j in range(3)]
+    z += [mean_z(post["intercept"].to_numpy(), (weight @ means)[0])]
+    assert np.abs(z).max() < MAX_Z
+    assert np.sum((weight @ models > 0.05) & (weight @ models < 0.95)) >= 2
+
+
+@pytest.mark.slow
+def test_the_papers_prior_by_quadrature_with_a_proxy():
+    X, labels = paper_rows()
+    inclusion, means = paper_posterior(X, labels)
+    with paper_model(X, labels, collapsed=False) as model:
+        jump = pma.ReversibleJump("beta", "gamma", smallest=1, transitions=5)
+        steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump), pm.Slice([model["log_nu"]])]
+        run = pm.sample(6_000, tune=200, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
+    assert steps[0].prepared is not None
+    gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
+    assert gamma.sum(axis=-1).min() == 1
+    z = [mean_z(gamma[..., j].astype(float), inclusion[j]) for j in range(SIZE)]
+    z += [mean_z((gamma * beta)[..., j], means[j]) for j in range(SIZE)]
+    assert np.abs(z).max() < MAX_Z
+
+
+def selection(rate, n_rows=300, **more):
+    """A Poisson regression whose log rate is given by γ, β and the columns."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n_rows, 2))
+    with pm.Model() as model:
+        included = pm.Bernoulli("included", 0.5, shape=2)
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        pm.Poisson("y", pm.math.exp(rate(included, beta, X)), observed=rng.poisson(1.0, n_rows), **more)
+    return model
+
+
+def product_rate(included, beta, X):
+    return pm.math.dot(X, included * beta)
+
+
+def leaky_rate(included, beta, X):
+    return pm.math.dot(X, included * beta) + 0.1 * included.sum()
+
+
+def test_rows_that_read_more_than_the_product_get_no_proxy():
+    with selection(leaky_rate), pytest.raises(ValueError, match="more of the coefficients and the indicators than"):
+        pma.PenaltyMH(proposal=pma.ReversibleJump("beta", "included"), proxy=pma.Taylor())
+
+
+def test_a_bound_on_the_rows_is_none_on_effects():
+    jump = pma.ReversibleJump("beta", "included")
+    with (
+        selection(product_rate),
+        pytest.raises(ValueError, match="not for their effects"),
+    ):
+        pma.MHSubLhd(proposal=jump, proxy=pma.Taylor(), bound=lambda theta, theta_new: 1.0)
+
+
+def test_bad_input_is_named_before_sampling():
+    for transitions in (0, 2.5, True):
+        with pytest.raises(ValueError, match="whole number of at least 1"):
+            pma.ReversibleJump("beta", "included", transitions=transitions)
+    with selection(product_rate):
+        pm.Normal("unread")
+        with pytest.raises(ValueError, match=r"do not read \['unread'\]"):
+            pma.PenaltyMH(proposal=pma.ReversibleJump("beta", "included"))
