@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +21,7 @@ from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.built_steps import remember_step
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.defaults import ProxyChoice, default_move, default_walk, plan_proxy, prepare_or_do_without
-from pymc_austerity.effects import Effects
+from pymc_austerity.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.generators import pack_generators, take_packed
 from pymc_austerity.impossible import stop_at
 from pymc_austerity.kernel import (
@@ -32,26 +30,22 @@ from pymc_austerity.kernel import (
     Outcome,
     build_transition,
     compile_density,
-    compile_remainder_density,
-    numba_options,
 )
 from pymc_austerity.likelihood import Block, DataSource, RowLikelihood, flatten, row_likelihood
-from pymc_austerity.model_moves import EffectProposal, ModelProposal, Setting
+from pymc_austerity.model_moves import ModelProposal
 from pymc_austerity.preparation import Prepared
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposals import Proposal, Surroundings
 from pymc_austerity.row_check import check_rows
-from pymc_austerity.rows import InOrder, Rows, RowSource, Uniform
-from pymc_austerity.stiefel import StiefelWalk
-from pymc_austerity.surrogate import Surrogate, SurrogateState, compile_surrogate
+from pymc_austerity.rows import Rows, Uniform
+from pymc_austerity.step_proxy import StepProxy
+from pymc_austerity.surrogate import SurrogateState
 from pymc_austerity.temperature import Schedule, as_schedule
 from pymc_austerity.watch import Watch
-from pymc_austerity.weights import Weighted, WeightedRows, for_weighted_rows
+from pymc_austerity.weights import Weighted
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
-#: Proposals on a surrogate of sub-models to find a start.
-_STARTING_PROPOSALS = 20
 
 
 @dataclass_state
@@ -144,17 +138,10 @@ class RowStep(ChainSetup, BlockedStep):
         self._fixed = source.fixed_arrays()
         self._theta0 = flatten(point, likelihood.blocks)
         self._others0 = flatten(point, likelihood.other_blocks)
-        self._given_proposal = proposal
-        self._without_proxy = proxy is None
-        self._found_effects: Effects | None = None
-        self._remainder: Density | None = None
+        self._proxy = StepProxy(plan, likelihood, proposal, compile_kwargs, excluded=proxy is None)
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
-        self._plan = plan.with_bound(self._given_bound)
-        if self._effects is not None:
-            self._plan = self._plan.for_effects(
-                self._effects, self._given_bound, density, self._rows, self._fixed, self._theta0, self._others0
-            )
+        self._proxy.settle(self._given_bound, density, self._rows, self._fixed, self._theta0, self._others0)
         self._build(density)
         self.start_chain(get_random_generator(rng))
         remember_step(model, self)
@@ -168,7 +155,8 @@ class RowStep(ChainSetup, BlockedStep):
         self._packed: tuple[tuple[np.random.Generator, ...], Any] | None = None
         self.walk = self.new_walk()
         self.n_steps = 0
-        self._start = self._overdispersed_start(rng_start)
+        around = (self._others0, *self.data, float(self.temperature.final), self.expansion)
+        self._start = self._proxy.start(rng_start, self.proposal, self.new_walk(), self._theta0, Surroundings(*around))
         self._rates = RunningRates()
         self._watch = Watch(self.chain_length)
 
@@ -238,12 +226,9 @@ class RowStep(ChainSetup, BlockedStep):
     def _compile(self, density: Density) -> Callable[..., Any]:
         """Compile the transition by running it once on a few rows, so that forked chains inherit the code."""
         arrays = tuple(a[:_WARM_UP_ROWS] for a in self._rows.arrays)
-        self.proposal = self._bind_proposal()
-        self.row_source = self._row_source()
-        if self._prepared is not None and not isinstance(self.row_source, InOrder):  # all rows leave nothing to guess
-            density = self._remainders(density, self._prepared.order)
-            if self._effects is not None:
-                density = self._effects.at_theta(density)
+        self.proposal = self._proxy.proposal(self.test, self._theta0.size)
+        self.row_source = self._proxy.row_source(self.test)
+        density = self._proxy.density(density, self.row_source)
         ndims = tuple(a.ndim for a in arrays)
         self.density, self._evaluate_bound = density, self._bound.build(density, ndims)
         transition = take_packed(
@@ -274,69 +259,22 @@ class RowStep(ChainSetup, BlockedStep):
             warnings.simplefilter("ignore", NumbaPerformanceWarning)
             # Nor about the derivatives of log-gamma functions, for which PyTensor calls SciPy: slower, not wrong.
             warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
-            self._build_parts(density)
-
-    def _build_parts(self, density: Density) -> None:
-        self._surrogate: Surrogate | None = None
-        self._prepared = self._prepare(density)
-        weighted = self._prepared is not None and self._prepared.table is not None
-        self.test = for_weighted_rows(self._given_test) if weighted else self._given_test
-        bound = self._given_bound if self._prepared is None else self._given_bound.of_remainder(self._prepared.order)
-        assert bound is not None
-        self._bound: Bound = bound
-        self._bound_constants = bound.constants()
-        self._transition: Callable[..., Any] = self._compile(density)
-
-    def _remainders(self, density: Density, order: int) -> Density:
-        """Return the density with remainders in place of the rows, compiled once."""
-        if self._remainder is None:
-            options = numba_options(self._compile_kwargs)
-            read = self._likelihood if self._effects is None else self._effects.likelihood
-            self._remainder = compile_remainder_density(density, read, order, **options)
-        return self._remainder
-
-    def _prepare(self, density: Density) -> Prepared | None:
-        """Learn what the proxy needs from all rows; without a proxy, nothing."""
-        plan = self._plan
-        if plan.proxy is None:
-            return None
-        likelihood, theta0 = self._likelihood, self._theta0
-        if self._effects is not None:
-            likelihood, theta0 = self._effects.likelihood, self._effects.of(theta0)
-        self._surrogate = compile_surrogate(likelihood, numba_options(self._compile_kwargs))
-        return prepare_or_do_without(
-            plan,
-            likelihood,
-            partial(self._remainders, density, plan.proxy.order),
-            self._surrogate,
-            plan.proxy,
-            self._rows,
-            self._fixed,
-            np.concatenate([theta0, self._others0]),
-            float(self.temperature.final),
-            plan.floor,
-            self._compile_kwargs,
-            True,
-        )
-
-    @property
-    def _effects(self) -> Effects | None:
-        """What the rows read of θ, where the proposal knows it to be less than θ."""
-        if not isinstance(self._given_proposal, EffectProposal) or self._plan.proxy is None:
-            return None
-        if self._found_effects is None:
-            self._found_effects = self._given_proposal.effects(self._likelihood)
-        return self._found_effects
+            temperature = float(self.temperature.final)
+            self._proxy.prepare(density, self._rows, self._fixed, self._theta0, self._others0, temperature)
+            self.test = self._proxy.test(self._given_test)
+            self._bound: Bound = self._proxy.bound(self._given_bound)
+            self._bound_constants = self._bound.constants()
+            self._transition: Callable[..., Any] = self._compile(density)
 
     @property
     def expansion(self) -> Any:
         """The expansion of the proxy; nothing without one."""
-        return () if self._prepared is None else self._prepared.expansion
+        return self._proxy.expansion
 
     @property
     def prepared(self) -> Prepared | None:
         """What was learnt from all rows before sampling, where there is a proxy."""
-        return self._prepared
+        return self._proxy.prepared
 
     @property
     def has_proxy(self) -> bool:
@@ -346,15 +284,12 @@ class RowStep(ChainSetup, BlockedStep):
     @property
     def could_have_proxy(self) -> bool:
         """Whether ``proxy=None`` excluded a proxy for which there is no obstacle in the variables or the proposal."""
-        if not self._without_proxy or isinstance(self._given_proposal, StiefelWalk):
-            return False
-        continuous = all(np.dtype(b.dtype).kind == "f" for b in self._likelihood.blocks)
-        return continuous or isinstance(self._given_proposal, EffectProposal)
+        return self._proxy.could_be
 
     @property
     def setup_passes(self) -> float:
         """Passes over all rows before the first draw."""
-        return 0.0 if self._prepared is None else self._prepared.passes
+        return 0.0 if self.prepared is None else self.prepared.passes
 
     @property
     def data(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
@@ -373,56 +308,17 @@ class RowStep(ChainSetup, BlockedStep):
 
     def bound_at(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> float:
         """Return a number that no row's change of log-likelihood exceeds; infinite where none is asked for."""
-        centre = () if self._prepared is None else (self._prepared.expansion.centre,)
+        centre = () if self.prepared is None else (self.prepared.expansion.centre,)
         args = (self._bound_constants, theta_new, theta, others, (*centre, *self._fixed), self._rows.arrays)
         return float(self._evaluate_bound(*args)[0])
 
     def describe(self) -> str:
         """Return the settings that decide what the step does, in a line."""
         names = ", ".join(b.name for b in self._likelihood.blocks)
-        plan = self._plan
-        source = "Uniform()" if self._prepared is None or plan.floor is None else f"Weighted(floor={plan.floor})"
         return (
-            f"{type(self).__name__} on {names} with {self.test}, {self._given_proposal or 'the default proposal'}, "
-            f"proxy={None if self._prepared is None else plan.proxy}, rows={source}, temperature={self.temperature}"
+            f"{type(self).__name__} on {names} with {self.test}, {self._proxy.describe()}, "
+            f"temperature={self.temperature}"
         )
-
-    def _bind_proposal(self) -> Proposal:
-        given = self._given_proposal
-        options = numba_options(self._compile_kwargs)
-        if given is None:
-            given = default_walk(self._theta0.size) if self._prepared is None else default_move(self._prepared)
-        if not isinstance(given, ModelProposal):
-            return given
-        if self._prepared is not None and self._surrogate is None:  # in another process
-            self._surrogate = compile_surrogate(self._likelihood, options)
-        best_rate = self.test.probability(0.0)
-        return given.for_model(Setting(self._likelihood, self._prepared, best_rate, options, self._surrogate))
-
-    def _row_source(self) -> RowSource:
-        if self._prepared is not None and self._prepared.table is not None:
-            return WeightedRows(self._prepared.table)
-        return self.test.rows
-
-    def _overdispersed_start(self, rng: np.random.Generator) -> np.ndarray | None:
-        """Draw a start twice as far from the centre as a draw would be, so that R-hat can tell chains apart."""
-        if self._prepared is None:
-            return None
-        if self._effects is not None:
-            return self._start_on_surrogate(rng)
-        draws = self._prepared.draws
-        mean = draws.mean(axis=0)
-        return mean + 2 * (draws[rng.integers(len(draws))] - mean)
-
-    def _start_on_surrogate(self, rng: np.random.Generator) -> np.ndarray:
-        """Return the end of a chain of proposals: only the surrogate knows which coefficients to start with."""
-        theta, walk = self._theta0, self.new_walk()
-        surroundings = Surroundings(
-            self._others0, self._fixed, self._rows.arrays, float(self.temperature.final), self.expansion
-        )
-        for _ in range(_STARTING_PROPOSALS):
-            theta = self.proposal.propose(rng, theta, walk, surroundings)[0]
-        return theta
 
     def new_walk(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
@@ -440,11 +336,11 @@ class RowStep(ChainSetup, BlockedStep):
             self._fixed = fixed
             if new_rows:
                 self._rows, self._seen = Rows(self._source.row_arrays()), current
-            if changed and self._plan.proxy is not None:
+            if changed and self._proxy.plan.proxy is not None:
                 self._build(compile_density(self._likelihood, self._compile_kwargs))
             elif changed:
                 self._bound_constants = self._bound.constants()
-        self._row_state = self._row_source().state(len(self._rows))
+        self._row_state = self.row_source.state(len(self._rows))
         self._stages = self.test.stages(len(self._rows))
 
     def _progressbar_config(self, n_chains: int = 1) -> Any:
@@ -456,8 +352,8 @@ class RowStep(ChainSetup, BlockedStep):
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
         dropped = (
-            "_transition", "proposal", "density", "_remainder", "_surrogate", "_evaluate_bound", "row_source",
-            "_source", "_row_state", "_packed", "_found_effects", "_BlockedStep__newargs",
+            "_transition", "proposal", "density", "_evaluate_bound", "row_source", "_source", "_row_state", "_packed",
+            "_BlockedStep__newargs",
         )  # fmt: skip
         return {**self.__dict__, **dict.fromkeys(dropped), "_seen": ()}
 

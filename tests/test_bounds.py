@@ -334,7 +334,7 @@ def test_with_a_proxy_the_bound_on_the_remainder_saves_rows_and_the_posterior_st
 def test_where_no_bound_on_the_remainder_is_known_there_is_no_proxy():
     with pm.Model():
         _student()
-        assert pma.MHSubLhd()._prepared is None
+        assert pma.MHSubLhd().prepared is None
         with pytest.raises(ValueError, match="no bound is known on what it leaves.*bound='scan'"):
             pma.MHSubLhd(proxy=pma.Taylor())
 

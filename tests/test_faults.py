@@ -74,7 +74,7 @@ def test_chains_of_a_step_with_a_proxy_start_further_apart_than_the_posterior(st
     for seed in range(200):
         step.start_chain(np.random.default_rng(seed))
         starts.append(step._start)
-    spread = np.std(starts, axis=0) / step._prepared.draws.std(axis=0)
+    spread = np.std(starts, axis=0) / step.prepared.draws.std(axis=0)
     assert (np.abs(spread - 2) < 0.4).all()  # of 200 starts: 4.4 standard errors of 5%, and as much of 300 draws
 
 

@@ -220,7 +220,7 @@ def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_prox
     expansion = step.expansion
     if order == 1:
         expansion = expansion._replace(hessian=np.zeros((3, 3)))
-    slope = build_slope(step_setting(step, step._prepared._replace(order=order)))
+    slope = build_slope(step_setting(step, step.prepared._replace(order=order)))
     around = Surroundings(np.empty(0), step._fixed, step._rows.arrays, 2.0, expansion)
     beta = expansion.centre + 0.05
     everything = slope(beta, np.arange(2_000), around)
