@@ -1,12 +1,15 @@
 """Weighted rows: the table draws what it should, and the weighted mean estimates the mean of all rows."""
 
 import numpy as np
+import pymc as pm
 import pytest
 from scipy import stats
 
+import pymc_austerity as pma
 from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
 from pymc_austerity.barker import Barker
 from pymc_austerity.penalty import NoisePenalty
+from pymc_austerity.spot_check import evaluate_pair, propose_from
 from pymc_austerity.weights import (
     Weighted,
     alias_table,
@@ -82,3 +85,35 @@ def test_tests_that_need_equal_rows_refuse_weights():
 def test_with_replacement_the_t_test_has_no_finite_population_correction():
     with_it, without = SequentialT(0.01, 100), SequentialT(0.01, 100, replacement=True)
     assert (without.stages(1000).bounds[:-1] > with_it.stages(1000).bounds[:-1]).all()
+
+
+@pytest.mark.slow
+def test_weights_repair_the_variance_that_rare_rows_hide(caplog):
+    # Twelve indicators of three rows each: 36 rows of 20,000 carry what the proxy leaves, and most batches miss them.
+    rng = np.random.default_rng(54)
+    rare = np.zeros((20_000, 12))
+    rare[rng.choice(len(rare), 36, replace=False), np.repeat(np.arange(12), 3)] = 1
+    X = np.column_stack([rng.normal(size=len(rare)), rare])
+    y = rng.random(len(X)) < 1 / (1 + np.exp(-X[:, 0]))
+    estimated, said = {}, {}
+    for rows in (pma.Uniform(), pma.Weighted()):
+        with pm.Model():
+            pm.Bernoulli("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=13), observed=y)
+            step = pma.PenaltyMH(rows=rows)
+            caplog.clear()
+            pm.sample(300, tune=100, step=step, chains=1, cores=1, random_seed=1, progressbar=False)
+        said[type(rows)] = "trust" in caplog.text
+        weight = step.prepared.table.weight if step.row_source.weighted else np.ones(len(X))
+        probability = 1 / weight / (1 / weight).sum()
+        ratios = []
+        for draw in step.prepared.draws[-5:]:
+            pair = evaluate_pair(step, propose_from(step, step.walk, draw, np.empty(0), rng))
+            values = pair.terms * weight
+            true = probability @ (values - probability @ values) ** 2
+            batches = values[rng.choice(len(X), (1_000, 200), p=probability)]
+            ratios.append(np.median(batches.var(axis=1, ddof=1) / true))
+        estimated[type(rows)] = np.median(ratios)
+    assert estimated[pma.Uniform] < 0.3
+    assert 0.8 < estimated[pma.Weighted] < 1.2
+    assert said[pma.Uniform]
+    assert not said[pma.Weighted]
