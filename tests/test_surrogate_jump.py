@@ -1,7 +1,7 @@
 """Jumps on the surrogate: the kernel against enumeration with planted mistakes, and the steps that are made of it."""
 
+from collections import namedtuple
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -14,6 +14,7 @@ from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
 import pymc_austerity as pma
 from pymc_austerity.prior_laws import NORMAL
 from pymc_austerity.proposals import Surroundings
+from pymc_austerity.sub_models import SurrogateJumpState
 from pymc_austerity.surrogate_jump import Corrections, build_surrogate_jump, choice_ratio, regression_shift
 from pymc_austerity.tableau import conditional, log_evidence_gain, sweep, swept_tableau
 
@@ -23,21 +24,7 @@ LOC, SD, LOG_ODDS, ALWAYS_SD, TEMPERATURE, OTHER = 0.2, 0.8, np.array([-1.0, 0.3
 EXACT, NO_SHIFT, WRONG_SHIFT, NO_FLIP_CHOICE, NO_SWAP_CHOICE, ONE_SIDED_SWAP = range(6)
 
 
-class StateWithMistake(NamedTuple):
-    log_scale: np.ndarray
-    places: np.ndarray
-    switches: np.ndarray
-    limits: np.ndarray
-    curvature: np.ndarray
-    linear: np.ndarray
-    cross: np.ndarray
-    other_places: np.ndarray
-    other_centre: np.ndarray
-    prior_loc: np.ndarray
-    prior_precision: np.ndarray
-    prior_log_odds: np.ndarray
-    kinds: np.ndarray
-    mistake: np.ndarray
+StateWithMistake = namedtuple("StateWithMistake", [*SurrogateJumpState._fields, "mistake"])
 
 
 @njit
