@@ -1,9 +1,10 @@
 """Effective draws a second beside NUTS (PyMC, nutpie, NumPyro) and NumPyro's HMCECS, one chain each, in one run.
 
-Run ``python benchmarks/peers.py`` (``--problems`` and ``--peers`` choose, ``--seconds`` bounds a peer's run).  Set-up
-is compilation, mode, expansion and weights for us, compilation for the others.  ESS is ArviZ's bulk ESS, the smallest
-over all parameters; ESS/s counts the time of sampling, tuning included.  A peer that cannot finish its draws in the
-time given makes fewer, which the table shows; nutpie where it cannot finish 60 is given one effective draw a draw.
+Run ``python benchmarks/peers.py`` (``--problems`` and ``--peers`` choose, ``--seconds`` bounds a peer's run, ``--cut``
+says how many draws and tuning draws it makes).  Set-up is compilation, mode, expansion and weights for us, compilation
+for the others.  ESS is ArviZ's bulk ESS, the smallest over all parameters; ESS/s counts the time of sampling, tuning
+included.  A peer that cannot finish its draws in the time given makes fewer, which the table shows; nutpie where it
+cannot finish 60 is given one effective draw a draw.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ OURS_DRAWS, OURS_TUNE = 20_000, 300
 PEER_DRAWS = ((1_000, 500), (200, 200), (60, 60))
 
 
+class Budget(NamedTuple):
+    """What a peer's run may cost: seconds, or the draws and tuning draws that it is cut to."""
+
+    seconds: float
+    cut: tuple[int, int] | None
+
+
 class Run(NamedTuple):
     """One finished run."""
 
@@ -41,10 +49,10 @@ class Run(NamedTuple):
     at_most: float | None = None
 
 
-def ours(step_class: Callable[[], Any]) -> Callable[[pm.Model, float], Run]:
+def ours(step_class: Callable[[], Any]) -> Callable[[pm.Model, Budget], Run]:
     """Return a runner of one of our steps, at its defaults."""
 
-    def run(model: pm.Model, seconds: float) -> Run:
+    def run(model: pm.Model, budget: Budget) -> Run:
         with model:
             start = time.perf_counter()
             step = step_class()
@@ -60,25 +68,21 @@ def ours(step_class: Callable[[], Any]) -> Callable[[pm.Model, float], Run]:
     return run
 
 
-def _affordable(one_gradient: float, steps: int, seconds: float) -> tuple[int, int]:
-    """Return the largest number of draws that fits, were every draw to take so many gradients."""
-    for draws, tune in PEER_DRAWS:
-        if (draws + tune) * steps * one_gradient < seconds:
-            return draws, tune
-    return PEER_DRAWS[-1]
-
-
-def _gradient_seconds(model: pm.Model) -> float:
-    """Time one gradient of the log density over all rows."""
+def _affordable(model: pm.Model, budget: Budget) -> tuple[int, int]:
+    """Return draws and tuning draws: as given, or the most that fit, were every draw to take 15 gradients."""
+    if budget.cut is not None:
+        return budget.cut
     evaluate = model.logp_dlogp_function(ravel_inputs=True)
     point = np.concatenate([np.ravel(v) for v in model.initial_point().values()])
     evaluate(point)
     start = time.perf_counter()
     evaluate(point)
-    return time.perf_counter() - start
+    one_gradient = time.perf_counter() - start
+    fitting = [cut for cut in PEER_DRAWS if sum(cut) * 15 * one_gradient < budget.seconds]
+    return [*fitting, PEER_DRAWS[-1]][0]
 
 
-def nutpie(model: pm.Model, seconds: float) -> Run:
+def nutpie(model: pm.Model, budget: Budget) -> Run:
     """NUTS of nutpie, stopped where even its shortest run takes more than twice the time.
 
     A stopped run has no effective sample size.  In its place every draw is counted as one effective draw of as many
@@ -86,7 +90,7 @@ def nutpie(model: pm.Model, seconds: float) -> Run:
     """
     import nutpie as peer
 
-    draws, tune = _affordable(_gradient_seconds(model), 15, seconds)
+    draws, tune = _affordable(model, budget)
     start = time.perf_counter()
     compiled = peer.compile_pymc_model(model)
     set_up = time.perf_counter() - start
@@ -95,7 +99,7 @@ def nutpie(model: pm.Model, seconds: float) -> Run:
         compiled, draws=draws, tune=tune, chains=1, cores=1, seed=1, progress_bar=False, blocking=False
     )
     try:
-        idata = sampler.wait(timeout=2 * seconds)
+        idata = sampler.wait(timeout=2 * budget.seconds)
         return Run(idata, set_up, time.perf_counter() - start, draws, tune, _leapfrog_rows(idata, model))
     except TimeoutError:
         idata, sampling = sampler.abort(), time.perf_counter() - start
@@ -104,9 +108,9 @@ def nutpie(model: pm.Model, seconds: float) -> Run:
     return Run(idata, set_up, sampling, 0, steps.size, float("nan"), steps.sum() / np.median(steps[-10:]))
 
 
-def nuts(model: pm.Model, seconds: float) -> Run:
+def nuts(model: pm.Model, budget: Budget) -> Run:
     """NUTS of PyMC."""
-    draws, tune = _affordable(_gradient_seconds(model), 15, seconds)
+    draws, tune = _affordable(model, budget)
     with model:
         start = time.perf_counter()
         step = pm.NUTS()
@@ -133,10 +137,10 @@ def _logistic_of(model: pm.Model) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def numpyro(subsample: bool) -> Callable[[pm.Model, float], Run]:
+def numpyro(subsample: bool) -> Callable[[pm.Model, Budget], Run]:
     """Return a runner of NumPyro's NUTS, or of its HMCECS (subsample 1,000, Taylor proxy at the mode)."""
 
-    def run(model: pm.Model, seconds: float) -> Run:
+    def run(model: pm.Model, budget: Budget) -> Run:
         import jax
         import numpyro as peer
         import numpyro.distributions as dist
@@ -161,7 +165,7 @@ def numpyro(subsample: bool) -> Callable[[pm.Model, float], Run]:
             kernel = HMCECS(NUTS(logistic), num_blocks=10, proxy=HMCECS.taylor_proxy(reference))
             draws, tune = 2_000, 500
         else:
-            draws, tune = _affordable(_gradient_seconds(model), 15, seconds)
+            draws, tune = _affordable(model, budget)
         mcmc = MCMC(kernel, num_warmup=1, num_samples=1, progress_bar=False)
         mcmc.run(jax.random.PRNGKey(0), X, y)
         set_up = time.perf_counter() - start
@@ -178,7 +182,7 @@ def numpyro(subsample: bool) -> Callable[[pm.Model, float], Run]:
     return run
 
 
-RUNNERS: dict[str, Callable[[pm.Model, float], Run]] = {
+RUNNERS: dict[str, Callable[[pm.Model, Budget], Run]] = {
     "PenaltyMH": ours(pma.PenaltyMH),
     "MinibatchBarker": ours(pma.MinibatchBarker),
     "ApproxMH": ours(pma.ApproxMH),
@@ -213,14 +217,16 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--peers", nargs="+", choices=RUNNERS, default=list(RUNNERS))
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--cut", nargs=2, type=int, metavar=("DRAWS", "TUNE"))
     given = parser.parse_args()
+    budget = Budget(given.seconds, tuple(given.cut) if given.cut else None)
     lines = []
     for problem in given.problems:
         model = PROBLEMS[problem]()
         for name in given.peers:
             if name.startswith("NumPyro") and [v.name for v in model.free_RVs] != ["beta"]:
                 continue
-            run = RUNNERS[name](model, given.seconds)
+            run = RUNNERS[name](model, budget)
             ess = smallest_ess(run.idata) if run.at_most is None else run.at_most
             rate = ess / run.sampling
             tuning = run.sampling * run.tune / (run.tune + run.draws) if run.at_most is None else 0.0

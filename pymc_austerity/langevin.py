@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from pymc_austerity.gradients import build_slope
+from pymc_austerity.linear_maps import product, transposed_product
 from pymc_austerity.model_moves import Setting
 from pymc_austerity.proposals import (
     Proposal,
@@ -184,16 +185,6 @@ def _factor(preconditioner: np.ndarray) -> np.ndarray:
     return np.sqrt(preconditioner)
 
 
-@njit
-def _stretch(factor: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return factor * x if factor.ndim == 1 else np.dot(factor, x)
-
-
-@njit
-def _pull_back(factor: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return factor * x if factor.ndim == 1 else np.dot(factor.T, x)
-
-
 def build_langevin(slope: Callable[..., Any], batch_size: int) -> Callable[..., Any]:
     """Compile the proposal for a given ``slope(theta, numbers, surroundings)``, the gradient from some rows."""
 
@@ -205,10 +196,10 @@ def build_langevin(slope: Callable[..., Any], batch_size: int) -> Callable[..., 
         numbers = draw_subset(rng, n_rows, min(batch_size, n_rows))
         scale = np.exp(state.log_scale[0])
         z = rng.standard_normal(theta.size)
-        drift = 0.5 * scale**2 * _pull_back(state.factor, slope(theta, numbers, surroundings))
+        drift = 0.5 * scale**2 * transposed_product(state.factor, slope(theta, numbers, surroundings))
         move = drift + scale * z
-        theta_new = theta + _stretch(state.factor, move)
-        drift_back = 0.5 * scale**2 * _pull_back(state.factor, slope(theta_new, numbers, surroundings))
+        theta_new = theta + product(state.factor, move)
+        drift_back = 0.5 * scale**2 * transposed_product(state.factor, slope(theta_new, numbers, surroundings))
         z_back = (move + drift_back) / scale  # up to its sign, the noise that leads back with the same rows
         log_ratio = 0.5 * (np.dot(z, z) - np.dot(z_back, z_back))
         return theta_new, (log_ratio if np.isfinite(log_ratio) else -np.inf), numbers.size

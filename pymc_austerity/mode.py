@@ -106,8 +106,8 @@ def find_mode(
     size = min(len(rows), max(_SUBSET_ROWS, _SUBSET_PER_PARAMETER * c.size))
     # The same subset whatever the seed of the chains: the centre is no part of their randomness.
     numbers = np.random.default_rng(2014).choice(len(rows), size, replace=False)
-    subset = _take(rows, numbers)
-    few = _take(rows, numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
+    subset = rows.taken(numbers)
+    few = rows.taken(numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
@@ -149,10 +149,6 @@ class Objective(NamedTuple):
     def total(self, psi: np.ndarray, likelihood: Sums) -> Sums:
         """Return the log posterior at `psi`, given the log-likelihood of the rows there."""
         return likelihood.scaled(self.scale) + self.prior(psi, self.fixed, self.coordinates)
-
-
-def _take(rows: Rows, numbers: np.ndarray) -> Rows:
-    return Rows(tuple(a[np.sort(numbers)] for a in rows.arrays))
 
 
 def _single_mode(objective: Objective, start: np.ndarray) -> tuple[np.ndarray, Sums]:

@@ -16,10 +16,12 @@ from scipy import linalg
 from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.kernel import Density, numba_options
 from pymc_austerity.likelihood import RowLikelihood, flatten_onto
+from pymc_austerity.linear_maps import CompressedRows, dense
 from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, Taylor, check_order
 from pymc_austerity.rows import Rows
+from pymc_austerity.steering import Steering, average, can_average, steer
 from pymc_austerity.surrogate import (
     INNER_TARGET,
     QUARTER_PERIOD,
@@ -39,6 +41,9 @@ _KEPT = 300
 #: The centre moves to the mean of the surrogate when it is further from it than this many standard deviations.
 _OFF_CENTRE, _MAX_MOVES = 0.5, 3
 _WEIGHT_PAIRS = 4
+#: A diagonal mass matrix takes more leapfrog steps, by the root of the condition number that it leaves, and saves
+#: products of D² operations.  It is the cheaper one where that root is below this share of D.
+_STRETCH = 0.1
 #: A dense Hessian of more parameters than this neither fits a cache nor can be factorised while tuning.
 _MAX_EXPANDED = 2_000
 
@@ -137,17 +142,19 @@ def prepare(
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
     run_pilot = build_pilot(surrogate)
     d = likelihood.theta_size
+    steering = steer(coordinates, psi, sums)
+    averages = taylor.centre is None and can_average(rows)  # a given centre promises a single pass
+    averaged = not averages
     for moves_left in reversed(range(_MAX_MOVES + 1)):
-        steering = Expansion(psi, coordinates, sums.gradient, _negative(sums.hessian))
         normal, move, draws = _tune(prior, steering, psi, d, fixed, temperature, run_pilot)
-        own = coordinates[coordinates < d]
-        mean, sd = draws.mean(axis=0), draws.std(axis=0)
-        off = float(np.abs((mean - psi[:d]) / sd)[own].max(initial=0.0))
-        if taylor.centre is not None or off < _OFF_CENTRE or not moves_left:
+        moves = taylor.centre is None and moves_left > 0 and _off_centre(draws, psi, coordinates)
+        if averaged and not moves:
             break
-        psi = psi.copy()
-        psi[:d] = mean
-        sums = full_pass(psi, fixed, rows)
+        if moves:
+            psi = np.append(draws.mean(axis=0), psi[d:])
+            sums = full_pass(psi, fixed, rows)
+        steering = steer(coordinates, psi, average(full_pass, sums, draws, psi, fixed, rows) if averages else sums)
+        averaged = True
     hessian = sums.hessian if taylor.order == 2 else np.zeros_like(sums.hessian)
     expansion = Expansion(psi, coordinates, sums.gradient, hessian)
     both_sides = compile_remainders().both_sides
@@ -171,15 +178,16 @@ def prepare(
     return Prepared(expansion, taylor.order, move, normal, normality, draws, table, passes)
 
 
-def _negative(hessian: np.ndarray) -> np.ndarray:
-    """Return the nearest negative semi-definite matrix, so that the surrogate cannot grow without bound."""
-    values, vectors = linalg.eigh(hessian)
-    return np.ascontiguousarray((vectors * np.minimum(values, 0.0)) @ vectors.T)
+def _off_centre(draws: np.ndarray, psi: np.ndarray, coordinates: np.ndarray) -> bool:
+    """Whether the surrogate represents the posterior about a point that is not its centre."""
+    d = draws.shape[1]
+    off = np.abs(draws.mean(axis=0) - psi[:d]) / draws.std(axis=0)
+    return bool(off[coordinates[coordinates < d]].max(initial=0.0) > _OFF_CENTRE)
 
 
 def _tune(
     prior: PriorCurvature,
-    steering: Expansion,
+    steering: Steering,
     psi: np.ndarray,
     d: int,
     fixed: Sequence[np.ndarray],
@@ -192,7 +200,7 @@ def _tune(
     own = steering.coordinates < d
     places = steering.coordinates[own]
     slope[places] += steering.gradient[own] / temperature
-    precision[np.ix_(places, places)] -= steering.hessian[np.ix_(own, own)] / temperature
+    precision[np.ix_(places, places)] -= dense(steering.hessian)[np.ix_(own, own)] / temperature
     values, vectors = linalg.eigh(precision)
     scales = 1 / np.sqrt(np.maximum(np.abs(values), 1e-6 * np.abs(values).max()))
     identity = np.eye(d)
@@ -203,13 +211,19 @@ def _tune(
         centre=psi[:d] + vectors @ (scales**2 * (vectors.T @ slope)),
         target=np.array([INNER_TARGET]),
         t=np.zeros(1, np.int64),
-        search=path_search([QUARTER_PERIOD], d),
+        search=path_search([(QUARTER_PERIOD, 1)], d),
         others=psi[d:].copy(),
         temperature=np.array([temperature]),
         fixed=tuple(fixed),
         steering=steering,
     ).with_factor(vectors * np.minimum(scales, 3.0), 0.5)
     state = start.fresh()
+    sd = np.sqrt((start.factor**2).sum(axis=1))
+    if isinstance(steering.hessian, CompressedRows):
+        roots = linalg.svdvals(start.whiten * sd)  # of the precision, in units of marginal standard deviations
+        if roots[0] < _STRETCH * d * roots[-1]:
+            quarter = path_search([(QUARTER_PERIOD / roots[-1], 1)], d)
+            state = state.with_factor(sd, 0.1)._replace(search=quarter)
     rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
     theta = psi[:d].copy()
     for n in _PILOT:
@@ -218,6 +232,9 @@ def _tune(
         theta = draws[-1].copy()
         keep = n / (n + 5.0)
         cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + 1e-3 * (1 - keep) * np.diag(draws.var(axis=0) + 1e-12)
+        if state.factor.ndim == 1:
+            state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
+            continue
         if n < 10 * d:  # too few draws for a dense covariance: the curvature at the centre serves better
             continue
         state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)

@@ -34,6 +34,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.arrays[0])
 
+    def taken(self, numbers: np.ndarray) -> Rows:
+        """Return some of the rows, in memory."""
+        return Rows(tuple(a[np.sort(numbers)] for a in self.arrays))
+
     def __getstate__(self) -> dict[str, Any]:
         return {"arrays": tuple(_MappedFile.of(a) or a for a in self.arrays)}
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_austerity.effects import Effects
+from pymc_austerity.linear_maps import dense
 from pymc_austerity.prior_laws import LAPLACE, NORMAL
-from pymc_austerity.proxy import Expansion
+from pymc_austerity.steering import Steering
 
 #: Probabilities of a flip, a swap and an update.
 _KINDS = (0.55, 0.3, 0.15)
@@ -63,8 +64,8 @@ class SubModels(NamedTuple):
     Attributes
     ----------
     effects : Effects
-    steering : Expansion
-        Of the full model, with its Hessian made negative semi-definite.
+    steering : Steering
+        Of the full model.
     fixed : tuple of numpy.ndarray
     log_prior, excluded_law : callable
         Compiled, of θ, others and fixed.
@@ -73,7 +74,7 @@ class SubModels(NamedTuple):
     """
 
     effects: Effects
-    steering: Expansion
+    steering: Steering
     fixed: tuple[np.ndarray, ...]
     log_prior: Callable[..., Any]
     family: int
@@ -82,6 +83,7 @@ class SubModels(NamedTuple):
     def state(self, theta: np.ndarray, smallest: int, largest: int) -> SurrogateJumpState:
         """Return the arrays for a chain that starts with the indicators of θ."""
         effects, steering = self.effects, self.steering
+        hessian = dense(steering.hessian)
         size = effects.coefficients.size
         own, inner = effects.indicators >= 0, steering.coordinates < size
         centre, others = steering.centre[:size], steering.centre[size:]
@@ -92,7 +94,7 @@ class SubModels(NamedTuple):
         spread = {NORMAL: 1.0, LAPLACE: 2.0}.get(self.family, df / np.maximum(df - 2, 1.0))
         precision[own] = 1 / (spread * scale**2)
         log_odds[own] = self._prior_log_odds(at_centre, others)
-        curvature = -steering.hessian[np.ix_(inner, inner)]
+        curvature = -hessian[np.ix_(inner, inner)]
         return SurrogateJumpState(
             log_scale=np.zeros(1),
             places=effects.coefficients.copy(),
@@ -100,7 +102,7 @@ class SubModels(NamedTuple):
             limits=np.array([smallest, largest]),
             curvature=np.ascontiguousarray(curvature),
             linear=steering.gradient[inner] + curvature @ centre,
-            cross=-steering.hessian[np.ix_(inner, ~inner)],
+            cross=-hessian[np.ix_(inner, ~inner)],
             other_places=steering.coordinates[~inner] - size,
             other_centre=steering.centre[steering.coordinates[~inner]],
             prior_loc=loc,

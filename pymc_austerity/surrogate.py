@@ -6,7 +6,7 @@ decides on the remainder alone (surrogate transition method: Liu 2001, §9.4; Ch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ from scipy import linalg
 
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.proxy import Expansion
+from pymc_austerity.linear_maps import product, transposed_product
+from pymc_austerity.steering import Steering
 
 #: Acceptance rate of the inner trajectories: they cost no rows, so they may be careful.
 INNER_TARGET = 0.9
@@ -26,20 +27,23 @@ _MAX_LEAPFROG = 64
 
 
 class PathSearch(NamedTuple):
-    """What tuning knows of the path lengths it may choose from, of arrays only.
+    """What tuning knows of the paths it may choose from, of arrays only.
 
     Attributes
     ----------
     lengths : numpy.ndarray, shape (K,)
+    transitions : numpy.ndarray of int64, shape (K,)
+        Trajectories of that length between two tests.
     jumps, costs : numpy.ndarray, shape (K,)
-        Squared jumps of each length so far, in the whitened space, and what they cost.
+        Squared jumps of each choice so far, in the whitened space, and what they cost.
     choice : numpy.ndarray of int64, shape (1,)
-        The length in use.
+        The choice in use.
     last : numpy.ndarray, shape (D,)
         The draw before.
     """
 
     lengths: np.ndarray
+    transitions: np.ndarray
     jumps: np.ndarray
     costs: np.ndarray
     choice: np.ndarray
@@ -53,7 +57,7 @@ class SurrogateState(NamedTuple):
     ----------
     log_scale : numpy.ndarray, shape (1,)
         Log of the leapfrog step size in the whitened space, or of √(1 − ρ²).
-    factor, whiten : numpy.ndarray, shape (D, D)
+    factor, whiten : numpy.ndarray, shape (D, D), or the diagonal
         θ = centre + factor·x has about unit covariance in x; `whiten` is the inverse of `factor`.
     centre : numpy.ndarray, shape (D,)
     target : numpy.ndarray, shape (1,)
@@ -64,8 +68,8 @@ class SurrogateState(NamedTuple):
         Present values of the variables of other steps.
     temperature : numpy.ndarray, shape (1,)
     fixed : tuple of numpy.ndarray
-    steering : Expansion
-        The proxy with its Hessian made negative semi-definite: it steers, and is in no sum that a test uses.
+    steering : Steering
+        In place of the likelihood: it steers, and is in no sum that a test uses.
     """
 
     log_scale: np.ndarray
@@ -78,12 +82,12 @@ class SurrogateState(NamedTuple):
     others: np.ndarray
     temperature: np.ndarray
     fixed: tuple[np.ndarray, ...]
-    steering: Expansion
+    steering: Steering
 
     def with_factor(self, factor: np.ndarray, step_size: float) -> SurrogateState:
         """Return the state with another mass matrix, and tuning started anew."""
         factor = np.ascontiguousarray(factor)
-        whiten = np.ascontiguousarray(linalg.inv(factor))
+        whiten = 1 / factor if factor.ndim == 1 else np.ascontiguousarray(linalg.inv(factor))
         return self._replace(factor=factor, whiten=whiten, log_scale=np.log([step_size]), t=np.zeros(1, np.int64))
 
     def fresh(self) -> SurrogateState:
@@ -93,11 +97,17 @@ class SurrogateState(NamedTuple):
         return self._replace(search=search, **changing)
 
 
-def path_search(lengths: Any, size: int) -> PathSearch:
-    """Return a search among `lengths` that has seen nothing yet, at the first of them."""
-    lengths = np.array(lengths, dtype=float)
-    zeros = np.zeros(lengths.size)
-    return PathSearch(lengths, zeros, zeros.copy(), np.zeros(1, np.int64), np.full(size, np.nan))
+def path_search(choices: Sequence[tuple[float, int]], size: int) -> PathSearch:
+    """Return a search among pairs of a length and a number of transitions that has seen nothing yet."""
+    zeros = np.zeros(len(choices))
+    return PathSearch(
+        lengths=np.array([length for length, _ in choices]),
+        transitions=np.array([transitions for _, transitions in choices], dtype=np.int64),
+        jumps=zeros,
+        costs=zeros.copy(),
+        choice=np.zeros(1, np.int64),
+        last=np.full(size, np.nan),
+    )
 
 
 class Surrogate(NamedTuple):
@@ -131,7 +141,7 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
         for k in range(e):
             c = steering.coordinates[k]
             shift[k] = (theta[c] if c < d else state.others[c - d]) - steering.centre[c]
-        curved = np.dot(steering.hessian, shift)
+        curved = product(steering.hessian, shift)
         total = value.item() + np.dot(steering.gradient + 0.5 * curved, shift) / state.temperature[0]
         slope = slope.copy()
         for k in range(e):
@@ -156,14 +166,14 @@ def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
         start, slope = surrogate(theta, state)
         energy = start - 0.5 * np.dot(momentum, momentum)
         position, value = theta.copy(), start
-        momentum = momentum + 0.5 * step * np.dot(state.factor.T, slope)
+        momentum = momentum + 0.5 * step * transposed_product(state.factor, slope)
         for i in range(n_steps):
-            position = position + step * np.dot(state.factor, momentum)
+            position = position + step * product(state.factor, momentum)
             value, slope = surrogate(position, state)
             if not np.isfinite(value):
                 return theta.copy(), start, start, 0.0
             kick = step if i + 1 < n_steps else 0.5 * step
-            momentum = momentum + kick * np.dot(state.factor.T, slope)
+            momentum = momentum + kick * transposed_product(state.factor, slope)
         log_ratio = value - 0.5 * np.dot(momentum, momentum) - energy
         if not log_uniform < log_ratio:  # also where it is not a number
             return theta.copy(), start, start, (np.exp(log_ratio) if np.isfinite(log_ratio) else 0.0)

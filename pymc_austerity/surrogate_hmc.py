@@ -8,14 +8,17 @@ from typing import Literal
 import numpy as np
 from numba import njit
 
+from pymc_austerity.linear_maps import product
 from pymc_austerity.model_moves import Setting
 from pymc_austerity.proposals import Proposal
-from pymc_austerity.surrogate import QUARTER_PERIOD, SurrogateState, path_search
+from pymc_austerity.surrogate import SurrogateState, path_search
 from pymc_austerity.surrogate_move import BoundMove, adapt_nothing
 
 #: Path lengths to choose from, in quarter periods: shorter ones are for proxies that are poor far from the start.
-_LENGTHS = QUARTER_PERIOD * np.array([1.0, 0.5, 0.25, 0.125])
-#: Draws of each length before the best so far is used.
+_LENGTHS = (1.0, 0.5, 0.25, 0.125)
+#: Numbers of transitions to choose from: more than one is for surrogates on which a trajectory does not get far.
+_TRANSITIONS = (1, 2, 4)
+#: Draws of each choice before the best so far is used.
 _TRIALS = 25
 #: What a draw costs apart from its trajectory, in leapfrog steps: a model of time that is the same on every machine.
 _OVERHEAD = 30.0
@@ -35,10 +38,11 @@ class SurrogateHMC:
         the trajectories are accepted on the surrogate.
     path_length : float or "adapt"
         Length of a trajectory in the whitened space; π/2, a quarter period, reaches independent points of a normal
-        target.  By default chosen while tuning among a quarter period and its parts, for the largest expected
-        squared jump per unit of time, rejections by the test included.
-    transitions : int, default 1
-        Transitions on the surrogate between two tests.
+        target.  By default chosen while tuning among a quarter of the longest period and parts of it, for the largest
+        expected squared jump per unit of time, rejections by the test included.
+    transitions : int or "adapt", default 1
+        Transitions on the surrogate between two tests.  With "adapt" more than one is tried too, each of the longest
+        path, by the same criterion.
 
     Raises
     ------
@@ -60,7 +64,7 @@ class SurrogateHMC:
 
     step_size: float | Literal["adapt"] = "adapt"
     path_length: float | Literal["adapt"] = "adapt"
-    transitions: int = 1
+    transitions: int | Literal["adapt"] = 1
 
     def __post_init__(self) -> None:
         for name, advice in (("step_size", "0.5"), ("path_length", "1.5")):
@@ -70,9 +74,10 @@ class SurrogateHMC:
                     f"SurrogateHMC({name}={value!r}) must be positive and finite, or 'adapt': otherwise a trajectory "
                     f"goes nowhere. Leave it out, or try {advice}."
                 )
-        if int(self.transitions) != self.transitions or self.transitions < 1:
+        count = self.transitions
+        if not (count == "adapt" or (isinstance(count, int) and count >= 1)):
             raise ValueError(
-                f"SurrogateHMC(transitions={self.transitions}) must be a whole number of at least 1: without a "
+                f"SurrogateHMC(transitions={count!r}) must be a whole number of at least 1, or 'adapt': without a "
                 "transition nothing is proposed."
             )
 
@@ -81,33 +86,45 @@ class SurrogateHMC:
         assert setting.prepared is not None
         assert setting.surrogate is not None
         tuned = setting.prepared.move
-        trajectory, transitions = setting.surrogate.trajectory, int(self.transitions)
+        trajectory = setting.surrogate.trajectory
 
         @njit
         def propose(rng, theta, state):  # type: ignore[no-untyped-def]
             theta_new, value, value_new, _ = trajectory(rng, theta, state)
-            for _ in range(transitions - 1):
+            for _ in range(state.search.transitions[state.search.choice[0]] - 1):
                 # π̃-reversible transitions of one kernel in a row are reversible together.
                 theta_new, _, value_new, _ = trajectory(rng, theta_new, state)
             return theta_new, value - value_new
 
-        searches = self.path_length == "adapt"
-        lengths = _LENGTHS if searches else [self.path_length]
-        state = tuned._replace(search=path_search(lengths, tuned.centre.size), t=np.zeros(1, np.int64))
+        choices = self.choices(tuned.search.lengths[0])
+        state = tuned._replace(search=path_search(choices, tuned.centre.size), t=np.zeros(1, np.int64))
         if self.step_size != "adapt":
             state = state._replace(log_scale=np.log([self.step_size]))
-        return BoundMove(propose, adapt_path if searches else adapt_nothing, state)
+        return BoundMove(propose, adapt_path if len(choices) > 1 else adapt_nothing, state)
+
+    def choices(self, quarter: float) -> list[tuple[float, int]]:
+        """Return the pairs of path length and number of transitions that tuning chooses from.
+
+        Parameters
+        ----------
+        quarter : float
+            Quarter of the longest period, in the whitened space.
+        """
+        lengths = [quarter * k for k in _LENGTHS] if self.path_length == "adapt" else [float(self.path_length)]
+        if self.transitions != "adapt":
+            return [(length, int(self.transitions)) for length in lengths]
+        return [(lengths[0], n) for n in _TRANSITIONS] + [(length, 1) for length in lengths[1:]]
 
 
 @njit(cache=True)
 def adapt_path(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
-    """Take the path length with the largest squared jump per unit of time so far, after trying each in turn."""
+    """Take the path with the largest squared jump per unit of time so far, after trying each in turn."""
     search = state.search
     k = search.choice[0]
     if np.isfinite(search.last[0]):
-        jump = np.dot(state.whiten, theta - search.last)
+        jump = product(state.whiten, theta - search.last)
         search.jumps[k] += np.dot(jump, jump)
-        search.costs[k] += _OVERHEAD + search.lengths[k] / np.exp(state.log_scale[0])
+        search.costs[k] += _OVERHEAD + search.transitions[k] * search.lengths[k] / np.exp(state.log_scale[0])
     search.last[:] = theta
     state.t[0] += 1
     n = search.lengths.size

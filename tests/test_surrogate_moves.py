@@ -9,18 +9,18 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.crank_nicolson import build_student, propose_normal
-from pymc_austerity.proxy import Expansion
 from pymc_austerity.results import group
+from pymc_austerity.steering import Steering
 from pymc_austerity.surrogate import SurrogateState, path_search
-from pymc_austerity.surrogate_hmc import _LENGTHS, _TRIALS, adapt_path
+from pymc_austerity.surrogate_hmc import _TRIALS, adapt_path
 
 D, NU, PAIRS = 3, 4.0, 40_000
 
 
-def state(fresh=0.6, lengths=(1.0,)):
+def state(fresh=0.6, paths=((1.0, 1),)):
     """A state of a move about a normal approximation that is neither centred nor white."""
     factor = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]])
-    nothing = Expansion(np.zeros(D), np.arange(0), np.empty(0), np.empty((0, 0)))
+    nothing = Steering(np.zeros(D), np.arange(0), np.empty(0), np.empty((0, 0)))
     return SurrogateState(
         log_scale=np.log([fresh]),
         factor=factor,
@@ -28,7 +28,7 @@ def state(fresh=0.6, lengths=(1.0,)):
         centre=np.array([1.0, -2.0, 0.5]),
         target=np.array([0.5]),
         t=np.zeros(1, np.int64),
-        search=path_search(lengths, D),
+        search=path_search(paths, D),
         others=np.empty(0),
         temperature=np.ones(1),
         fixed=(),
@@ -85,19 +85,31 @@ def test_the_log_ratio_is_that_of_the_distribution(propose, log_density):
         assert log_ratio == pytest.approx(log_density(x) - log_density(x_new))
 
 
-def tuned_choice(reached):
-    """Path length that tuning settles on when a path of length k moves `reached[k]` in the whitened space."""
-    at, theta = state(lengths=_LENGTHS), np.zeros(D)
-    for _ in range(len(_LENGTHS) * _TRIALS + 1):
+def tuned_choice(reached, move):
+    """Path that tuning settles on when path k of a move gets `reached[k]` further in the whitened space."""
+    paths = move.choices(np.pi / 2)
+    at, theta = state(paths=paths), np.zeros(D)
+    for _ in range(len(paths) * _TRIALS + 1):
         theta = theta + reached[at.search.choice[0]] * at.factor[:, 0]
         adapt_path(at, theta, True)
-    return int(at.search.choice[0])
+    return paths[int(at.search.choice[0])]
 
 
 def test_the_path_is_as_long_as_it_pays():
-    assert tuned_choice([1.0, 0.5, 0.25, 0.125]) == 0
-    assert tuned_choice([0.0, 0.5, 0.25, 0.125]) == 1  # long trajectories end where the test rejects them
-    assert tuned_choice([0.0, 0.0, 0.0, 0.125]) == 3
+    move, quarter = pma.SurrogateHMC(), np.pi / 2
+    assert tuned_choice([1.0, 0.5, 0.25, 0.125], move) == (quarter, 1)
+    assert tuned_choice([0.0, 0.5, 0.25, 0.125], move) == (quarter / 2, 1)  # long ones end where the test rejects
+    assert tuned_choice([0.0, 0.0, 0.0, 0.125], move) == (quarter / 8, 1)
+
+
+def test_transitions_are_as_many_as_pay():
+    move, quarter = pma.SurrogateHMC(transitions="adapt"), np.pi / 2
+    # As the jumps of a random walk add up, a test is worth more steps; where one step reaches everything, it is not.
+    assert tuned_choice([1.0, 2**0.5, 2.0, 0.5, 0.25, 0.125], move) == (quarter, 4)
+    assert tuned_choice([1.0, 1.0, 1.0, 0.5, 0.25, 0.125], move) == (quarter, 1)
+    assert tuned_choice([0.0, 0.0, 0.0, 0.0, 0.25, 0.0], move) == (quarter / 4, 1)
+    fixed = pma.SurrogateHMC(path_length=1.0, transitions="adapt")
+    assert tuned_choice([1.0, 2**0.5, 1.4], fixed) == (1.0, 2)
 
 
 def skewed():

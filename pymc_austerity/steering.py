@@ -1,0 +1,87 @@
+"""The quadratic that steers: the expansion of the likelihood, averaged over the spread of the posterior.
+
+At the mode a quadratic matches the likelihood in one point, and the surrogate inherits what the likelihood is there:
+the spread of many coefficients makes every scale of an error look too small, and a skewed posterior has its mean
+elsewhere.  Averaged over a normal q, the gradient and Hessian of the log-likelihood are those of the quadratic that is
+nearest to it under q (statistical linearisation).  Only proposals read it; no sum that a test uses does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from pymc_austerity.full_pass import FullPass, Sums
+from pymc_austerity.linear_maps import LinearMap, compressed
+from pymc_austerity.rows import Rows
+
+#: With more rows than this the posterior is narrow and two more passes are dear.
+_MAX_ROWS = 100_000
+#: Rows that the averages may read in all, and the squared deviations, over parameters and draws, that are enough.
+_ROWS_READ, _DEVIATIONS = 200_000, 1_000
+#: An eigenvalue of this share of the largest is zero: parameters of which some row says nothing.
+_ROUNDING = 1e-10
+
+
+class Steering(NamedTuple):
+    """A quadratic in what the rows read of ψ = (θ, others), concave everywhere.
+
+    Attributes
+    ----------
+    centre : numpy.ndarray, shape (D + O,)
+    coordinates : numpy.ndarray of int64, shape (E,)
+    gradient : numpy.ndarray, shape (E,)
+    hessian : LinearMap, of E by E
+    """
+
+    centre: np.ndarray
+    coordinates: np.ndarray
+    gradient: np.ndarray
+    hessian: LinearMap
+
+
+def steer(coordinates: np.ndarray, psi: np.ndarray, sums: Sums) -> Steering:
+    """Return the expansion at ψ̂, made concave, so that the surrogate cannot grow without bound."""
+    values, vectors = linalg.eigh(sums.hessian)
+    hessian = sums.hessian
+    if values[-1] > _ROUNDING * np.abs(values).max():
+        hessian = np.ascontiguousarray((vectors * np.minimum(values, 0.0)) @ vectors.T)
+    return Steering(psi, coordinates, sums.gradient, compressed(hessian))
+
+
+def can_average(rows: Rows) -> bool:
+    """Whether the passes that averages take are cheap; a part of the rows would add more noise than it mends."""
+    return len(rows) < _MAX_ROWS
+
+
+def average(
+    full_pass: FullPass, sums: Sums, draws: np.ndarray, psi: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
+) -> Sums:
+    """Return gradient and Hessian of the quadratic about ψ̂ that has those of the log-likelihood on average.
+
+    Parameters
+    ----------
+    sums : Sums
+        The derivatives at ψ̂, which stand in where the log-likelihood is not finite.
+    draws : numpy.ndarray, shape (k, D)
+        Draws of θ to average over.
+    psi : numpy.ndarray, shape (D + O,)
+        ψ̂, with the present values of the variables of other steps.
+    """
+    c, d = full_pass.coordinates, draws.shape[1]
+    mean = draws.mean(axis=0)
+    n_pairs = min(_ROWS_READ // (2 * len(rows)), -(-_DEVIATIONS // max(1, c.size)), len(draws))
+    found = []
+    for draw in draws[np.linspace(0, len(draws) - 1, n_pairs).astype(int)]:
+        # Both sides of the mean, so that what is odd in the deviation cancels.
+        pair = [full_pass(np.append(theta, psi[d:]), fixed, rows) for theta in (draw, 2 * mean - draw)]
+        if all(np.isfinite(part).all() for side in pair for part in side):
+            found += pair
+    if not found:
+        return sums
+    total = sum(found[1:], start=found[0]).scaled(1 / len(found))
+    shift = np.append(mean, psi[d:]) - psi
+    return total._replace(gradient=total.gradient - total.hessian @ shift[c])

@@ -1,0 +1,174 @@
+"""The quadratic that steers: averaged over the posterior, stored by its entries, and never part of a decision."""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from numba import njit
+from scipy import special, stats
+
+import pymc_austerity as pma
+from pymc_austerity import preparation
+from pymc_austerity.full_pass import Sums
+from pymc_austerity.linear_maps import CompressedRows, compressed, dense, product, transposed_product
+from pymc_austerity.results import group
+from pymc_austerity.steering import average, steer
+
+GROUPS, PER_GROUP, SPREAD = 150, 6, 2.0
+
+
+@njit
+def multiplied(matrix, vector):
+    return product(matrix, vector)
+
+
+@njit
+def multiplied_transposed(matrix, vector):
+    return transposed_product(matrix, vector)
+
+
+def arrow(size=40):
+    """A matrix as in a hierarchical model: a diagonal, and one parameter that goes with all others."""
+    rng = np.random.default_rng(1)
+    matrix = np.diag(-1 - rng.random(size))
+    matrix[-1, :-1] = matrix[:-1, -1] = rng.standard_normal(size - 1) / size
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "sparse", "dense"])
+def test_products_are_those_of_the_matrix(kind):
+    rng = np.random.default_rng(2)
+    stored = {"diagonal": rng.random(40), "sparse": compressed(arrow()), "dense": rng.standard_normal((40, 40))}[kind]
+    assert isinstance(stored, CompressedRows) == (kind == "sparse")
+    vector = rng.standard_normal(40)
+    np.testing.assert_allclose(multiplied(stored, vector), dense(stored) @ vector, rtol=1e-12)
+    if kind == "sparse":
+        np.testing.assert_array_equal(dense(stored), arrow())
+    else:
+        np.testing.assert_allclose(multiplied_transposed(stored, vector), dense(stored).T @ vector, rtol=1e-12)
+
+
+def test_a_matrix_that_is_mostly_filled_stays_an_array():
+    matrix = np.ones((5, 5))
+    assert compressed(matrix) is matrix
+
+
+def test_a_hessian_is_made_concave_and_one_that_is_concave_keeps_its_zeros():
+    concave = steer(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), arrow()))
+    np.testing.assert_array_equal(dense(concave.hessian), arrow())
+    bent = arrow()
+    bent[0, 0] = 3.0
+    assert np.linalg.eigvalsh(bent)[-1] > 1
+    repaired = steer(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), bent))
+    assert np.linalg.eigvalsh(dense(repaired.hessian))[-1] < 1e-9
+    np.testing.assert_array_equal(repaired.gradient, np.ones(40))
+
+
+def exponentials(psi, fixed, rows):
+    """Derivatives of Σ_k −exp(ψ_k), as a pass over the rows of a Poisson model would return them."""
+    return Sums(-np.exp(psi).sum(), -np.exp(psi), np.diag(-np.exp(psi)))
+
+
+exponentials.coordinates = np.arange(3)
+
+
+def averaged(take):
+    """z-scores of the averages against E exp(ψ) = exp(m + ½v), where `take` says what is averaged."""
+    rng = np.random.default_rng(3)
+    mean, sd, psi, n = np.array([0.5, -1.0, 0.0]), np.array([0.3, 0.5, 0.4]), np.array([0.4, -0.8, 0.1]), 24
+    found = []
+    for _ in range(200):
+        draws = mean + sd * rng.standard_normal((n, 3))
+        found.append(take(exponentials, exponentials(psi, (), None), draws, psi, (), range(100)))
+    expected = -np.exp(mean + sd**2 / 2)  # of gradient and curvature alike
+    hessians = np.array([np.diag(sums.hessian) for sums in found])
+    gradients = np.array([sums.gradient for sums in found]) + hessians * (mean - psi)
+    return np.array([(g.mean(0) - expected) / (g.std(0) / np.sqrt(len(g))) for g in (gradients, hessians)])
+
+
+def at_the_centre(full_pass, sums, draws, psi, fixed, rows):
+    """Planted mistake: the derivatives at the centre, whatever the spread."""
+    return sums._replace(hessian=sums.hessian + 1e-9 * np.diag(draws.std(axis=0)))
+
+
+def test_averages_are_expectations_over_the_posterior():
+    assert np.abs(averaged(average)).max() < 6
+    assert np.abs(averaged(at_the_centre)).min() > 20
+
+
+def test_where_the_likelihood_is_not_finite_the_derivatives_at_the_centre_serve():
+    def breaks(psi, fixed, rows):
+        return Sums(np.nan, np.full(3, np.nan), np.full((3, 3), np.nan))
+
+    breaks.coordinates = np.arange(3)
+    at_centre = exponentials(np.zeros(3), (), None)
+    assert average(breaks, at_centre, np.eye(3), np.zeros(3), (), range(100)) is at_centre
+
+
+class Groups:
+    """Group means with a known spread and an unknown error: the posterior by quadrature over the error."""
+
+    def __init__(self):
+        rng = np.random.default_rng(4)
+        self.group = np.repeat(np.arange(GROUPS), PER_GROUP)
+        self.y = rng.normal(0, SPREAD, GROUPS)[self.group] + rng.normal(size=self.group.size)
+        with pm.Model() as self.model:
+            effect, sigma = pm.Normal("effect", 0, SPREAD, shape=GROUPS), pm.HalfNormal("sigma", 5)
+            pm.Normal("y", effect[self.group], sigma, observed=self.y)
+
+    def exact(self):
+        """Mean and standard deviation of every effect and, last, of log sigma."""
+        log_sigma = np.linspace(-0.25, 0.25, 2_001)
+        variance = np.exp(2 * log_sigma)
+        means = self.y.reshape(GROUPS, PER_GROUP).mean(axis=1)
+        within = ((self.y.reshape(GROUPS, PER_GROUP) - means[:, None]) ** 2).sum()
+        log_p = stats.halfnorm(scale=5).logpdf(np.exp(log_sigma)) + log_sigma
+        log_p += -GROUPS * (PER_GROUP - 1) * log_sigma - within / (2 * variance)
+        total = SPREAD**2 + variance / PER_GROUP
+        log_p += -0.5 * GROUPS * np.log(total) - (means**2).sum() / (2 * total)
+        p = special.softmax(log_p)
+        shrunk = (SPREAD**2 / total)[:, None] * means
+        spread = (SPREAD**2 * variance / PER_GROUP / total)[:, None]
+        values = np.column_stack([shrunk, log_sigma])
+        mean = p @ values
+        sd = np.sqrt(p @ ((values - mean) ** 2 + np.column_stack([np.tile(spread, GROUPS), 0 * log_sigma])))
+        return mean, sd
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return Groups()
+
+
+def off_by(step, mean, sd):
+    """Shift of the mean of log sigma on the surrogate, in posterior standard deviations."""
+    return (step.prepared.draws[:, -1].mean() - mean[-1]) / sd[-1]
+
+
+def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(groups, monkeypatch):
+    mean, sd = groups.exact()
+    assert abs(off_by(pma.PenaltyMH(model=groups.model), mean, sd)) < 1
+    monkeypatch.setattr(preparation, "can_average", lambda rows: False)
+    assert off_by(pma.PenaltyMH(model=groups.model), mean, sd) < -3
+
+
+@pytest.mark.slow
+def test_a_model_of_many_groups_is_sampled_right_and_by_sparse_products(groups):
+    mean, sd = groups.exact()
+    with groups.model:
+        step = pma.PenaltyMH()
+        idata = pm.sample(
+            5_000, tune=500, chains=2, cores=1, step=step, random_seed=5, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    assert isinstance(step.prepared.move.steering.hessian, CompressedRows)
+    assert step.prepared.move.factor.ndim == 1
+    draws = group(idata, "posterior")
+    draws = draws.assign(sigma=np.log(draws["sigma"])) if hasattr(draws, "assign") else draws
+    found = np.append(draws["effect"].mean(("chain", "draw")), draws["sigma"].mean())
+    spread = np.append(draws["effect"].std(("chain", "draw")), draws["sigma"].std())
+    ess = az.ess(draws)
+    n = np.append(ess["effect"], ess["sigma"])
+    assert n.min() > 200
+    assert np.abs((found - mean) / (sd / np.sqrt(n))).max() < 5
+    assert np.abs((spread / sd - 1) / np.sqrt(1 / n)).max() < 5
