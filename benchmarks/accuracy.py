@@ -23,7 +23,10 @@ from arviz_stats.base import array_stats
 from problems import PROBLEMS, radon
 
 import pymc_austerity as pma
+from pymc_austerity.full_pass import FullPass, read_coordinates
+from pymc_austerity.mode import PriorCurvature, find_mode
 from pymc_austerity.results import group
+from pymc_austerity.rows import Rows
 
 OUTPUT = Path(__file__).parent / "output"
 DRAWS, TUNE, CHAINS = 20_000, 300, 4
@@ -154,18 +157,32 @@ def exact_moments(name: str, model: pm.Model, rewritten: pm.Model, step: object)
     return chain_moments(model, idata, f"ExactMH, {EXACT_CHAINS} × {draws:,}")
 
 
+def laplace(step: object) -> tuple[np.ndarray, np.ndarray]:
+    """Return centre and standard deviations of the normal approximation at the posterior mode."""
+    fixed, arrays = step.data
+    likelihood, rows = step.likelihood, Rows(arrays)
+    coordinates = np.arange(likelihood.theta_size)
+    full_pass, prior = FullPass(likelihood, read_coordinates(likelihood)), PriorCurvature(likelihood, {"mode": "NUMBA"})
+    psi, sums = find_mode(full_pass, prior, step.expansion.centre, fixed, rows, 1.0, False)
+    _, slope, curvature = prior(psi, fixed, coordinates)
+    slope[full_pass.coordinates] += sums.gradient
+    curvature[np.ix_(full_pass.coordinates, full_pass.coordinates)] += sums.hessian
+    covariance = np.linalg.inv(-curvature)
+    return psi + covariance @ slope, np.sqrt(np.abs(np.diag(covariance)))
+
+
 def laplace_error(step: object, exact: Moments) -> tuple[float, float]:
-    """Return the largest shift and the sd ratio furthest from 1 of the normal approximation.
+    """Return the largest shift and the sd ratio furthest from 1 of the normal approximation at the mode.
 
     Over the variables that are sampled as they are; a transformed one is normal in another space.
     """
-    normal, shifts, ratios, start = step.prepared.normal, [], [], 0
-    sd = np.sqrt((normal.factor**2).sum(axis=1))
+    centre, sd = laplace(step)
+    shifts, ratios, start = [], [], 0
     for block in step.likelihood.blocks:
         size = block.stop - block.start
         if not block.name.endswith("__"):
             own, here = slice(block.start, block.stop), slice(start, start + size)
-            shifts.append((normal.centre[own] - exact.mean[here]) / exact.sd[here])
+            shifts.append((centre[own] - exact.mean[here]) / exact.sd[here])
             ratios.append(sd[own] / exact.sd[here])
         start += size
     ratio = np.concatenate(ratios)

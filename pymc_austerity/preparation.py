@@ -230,14 +230,13 @@ def _tune(
         state.t[0] = 0
         draws = run_pilot(rng, theta, state, n)
         theta = draws[-1].copy()
-        keep = n / (n + 5.0)
-        cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + 1e-3 * (1 - keep) * np.diag(draws.var(axis=0) + 1e-12)
         if state.factor.ndim == 1:
             state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
-            continue
-        if n < 10 * d:  # too few draws for a dense covariance: the curvature at the centre serves better
-            continue
-        state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)
+        elif n >= 10 * d:  # with fewer draws the curvature at the centre serves better than their covariance
+            keep = n / (n + 5.0)
+            noise = 1e-3 * (1 - keep) * np.diag(draws.var(axis=0) + 1e-12)
+            cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + noise
+            state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)
     state.t[0] = 0
     draws = run_pilot(rng, theta, state, _KEPT)
     return start, state, draws

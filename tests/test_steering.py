@@ -140,29 +140,33 @@ def groups():
     return Groups()
 
 
+@pytest.fixture(scope="module")
+def steered(groups):
+    return pma.PenaltyMH(model=groups.model)
+
+
 def off_by(step, mean, sd):
     """Shift of the mean of log sigma on the surrogate, in posterior standard deviations."""
     return (step.prepared.draws[:, -1].mean() - mean[-1]) / sd[-1]
 
 
-def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(groups, monkeypatch):
+def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(groups, steered, monkeypatch):
     mean, sd = groups.exact()
-    assert abs(off_by(pma.PenaltyMH(model=groups.model), mean, sd)) < 1
+    assert abs(off_by(steered, mean, sd)) < 1
     monkeypatch.setattr(preparation, "can_average", lambda rows: False)
     assert off_by(pma.PenaltyMH(model=groups.model), mean, sd) < -3
 
 
 @pytest.mark.slow
-def test_a_model_of_many_groups_is_sampled_right_and_by_sparse_products(groups):
+def test_a_model_of_many_groups_is_sampled_right_and_by_sparse_products(groups, steered):
     mean, sd = groups.exact()
     with groups.model:
-        step = pma.PenaltyMH()
         idata = pm.sample(
-            5_000, tune=500, chains=2, cores=1, step=step, random_seed=5, progressbar=False,
+            5_000, tune=500, chains=2, cores=1, step=steered, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    assert isinstance(step.prepared.move.steering.hessian, CompressedRows)
-    assert step.prepared.move.factor.ndim == 1
+    assert isinstance(steered.prepared.move.steering.hessian, CompressedRows)
+    assert steered.prepared.move.factor.ndim == 1
     draws = group(idata, "posterior")
     draws = draws.assign(sigma=np.log(draws["sigma"])) if hasattr(draws, "assign") else draws
     found = np.append(draws["effect"].mean(("chain", "draw")), draws["sigma"].mean())
