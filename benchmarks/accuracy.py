@@ -200,8 +200,8 @@ def compare(name: str) -> list[dict[str, object]]:
     rewritten = FOR_NUTS[name]() if name in FOR_NUTS else model
     lines = []
     with model:
-        start = time.perf_counter()
         step = pma.ExactMH()
+        start = time.perf_counter()
         exact = exact_moments(name, model, rewritten, step)
         print(f"{name}: {exact.how}, in {time.perf_counter() - start:,.0f} s", flush=True)
         OUTPUT.mkdir(exist_ok=True)

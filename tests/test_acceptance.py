@@ -112,7 +112,7 @@ def _disagreements(step, values, batch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("values", "batch"), [(VALUES, 4), (np.append(VALUES, 0.3), 5)], ids=["12-by-4", "13-by-5"])
+@pytest.mark.parametrize(("values", "batch"), [(VALUES, 4), (np.delete(VALUES, 5), 4)], ids=["12-by-4", "11-by-4"])
 def test_every_order_of_the_rows_is_decided_as_defined(values, batch):
     wrong, outcomes = _disagreements(_step(ScriptedT(EPSILON, batch), values), values, batch)
     assert len(outcomes) >= 5
@@ -124,7 +124,7 @@ def test_some_order_of_the_rows_catches_a_missing_correction():
     class Planted(NoCorrection):
         rows = Scripted()
 
-    wrong, _ = _disagreements(_step(Planted(EPSILON, BATCH)), VALUES, BATCH)
+    wrong, _ = _disagreements(_step(Planted(EPSILON, BATCH), VALUES[:11]), VALUES[:11], BATCH)
     assert wrong > 0
 
 
