@@ -75,7 +75,7 @@ class SurrogateHMC:
                     f"goes nowhere. Leave it out, or try {advice}."
                 )
         count = self.transitions
-        if not (count == "adapt" or (isinstance(count, int) and count >= 1)):
+        if not (count == "adapt" or (isinstance(count, int | np.integer) and count >= 1)):
             raise ValueError(
                 f"SurrogateHMC(transitions={count!r}) must be a whole number of at least 1, or 'adapt': without a "
                 "transition nothing is proposed."

@@ -108,6 +108,7 @@ def test_transitions_are_as_many_as_pay():
     assert tuned_choice([1.0, 2**0.5, 2.0, 0.5, 0.25, 0.125], move) == (quarter, 4)
     assert tuned_choice([1.0, 1.0, 1.0, 0.5, 0.25, 0.125], move) == (quarter, 1)
     assert tuned_choice([0.0, 0.0, 0.0, 0.0, 0.25, 0.0], move) == (quarter / 4, 1)
+    assert pma.SurrogateHMC(path_length=1.0, transitions=np.int64(2)).choices(quarter) == [(1.0, 2)]
     fixed = pma.SurrogateHMC(path_length=1.0, transitions="adapt")
     assert tuned_choice([1.0, 2**0.5, 1.4], fixed) == (1.0, 2)
 
@@ -162,6 +163,7 @@ def test_the_tails_are_those_of_the_posterior(build, proposal):
         (lambda: pma.SurrogateHMC(step_size=0.0), "step_size=0.0.*positive"),
         (lambda: pma.SurrogateHMC(path_length="long"), "path_length='long'.*positive"),
         (lambda: pma.SurrogateHMC(transitions=0), "transitions=0.*at least 1"),
+        (lambda: pma.SurrogateHMC(transitions=1.5), "transitions=1.5.*at least 1"),
         (lambda: pma.CrankNicolson(rho="best"), r"rho='best'.*\[0, 1\)"),
         (lambda: pma.CrankNicolson(degrees_of_freedom=0), "degrees_of_freedom=0.*positive"),
     ],
