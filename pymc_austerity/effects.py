@@ -19,7 +19,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.kernel import Density
 from pymc_austerity.likelihood import Block, RowLikelihood
 from pymc_austerity.proxy import expanded_sum
-from pymc_austerity.rows import Rows, build_gather
+from pymc_austerity.rows import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.
 _POINTS, _ROWS = 4, 500
@@ -64,7 +64,7 @@ class Effects:
         """Whether rows have the same log-likelihood at (β, γ) as at (γ∘β, 1), seen at random points."""
         rng = np.random.default_rng(1995)
         numbers = np.sort(rng.choice(len(rows), min(len(rows), _ROWS), replace=False))
-        batch = build_gather(tuple(a.ndim for a in rows.arrays))(rows.arrays, numbers)
+        batch = rows.batch(numbers)
         own = self.indicators >= 0
         for _ in range(_POINTS):
             point = theta.copy()

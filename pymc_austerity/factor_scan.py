@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_austerity.compile_cache import cached
 from pymc_austerity.rows import build_gather
 
 #: Factors evaluated at once at most.
@@ -201,4 +202,4 @@ def build_sweep(
             theta[d] = value
         return theta, changed, n_rows, n_stages, n_full, -1
 
-    return sweep
+    return cached(sweep)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pymc_austerity.factor_scan import Incidence, Looks
 from pymc_austerity.kernel import Density
 from pymc_austerity.likelihood import Block
-from pymc_austerity.rows import Rows, build_gather
+from pymc_austerity.rows import Rows
 
 #: Factors that a check of one variable looks at, and the variables that are checked.
 _CHECKED_FACTORS, _CHECKED_VARIABLES = 5_000, 500
@@ -90,7 +90,6 @@ def check_incidence(
         left out without a trace.
     """
     rng = np.random.default_rng(20140621)
-    gather = build_gather(tuple(a.ndim for a in rows.arrays))
     theta = np.where(n_values > 0, rng.integers(0, np.maximum(n_values, 1)), theta).astype(float)
     variables = np.flatnonzero(n_values > 1)
     if variables.size > _CHECKED_VARIABLES:
@@ -102,7 +101,7 @@ def check_incidence(
             continue
         moved = theta.copy()
         moved[d] = (theta[d] + 1) % n_values[d]
-        new, old = density.both_sides(moved, theta, others, *fixed, *gather(rows.arrays, numbers))
+        new, old = density.both_sides(moved, theta, others, *fixed, *rows.batch(numbers))
         wrong = np.flatnonzero(~((new == old) | (np.isnan(new) & np.isnan(old))))
         if wrong.size:
             raise ValueError(

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_austerity.affine import row_predictor
 from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.compile_cache import cached
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 
@@ -156,7 +157,7 @@ def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> 
         value, gradient = value_and_gradient(psi, *data)
         return value.item(), gradient, hessian(psi, data, coordinates)
 
-    return sums
+    return cached(sums)
 
 
 def _forward_over_reverse(gradient: Variable, psi: Variable, inputs: Sequence[Variable], options: Any) -> Any:

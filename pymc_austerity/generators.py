@@ -9,6 +9,8 @@ import numpy as np
 from numba import njit
 from numba.typed import List
 
+from pymc_austerity.compile_cache import cached
+
 
 @njit(cache=True)
 def pack_generators(propose: np.random.Generator, decide: np.random.Generator, rows: np.random.Generator) -> Any:
@@ -32,4 +34,4 @@ def take_packed(transition: Callable[..., Any]) -> Callable[..., Any]:
             generators[2], bound_constants, expansion,
         )  # fmt: skip
 
-    return packed_transition
+    return cached(packed_transition)

@@ -13,6 +13,7 @@ from numba.core.errors import NumbaError
 from pytensor.gradient import NullTypeGradError
 from scipy import linalg
 
+from pymc_austerity.compile_cache import cached
 from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.kernel import Density, numba_options
 from pymc_austerity.likelihood import RowLikelihood, flatten_onto
@@ -266,4 +267,4 @@ def build_pilot(surrogate: Surrogate) -> Callable[..., Any]:
             draws[i] = theta
         return draws
 
-    return run
+    return cached(run)

@@ -17,7 +17,7 @@ from pymc_austerity.compat import compile_log_density
 from pymc_austerity.kernel import CHUNK, Density
 from pymc_austerity.likelihood import RowLikelihood, flatten
 from pymc_austerity.row_terms import RowTerms
-from pymc_austerity.rows import Rows, build_gather
+from pymc_austerity.rows import Rows
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -50,7 +50,6 @@ def check_rows(
         When a row's log-likelihood depends on the batch it is in.
     """
     rng = np.random.default_rng(20140621)
-    gather = build_gather(tuple(a.ndim for a in rows.arrays))
     sizes = (min(len(rows), 97), min(len(rows), 31))
     batches = [rng.integers(0, len(rows), size) for size in sizes]
     width = sum(a.size // len(a) for a in rows.arrays)
@@ -64,7 +63,7 @@ def check_rows(
         theta, others = (flatten(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
 
         def evaluate(numbers: np.ndarray, theta: np.ndarray = theta, others: np.ndarray = others) -> np.ndarray:
-            return density.both_sides(theta, theta, others, *fixed, *gather(rows.arrays, numbers))[0]
+            return density.both_sides(theta, theta, others, *fixed, *rows.batch(numbers))[0]
 
         if row_values is not None:
             everything = row_values(at)

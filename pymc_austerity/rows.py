@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -37,6 +38,10 @@ class Rows:
     def taken(self, numbers: np.ndarray) -> Rows:
         """Return some of the rows, in memory."""
         return Rows(tuple(a[np.sort(numbers)] for a in self.arrays))
+
+    def batch(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the rows with the given numbers, in that order, as a compiled function takes them."""
+        return tuple(np.asarray(a[numbers], order="C") for a in self.arrays)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"arrays": tuple(_MappedFile.of(a) or a for a in self.arrays)}
@@ -228,12 +233,13 @@ def _gather_nothing(arrays: tuple[()], rows: np.ndarray) -> tuple[()]:
     return ()
 
 
-def build_gather(ndims: Sequence[int]) -> Callable[..., Any]:
+@cache
+def build_gather(ndims: tuple[int, ...]) -> Callable[..., Any]:
     """Compile ``gather(arrays, rows)``, which copies some rows of every array into contiguous batches.
 
     Parameters
     ----------
-    ndims : sequence of int
+    ndims : tuple of int
         Number of dimensions of each array.
     """
     if not ndims:

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import ACCEPT, Moments
+from pymc_austerity.compile_cache import cached
 from pymc_austerity.kernel import Density, build_transition, compile_density, no_bound
 from pymc_austerity.measured_error import Repeats
 from pymc_austerity.moments import NO_SHAPE
@@ -219,4 +220,4 @@ def _compile_repeats(test: Any, rows: Any, bound: Callable[..., Any]) -> Callabl
                 partial_rows += outcome[3]
         return accepted, exact, both, rows_read, partial, partial_rows
 
-    return loop
+    return cached(loop)

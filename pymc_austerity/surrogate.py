@@ -15,6 +15,7 @@ from pytensor.gradient import grad
 from scipy import linalg
 
 from pymc_austerity.compat import compile_log_density
+from pymc_austerity.compile_cache import cached
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.linear_maps import product, transposed_product
 from pymc_austerity.steering import Steering
@@ -150,7 +151,7 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
                 slope[c] += (steering.gradient[k] + curved[k]) / state.temperature[0]
         return total, slope
 
-    return Surrogate(evaluate, _build_trajectory(evaluate))
+    return Surrogate(cached(evaluate), _build_trajectory(evaluate))
 
 
 def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:

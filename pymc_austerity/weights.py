@@ -12,7 +12,7 @@ from numba import njit
 from pymc_austerity.acceptance import AcceptanceTest, SequentialT
 from pymc_austerity.barker import Barker
 from pymc_austerity.penalty import NoisePenalty
-from pymc_austerity.rows import Rows, build_gather, nothing_to_restore
+from pymc_austerity.rows import Rows, nothing_to_restore
 
 _CHUNK = 8192
 
@@ -164,11 +164,10 @@ def remainder_sizes(
     -------
     numpy.ndarray of float32, shape (N,)
     """
-    gather = build_gather(tuple(a.ndim for a in rows.arrays))
     sizes = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _CHUNK):
         stop = min(start + _CHUNK, len(rows))
-        batch = gather(rows.arrays, np.arange(start, stop))
+        batch = rows.batch(np.arange(start, stop))
         squares = np.zeros(stop - start)
         for theta_new, theta in pairs:
             new, old = both_sides(theta_new, theta, others, centre, *fixed, *batch)
