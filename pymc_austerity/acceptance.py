@@ -8,8 +8,8 @@ It answers accept, reject, or not yet; then more rows are read.  At n = N it mus
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -68,37 +68,53 @@ def standard_error(moments: Moments) -> float:
     return moments.sd * np.sqrt((1 - (n - 1) / (moments.n_total - 1)) / n)
 
 
+@njit
+def no_threshold(stages, stage, moments, scale, noise):  # type: ignore[no-untyped-def]
+    """Tell nothing of what a decision was compared with."""
+    return np.nan
+
+
+class NeedsDistinctRowsError(ValueError):
+    """A test whose reasoning does not hold for rows that are drawn with replacement and weights."""
+
+
 class AcceptanceTest(Protocol):
-    """What the transition needs of a test; the functions are compiled by numba.
+    """What the rest of the package asks of a test; a class that inherits from this one answers the rest by default.
 
-    ``draw_noise(rng)`` returns the random numbers of the test, always as many, drawn before any row is read.
-    ``decide(stages, stage, moments, offset, scale, noise)`` returns ACCEPT, REJECT or UNDECIDED, where the log
-    acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
-
-    A test may tell two more things, which diagnostics read: ``threshold(stages, stage, moments, scale, noise)``,
-    compiled, returns what the estimated log ratio of a decision had to exceed, and ``corrects_noise`` is true where
-    the noise of the batch is part of the test, so that a decision other than that of all rows is no error.
+    Attributes
+    ----------
+    uses_proxy : bool
+        Whether it decides on what a proxy leaves of the rows; a test that reads all rows, or none, gains nothing by it.
+    corrects_noise : bool
+        Whether the noise of the batch is part of the test, so that a decision other than that of all rows is no error.
+    designable : bool
+        Whether it compares the mean of l_i with the threshold of Metropolis and Hastings and stops where the two are
+        far enough apart, which is what `design_test` analyses.
+    rows : RowSource
+        How rows are drawn where they all count the same.
+    draw_noise : callable
+        Compiled ``draw_noise(rng)`` returns the random numbers of the test, always as many, drawn before any row is
+        read.
+    decide : callable
+        Compiled ``decide(stages, stage, moments, offset, scale, noise)`` returns ACCEPT, REJECT or UNDECIDED, where the
+        log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
+    threshold : callable
+        Compiled ``threshold(stages, stage, moments, scale, noise)`` returns what the estimated log ratio of a decision
+        had to exceed; NaN where the test does not tell.
     """
+
+    uses_proxy: ClassVar[bool] = True
+    corrects_noise: ClassVar[bool] = False
+    designable: ClassVar[bool] = False
+    rows: ClassVar[RowSource] = Uniform()
+    draw_noise: ClassVar[Callable[..., Any]]
+    decide: ClassVar[Callable[..., Any]]
+    threshold: ClassVar[Callable[..., Any]] = staticmethod(no_threshold)
 
     @property
     def reads_shape(self) -> bool:
         """Whether `decide` looks at ``moments.shape``, which costs a pass over each batch."""
-        ...
-
-    @property
-    def draw_noise(self) -> Callable[..., Any]:
-        """Compiled noise."""
-        ...
-
-    @property
-    def decide(self) -> Callable[..., Any]:
-        """Compiled decision."""
-        ...
-
-    @property
-    def rows(self) -> RowSource:
-        """How this test wants its rows drawn."""
-        ...
+        return False
 
     def stages(self, n_rows: int) -> Any:
         """Lay out the looks at `n_rows` rows: a named tuple whose ``sizes`` end at `n_rows` or at a decision."""
@@ -107,6 +123,24 @@ class AcceptanceTest(Protocol):
     def probability(self, log_ratio: float) -> float:
         """Return the acceptance probability at the log ratio of all rows."""
         ...
+
+    def with_replacement(self) -> AcceptanceTest:
+        """Return the test for rows that are drawn with replacement and weights.
+
+        Raises
+        ------
+        NeedsDistinctRowsError
+            With the reason, where there is none.
+        """
+        raise NeedsDistinctRowsError("it is written for rows drawn without replacement and with equal weight")
+
+    def as_recorded(self, settings: Mapping[str, float]) -> AcceptanceTest:
+        """Return the test with the settings that a chain recorded in its statistics, where it records any."""
+        return self
+
+    def remedy(self) -> str:
+        """Say how the test can be made to decide better, in terms of its arguments."""
+        return "Let the test read more rows."
 
 
 @njit
@@ -155,10 +189,11 @@ def metropolis_probability(log_ratio: float) -> float:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(AcceptanceTest):
     """The Metropolis–Hastings test on all rows: the oracle of every other test."""
 
-    reads_shape: ClassVar[bool] = False
+    uses_proxy: ClassVar[bool] = False
+    designable: ClassVar[bool] = True
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(log_uniform_threshold)
@@ -171,7 +206,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class SequentialT:
+class SequentialT(AcceptanceTest):
     """The sequential t-test of Korattikara, Chen and Welling (2014, Algorithm 1).
 
     After n rows, drawn without replacement, the standard error of the mean of l_i is
@@ -201,12 +236,11 @@ class SequentialT:
     replacement: bool = False
     alpha: float = 0.5
 
-    reads_shape: ClassVar[bool] = False
+    designable: ClassVar[bool] = True
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_against_threshold)
-    rows = Uniform()
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 0.5:
@@ -236,6 +270,26 @@ class SequentialT:
         correction = np.ones(n.size) if self.replacement else np.sqrt(1 - (n - 1) / (n_rows - 1))
         return Stages(sizes, np.append(critical * correction / np.sqrt(n), 0.0))
 
+    def with_replacement(self) -> SequentialT:
+        """Return the test without the finite-population correction."""
+        return replace(self, replacement=True)
+
+    def as_recorded(self, settings: Mapping[str, float]) -> SequentialT:
+        """Return the test that was designed when tuning ended, where one was."""
+        if not {"epsilon", "batch_size", "alpha"} <= set(settings):
+            return self
+        return replace(
+            self,
+            epsilon=float(settings["epsilon"]),
+            batch_size=int(settings["batch_size"]),
+            alpha=float(settings["alpha"]),
+        )
+
+    def remedy(self) -> str:
+        """Say which epsilon decides more carefully."""
+        smaller = f"epsilon={self.epsilon / 10:g}" if self.epsilon > 0 else "epsilon=0"
+        return f"Decide more carefully ({smaller} in place of {self.epsilon:g})."
+
 
 @njit
 def decide_at_once(stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
@@ -244,7 +298,7 @@ def decide_at_once(stages: Stages, stage: int, moments: Moments, offset: float, 
 
 
 @dataclass(frozen=True)
-class FixedBatch:
+class FixedBatch(AcceptanceTest):
     """Gao's mini-batch rule: the rows of one batch stand for all rows, and nothing corrects for it.
 
     The batch likelihood is raised to the power N/n (Gao, section 2).  The noise of the batch makes the chain
@@ -263,12 +317,10 @@ class FixedBatch:
 
     batch_size: int
 
-    reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_at_once)
-    rows = Uniform()
 
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size, "The chain is the more over-dispersed the fewer rows it reads.")
@@ -276,3 +328,7 @@ class FixedBatch:
     def stages(self, n_rows: int) -> Stages:
         """Look once, at one batch."""
         return Stages(np.array([min(self.batch_size, n_rows)]), np.zeros(1))
+
+    def remedy(self) -> str:
+        """Say that there is none."""
+        return "A fixed batch has no remedy but more rows: use ApproxMH, MinibatchBarker or PenaltyMH."

@@ -17,6 +17,7 @@ from pymc_austerity.acceptance import (
     ACCEPT,
     REJECT,
     UNDECIDED,
+    AcceptanceTest,
     Moments,
     Stages,
     check_batch_size,
@@ -25,7 +26,7 @@ from pymc_austerity.acceptance import (
 )
 from pymc_austerity.correction import correction
 from pymc_austerity.moments import absolute_moments, third_central_moment
-from pymc_austerity.rows import InOrder, Uniform
+from pymc_austerity.rows import InOrder
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)
@@ -163,14 +164,14 @@ def barker_probability(log_ratio: float) -> float:
 
 
 @dataclass(frozen=True)
-class ExactBarker:
+class ExactBarker(AcceptanceTest):
     """Barker's test on all rows: the oracle of `Barker`.
 
     Accepts at most half as often as Metropolis–Hastings where the two densities are alike, for the same posterior
     (Barker 1965, Australian Journal of Physics 18, 119).
     """
 
-    reads_shape: ClassVar[bool] = False
+    uses_proxy: ClassVar[bool] = False
     probability = staticmethod(barker_probability)
     draw_noise = staticmethod(draw_barker_noise)
     threshold = staticmethod(logistic_threshold)
@@ -183,7 +184,7 @@ class ExactBarker:
 
 
 @dataclass(frozen=True)
-class Barker:
+class Barker(AcceptanceTest):
     """The minibatch Barker test of Seita, Pan, Chen and Canny (2016, Algorithm 1).
 
     Rows are read until the estimated variance s² of the log ratio is below σ².  Then N(0, σ² − s²) noise brings the
@@ -222,7 +223,6 @@ class Barker:
     draw_noise = staticmethod(draw_barker_noise)
     threshold = staticmethod(barker_threshold)
     decide = staticmethod(decide_barker)
-    rows = Uniform()
 
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size, "The test needs a batch mean that is nearly normal; 50 to 100 is a start.")
@@ -250,3 +250,7 @@ class Barker:
         tolerance = np.inf if self.normality_tol is None else float(self.normality_tol)
         table: Any = correction(float(self.sigma))
         return BarkerStages(sizes, self.sigma**2, tolerance, self.skewness, table.atoms, table.cumulative)
+
+    def with_replacement(self) -> Barker:
+        """Return the test itself: its moments say how the rows were drawn."""
+        return self

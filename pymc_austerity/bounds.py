@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pymc as pm
@@ -19,7 +19,7 @@ from numba.core.errors import NumbaError
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.kernel import CHUNK, Density, no_bound
+from pymc_austerity.density import CHUNK, Density
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.lipschitz import LinearPredictor, find_linear_predictors
 from pymc_austerity.row_terms import RowTerms
@@ -27,7 +27,18 @@ from pymc_austerity.rows import build_gather
 
 
 class Bound(Protocol):
-    """What a step needs of a bound."""
+    """What a step needs of a bound.
+
+    Attributes
+    ----------
+    is_asked_for : bool
+        Whether the test needs one.
+    reads_theta : bool
+        Whether it is written in the variables of the step, and so does not hold for a function of them.
+    """
+
+    is_asked_for: ClassVar[bool] = True
+    reads_theta: ClassVar[bool] = True
 
     def constants(self) -> tuple[Any, ...]:
         """Return what the compiled function needs of the data as they are now."""
@@ -42,9 +53,18 @@ class Bound(Protocol):
         ...
 
 
+@njit
+def no_bound(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+    """Know no bound on |l_i|, at no cost."""
+    return np.inf, 0
+
+
 @dataclass(frozen=True)
-class Unbounded:
+class Unbounded(Bound):
     """No bound, for tests that need none."""
+
+    is_asked_for: ClassVar[bool] = False
+    reads_theta: ClassVar[bool] = False
 
     def constants(self) -> tuple[Any, ...]:
         """Return nothing."""
@@ -55,13 +75,15 @@ class Unbounded:
         return no_bound
 
     def of_remainder(self, order: int) -> Bound:
-        """Return the same."""
+        """Return no bound either."""
         return self
 
 
 @dataclass(frozen=True)
-class Scan:
+class Scan(Bound):
     """The largest |l_i| itself, found by evaluating all N rows at every transition."""
+
+    reads_theta: ClassVar[bool] = False
 
     def constants(self) -> tuple[Any, ...]:
         """Return nothing."""
@@ -87,7 +109,7 @@ class Scan:
         return scan
 
     def of_remainder(self, order: int) -> Bound:
-        """Return the same: the remainders are scanned."""
+        """Return the scan, which is then over remainders."""
         return self
 
 
@@ -103,7 +125,7 @@ def _through_predictor(constants, theta_new, theta, others, fixed, arrays):  # t
 
 
 @dataclass(frozen=True)
-class Lipschitz:
+class Lipschitz(Bound):
     """The bound of a log-likelihood that reads θ through linear predictors with a known Lipschitz constant.
 
     With L_i the constant of row i and x_i the gradient of its predictor, |l_i| ≤ L_i |x_iᵀ(θ′ − θ)|, which is at most
@@ -148,7 +170,7 @@ def _through_third_derivative(constants, theta_new, theta, others, fixed, arrays
 
 
 @dataclass(frozen=True)
-class Cubic:
+class Cubic(Bound):
     """The bound on what a second-order expansion leaves, by Taylor's theorem along a linear predictor.
 
     With T_i a sixth of the largest |∂³ℓ_i/∂η³|, the remainder at θ is at most T_i |x_iᵀ(θ − θ̂)|³.  For a logistic
@@ -172,7 +194,7 @@ class Cubic:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Bound):
     """A bound from the user, as a PyTensor graph or a function that numba compiles."""
 
     theta: Variable | None = None
@@ -203,7 +225,7 @@ class Given:
         return evaluate_graph
 
     def of_remainder(self, order: int) -> Bound:
-        """Return the same: whoever asks for a proxy and gives a bound gives one on the remainder."""
+        """Return what was given: whoever asks for a proxy and gives a bound gives one on the remainder."""
         return self
 
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from pymc.model import Model
 
-if TYPE_CHECKING:
-    from pymc_austerity.row_step import RowStep
+from pymc_austerity.decider import Decider
 
-#: The newest step of each model, and descriptions of all that were built for it.  They live as long as the model.
-_NEWEST: WeakKeyDictionary[Model, RowStep] = WeakKeyDictionary()
+#: The newest decider of each model, and descriptions of all that were built for it.  They live as long as the model.
+_NEWEST: WeakKeyDictionary[Model, Decider] = WeakKeyDictionary()
 _DESCRIPTIONS: WeakKeyDictionary[Model, dict[str, None]] = WeakKeyDictionary()
 
 
-def remember_step(model: Model, step: RowStep) -> None:
-    """Note that `step` was built for `model`."""
-    _NEWEST[model] = step
-    _DESCRIPTIONS.setdefault(model, {})[step.describe()] = None
+@runtime_checkable
+class Deciding(Protocol):
+    """A step method of this package, as far as an examination needs it."""
+
+    decider: Decider
 
 
-def find_step(model: Model) -> RowStep:
-    """Return the one step that was built for a model in this session.
+def remember(model: Model, decider: Decider) -> None:
+    """Note that a step which decides so was built for `model`."""
+    _NEWEST[model] = decider
+    _DESCRIPTIONS.setdefault(model, {})[decider.describe()] = None
+
+
+def find_decider(model: Model) -> Decider:
+    """Return the decider of the one step that was built for a model in this session.
 
     Raises
     ------
@@ -41,3 +47,16 @@ def find_step(model: Model) -> RowStep:
             "not say which of them ran. Pass the one that did as step=."
         )
     return _NEWEST[model]
+
+
+def decider_of(step: object, use: str) -> Decider:
+    """Return the decider of a step of this package.
+
+    Raises
+    ------
+    TypeError
+        For anything else, with what it was wanted for.
+    """
+    if not isinstance(step, Deciding):
+        raise TypeError(f"step={step!r} is not a step of pymc_austerity; {use}.")
+    return step.decider

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,14 +18,15 @@ from pymc_austerity.acceptance import (
     ACCEPT,
     REJECT,
     UNDECIDED,
+    AcceptanceTest,
     Moments,
+    NeedsDistinctRowsError,
     check_batch_size,
     draw_log_uniform,
     growing_sizes,
     log_uniform_threshold,
     metropolis_probability,
 )
-from pymc_austerity.rows import Uniform
 
 #: κ of the empirical Bernstein–Serfling inequality (Bardenet and Maillard 2015, Theorem 4.3).
 _KAPPA = 7 / 3 + 3 / np.sqrt(2)
@@ -124,7 +125,7 @@ def decide_outside_bound(
 
 
 @dataclass(frozen=True)
-class ConcentrationBound:
+class ConcentrationBound(AcceptanceTest):
     """The stopping rule of MHSubLhd (Bardenet, Doucet and Holmes 2014, Figure 3).
 
     Look number k may fail with probability δ_k = (p − 1)/(p k^p)·δ, so that all looks together decide wrongly with
@@ -155,12 +156,10 @@ class ConcentrationBound:
     batch_size: int = 50
     inequality: Inequality = empirical_bernstein_serfling
 
-    reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_outside_bound)
-    rows = Uniform()
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
@@ -189,3 +188,19 @@ class ConcentrationBound:
         delta = (self.p - 1) / (self.p * k**self.p) * self.delta
         per_sd, per_bound = self.inequality(sizes, n_rows, delta)
         return BoundedStages(sizes, per_sd, per_bound)
+
+    def with_replacement(self) -> ConcentrationBound:
+        """Refuse rows drawn with replacement.
+
+        Raises
+        ------
+        NeedsDistinctRowsError
+            Always.
+        """
+        raise NeedsDistinctRowsError(
+            "its inequalities bound the mean of rows drawn without replacement and with equal weight"
+        )
+
+    def remedy(self) -> str:
+        """Ask for a smaller delta."""
+        return f"Use a smaller delta than {self.delta:g}."

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.adaptation import adapt_scale
-from pymc_austerity.model_moves import Setting
-from pymc_austerity.proposals import Proposal
+from pymc_austerity.density import Surroundings
+from pymc_austerity.proposal_protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.surrogate import SurrogateState
-from pymc_austerity.surrogate_move import BoundMove, adapt_nothing
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
 _TARGET = 0.6
 
 
 @dataclass(frozen=True)
-class CrankNicolson:
+class CrankNicolson(Proposal):
     """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for the normal approximation of the surrogate.
 
     Cheaper than `SurrogateHMC` where posterior and prior are close to normal.  Needs a proxy.
@@ -50,6 +49,8 @@ class CrankNicolson:
     CrankNicolson(rho=0.5, degrees_of_freedom=None)
     """
 
+    needs_proxy: ClassVar[bool] = True
+
     rho: float | Literal["adapt"] = "adapt"
     degrees_of_freedom: float | None = None
 
@@ -65,34 +66,35 @@ class CrankNicolson:
                 "out for normal tails, or try 10."
             )
 
-    def for_model(self, setting: Setting) -> Proposal:
+    def for_model(self, target: Target) -> Move:
         """Return the proposal about the normal approximation of a model's surrogate."""
-        assert setting.prepared is not None
-        adapts = self.rho == "adapt"
+        assert target.prepared is not None
         fresh = 1.0 if self.rho == "adapt" else float(np.sqrt(1 - self.rho**2))
-        state = setting.prepared.normal._replace(
-            log_scale=np.log([fresh]), target=np.array([_TARGET * setting.best_rate]), t=np.zeros(1, np.int64)
+        state = target.prepared.normal._replace(
+            log_scale=np.log([fresh]), target=np.array([_TARGET * target.best_rate]), t=np.zeros(1, np.int64)
         )
         propose = propose_normal
         if self.degrees_of_freedom is not None:
             propose = build_student(float(self.degrees_of_freedom))
-        return BoundMove(propose, adapt_rho if adapts else adapt_nothing, state)
+        return Move(propose, adapt_rho if self.rho == "adapt" else adapt_nothing, state.at_start)
 
 
 @njit
-def propose_normal(rng: np.random.Generator, theta: np.ndarray, state: SurrogateState) -> tuple[np.ndarray, float]:
+def propose_normal(
+    rng: np.random.Generator, theta: np.ndarray, state: SurrogateState, surroundings: Surroundings
+) -> tuple[np.ndarray, float, int]:
     """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for N(θ̂, LLᵀ)."""
     fresh = np.exp(state.log_scale[0])
     x = np.dot(state.whiten, theta - state.centre)
     moved = np.sqrt(max(0.0, 1 - fresh * fresh)) * x + fresh * rng.standard_normal(theta.size)
-    return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x))
+    return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x)), 0
 
 
 def build_student(nu: float):  # type: ignore[no-untyped-def]
     """Compile the move that is reversible for the multivariate Student t with `nu` degrees of freedom."""
 
     @njit
-    def propose_student(rng, theta, state):  # type: ignore[no-untyped-def]
+    def propose_student(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         fresh = np.exp(state.log_scale[0])
         x = np.dot(state.whiten, theta - state.centre)
         d, squares = x.size, np.dot(x, x)
@@ -100,7 +102,7 @@ def build_student(nu: float):  # type: ignore[no-untyped-def]
         w = 0.5 * (nu + squares) / rng.standard_gamma(0.5 * (nu + d))
         moved = np.sqrt(max(0.0, 1 - fresh * fresh)) * x + fresh * np.sqrt(w) * rng.standard_normal(d)
         log_ratio = 0.5 * (nu + d) * (np.log1p(np.dot(moved, moved) / nu) - np.log1p(squares / nu))
-        return state.centre + np.dot(state.factor, moved), log_ratio
+        return state.centre + np.dot(state.factor, moved), log_ratio, 0
 
     return propose_student
 

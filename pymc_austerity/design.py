@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import brentq
 
+from pymc_austerity.built_steps import Deciding
 from pymc_austerity.decision_error import acceptance_error
 from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
-from pymc_austerity.row_step import RowStep
 from pymc_austerity.trial import Trial, run_trial
 
 Kind = Literal["average", "worst-case"]
@@ -101,7 +101,7 @@ def _over_pairs(test: OperatingCharacteristic, trial: Trial) -> tuple[float, flo
 
 
 def design_test(
-    step_or_trial: RowStep | Trial,
+    step_or_trial: Deciding | Trial,
     *,
     tolerance: float = 0.01,
     kind: Kind = "average",

@@ -65,12 +65,9 @@ class DesigningStep(RowStep):
     ):
         self._tolerance, self._first = tolerance, test
         self._designed: SequentialT | None = None
-        if tolerance is not None:
-            # Of this step only; PyMC keeps both forms, on the instance as well.
-            stats = {**RowStep.stats_dtypes_shapes, **self.designed_stats}
-            self.stats_dtypes_shapes = stats  # type: ignore[misc]
-            self.stats_dtypes = [{name: dtype for name, (dtype, _) in stats.items()}]
         super().__init__(test, variables, **options)
+        if tolerance is not None:
+            self._declare_stats(self.designed_stats)
 
     @property
     def designed(self) -> SequentialT | None:
@@ -80,7 +77,7 @@ class DesigningStep(RowStep):
     @designed.setter
     def designed(self, test: SequentialT | None) -> None:
         self._designed = test
-        self._stages = (test or self.test).stages(len(self._rows))
+        self.chain.decide_by(test or self.test)
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain and its test."""
@@ -97,17 +94,13 @@ class DesigningStep(RowStep):
         stats.update(epsilon=test.epsilon, batch_size=test.batch_size, alpha=test.alpha, design_rows=rows_read)
         return point, [stats]
 
-    def _read_data(self) -> None:
-        super()._read_data()
-        if self._designed is not None:
-            self.designed = self._designed
-
     def _design(self, point: PointType) -> int:
         """Run a trial chain from `point`, design a test, and return how many rows that read."""
         assert self._tolerance is not None
-        theta, others = (flatten(point, blocks) for blocks in (self._likelihood.blocks, self._likelihood.other_blocks))
-        trial, _, rows_read = collect(self, theta, others, _PAIRS)
-        sizes = default_sizes(len(self._rows), _MOST_LOOKS)
+        likelihood = self.decider.likelihood
+        theta, others = (flatten(point, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
+        trial, _, rows_read = collect(self.chain, theta, others, _PAIRS)
+        sizes = default_sizes(len(self.decider.rows), _MOST_LOOKS)
         design = design_test(trial, tolerance=self._tolerance, batch_sizes=sizes)
         self.designed = SequentialT(**design, replacement=trial.replacement)
         _log.info(f"{type(self).__name__} decides from here on with {design}.")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 from pymc.model import Model
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.acceptance import AcceptanceTest, SequentialT
-from pymc_austerity.adaptation import proposal_factor
+from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compat import compile_log_density
+from pymc_austerity.decider import Decider
 from pymc_austerity.likelihood import flatten
-from pymc_austerity.proposals import AdaptiveMetropolis
 from pymc_austerity.results import SamplingResult, group
-
-if TYPE_CHECKING:
-    from pymc_austerity.row_step import RowStep
-
+from pymc_austerity.tuned_state import TUNED, restore
 
 #: Statistics that hold the settings of a test which was designed when tuning ended.
 _DESIGNED = ("epsilon", "batch_size", "alpha")
@@ -43,7 +39,7 @@ class DrawnStates(NamedTuple):
     draw: np.ndarray
 
 
-def drawn_states(idata: SamplingResult, model: Model, step: RowStep, n_states: int) -> DrawnStates:
+def drawn_states(idata: SamplingResult, model: Model, decider: Decider, n_states: int) -> DrawnStates:
     """Return evenly spaced draws of all chains as the step saw them.
 
     Raises
@@ -68,7 +64,7 @@ def drawn_states(idata: SamplingResult, model: Model, step: RowStep, n_states: i
     unconstrain = _compile_transforms(model)
     names = [value.name for value in (model.rvs_to_values[rv] for rv in model.free_RVs)]
     points = [dict(zip(names, unconstrain(*(v[i] for v in values)))) for i in range(len(place))]
-    theta, others = step.likelihood.blocks, step.likelihood.other_blocks
+    theta, others = decider.likelihood.blocks, decider.likelihood.other_blocks
     return DrawnStates(
         np.array([flatten(p, theta) for p in points]),
         np.array([flatten(p, others) for p in points]).reshape(len(points), -1),
@@ -89,29 +85,19 @@ def _compile_transforms(model: Model) -> Any:
     return compile_log_density(list(inputs.values()), outputs)
 
 
-def test_of_chain(step: RowStep, idata: SamplingResult, chain: int) -> AcceptanceTest:
+def test_of_chain(decider: Decider, stats: xr.Dataset, chain: int) -> AcceptanceTest:
     """Return the test that decided in one chain: that of the step, or the one that it designed after tuning."""
-    stats = group(idata, "sample_stats")
-    test = step.test
-    if not isinstance(test, SequentialT) or "epsilon" not in stats:
-        return test
-    last = {name: stats[name].isel(chain=chain, draw=-1).to_numpy().ravel()[0] for name in _DESIGNED}
-    return replace(test, epsilon=float(last["epsilon"]), batch_size=int(last["batch_size"]), alpha=float(last["alpha"]))
+    last = {name: stats[name].isel(chain=chain, draw=-1).to_numpy().ravel()[0] for name in _DESIGNED if name in stats}
+    return decider.test.as_recorded(last)
 
 
-def tuned_walk(step: RowStep, idata: SamplingResult, states: DrawnStates, chain: int) -> Any:
+def state_of_chain(decider: Decider, stats: xr.Dataset, chain: int) -> Any:
     """Return the state of the proposal after tuning in one chain of the run.
 
-    The scale is the one that the run recorded.  The covariance of `AdaptiveMetropolis` is not recorded; that of the
-    draws stands in for it.
+    Raises
+    ------
+    ValueError
+        If the run is too short to tell.
     """
-    walk = step.new_walk()
-    scaling = group(idata, "sample_stats")["scaling"]
-    last = scaling.isel(chain=chain, draw=-1).to_numpy().ravel()
-    walk.log_scale[:] = np.log(last[0])
-    if isinstance(step.proposal, AdaptiveMetropolis) and len(states.theta) > 1:
-        d = states.theta.shape[1]
-        walk.mean[:] = states.theta.mean(axis=0)
-        walk.cov[:, :] = np.cov(states.theta.T).reshape(d, d)
-        walk.factor[:, :] = proposal_factor(walk.cov, walk.initial_scale, 1_000_000)
-    return walk
+    pieces = stats[TUNED].isel(chain=chain).to_numpy().ravel() if TUNED in stats else ()
+    return restore(decider, pieces, stats["scaling"].isel(chain=chain, draw=-1).to_numpy().ravel()[0])

@@ -16,7 +16,7 @@ import pytensor.tensor as pt
 from numba import njit
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.kernel import Density
+from pymc_austerity.density import Density
 from pymc_austerity.likelihood import Block, RowLikelihood
 from pymc_austerity.proxy import expanded_sum
 from pymc_austerity.rows import Rows

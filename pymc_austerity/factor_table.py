@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_austerity.density import Density
 from pymc_austerity.factor_scan import Incidence, Looks
-from pymc_austerity.kernel import Density
 from pymc_austerity.likelihood import Block
 from pymc_austerity.rows import Rows
 

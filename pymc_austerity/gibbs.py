@@ -19,14 +19,13 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.compat import ChainSetup
+from pymc_austerity.density import Density, compile_density
 from pymc_austerity.factor_scan import Incidence, SweepOutcome, build_sweep
 from pymc_austerity.factor_table import check_incidence, incidence_of, looks_of
-from pymc_austerity.kernel import Density, compile_density
-from pymc_austerity.likelihood import DataSource, RowLikelihood, flatten, row_likelihood
+from pymc_austerity.likelihood import RowLikelihood, flatten, with_blocks
+from pymc_austerity.model_data import ModelData, read_model
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.row_check import check_rows
-from pymc_austerity.row_step import _with_blocks
-from pymc_austerity.rows import Rows
 
 
 @dataclass_state
@@ -131,17 +130,17 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         self.blocked = blocked
         self._compile_kwargs = compile_kwargs
         values = [_number_of_values(model, value, point) for value in self.vars]
-        likelihood, source, terms = row_likelihood(model, self.vars, observed, point)
+        data = read_model(model, self.vars, observed, point)
+        likelihood = data.likelihood
+        self._data: ModelData | None = data
         self._likelihood: RowLikelihood = likelihood
-        self._source: DataSource | None = source
-        self._rows, self._fixed = Rows(source.row_arrays()), source.fixed_arrays()
-        self._theta0 = flatten(point, likelihood.blocks)
-        self._others0 = flatten(point, likelihood.other_blocks)
+        self._rows, self._fixed = data.rows, data.fixed
+        self._theta0, self._others0 = data.theta0, data.others0
         self._n_values = np.repeat(values, [b.stop - b.start for b in likelihood.blocks]).astype(np.int64)
         self._incidence = incidence_of(factors, likelihood.blocks, likelihood.n_rows)
         self._looks = looks_of(self._incidence, self.test.stages)
         density = compile_density(likelihood, compile_kwargs)
-        check_rows(model, terms, likelihood, density, self._rows, self._fixed, point)
+        check_rows(model, data, density)
         names = [f"{b.name}[{i}]" for b in likelihood.blocks for i in range(b.stop - b.start)]
         at = (self._theta0, self._others0)
         check_incidence(self._incidence, self._n_values, density, self._rows, self._fixed, *at, names)
@@ -150,8 +149,8 @@ class ApproxGibbs(ChainSetup, BlockedStep):
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
-        if self._source is not None:
-            self._rows, self._fixed = Rows(self._source.row_arrays()), self._source.fixed_arrays()
+        if self._data is not None and (changed := self._data.changed()):
+            self._data, self._rows, self._fixed = changed, changed.rows, changed.fixed
         self.rng = rng
         self.rng_order, self.rng_decide, self.rng_rows = rng.spawn(3)
         self.members = self._incidence.members.copy()
@@ -170,7 +169,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         changed = outcome.changed / theta.size
         stats = DrawStats(changed=changed, n_rows=outcome.n_rows, n_stages=outcome.n_stages, n_full=outcome.n_full)
         self._rates.update(stats, changed, outcome.n_rows / max(1, self.members.size))
-        return _with_blocks(point, outcome.theta, self._likelihood.blocks), [stats]
+        return with_blocks(point, outcome.theta, self._likelihood.blocks), [stats]
 
     def sweep(self, theta: np.ndarray, others: np.ndarray, variables: np.ndarray | None = None) -> SweepOutcome:
         """Draw some or all variables from flat vectors of this step's variables and of all others."""
@@ -210,7 +209,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
-        return {**self.__dict__, **dict.fromkeys(("_sweep", "_source", "_BlockedStep__newargs"))}
+        return {**self.__dict__, **dict.fromkeys(("_sweep", "_data", "_BlockedStep__newargs"))}
 
     def __reduce__(self) -> Any:
         return _revive, (type(self), self.__getstate__())

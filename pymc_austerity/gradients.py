@@ -13,9 +13,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.density import Surroundings
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.model_moves import Setting
-from pymc_austerity.proposals import Surroundings
+from pymc_austerity.proposal_protocol import Target
 from pymc_austerity.rows import build_gather
 
 #: Rows evaluated at once at most: bounds the memory of a gradient over all rows.
@@ -57,13 +57,13 @@ def remainder_gradient(likelihood: RowLikelihood, order: int) -> tuple[Variable,
     return gradient - sum(at_centre[1:], start=at_centre[0]), centre
 
 
-def build_slope(setting: Setting) -> Callable[..., Any]:
+def build_slope(target: Target) -> Callable[..., Any]:
     """Compile ``slope(theta, numbers, surroundings)``: ∇log π(θ) estimated from the rows with the given numbers.
 
     Without a proxy ∇log prior + (1/T)(N/n) Σ∇ℓ_i; with one the sum is over remainders, and the gradient of the summed
     expansion is added.
     """
-    likelihood, prepared, options = setting.likelihood, setting.prepared, setting.compile_kwargs
+    likelihood, prepared, options = target.likelihood, target.prepared, target.compile_kwargs
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     prior_gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
     prior = compile_log_density(inputs, [prior_gradient], **options).vm.jit_fn

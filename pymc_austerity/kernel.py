@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, standard_error
-from pymc_austerity.compat import compile_log_density
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.bounds import no_bound
+from pymc_austerity.density import CHUNK, Density, Surroundings
 from pymc_austerity.moments import NO_SHAPE, add_shape
-from pymc_austerity.proposals import Proposal, RowMove, Surroundings
-from pymc_austerity.proxy import compile_remainder, expanded_sum, nothing_expanded
+from pymc_austerity.proposal_protocol import Propose
 from pymc_austerity.rows import RowSource, build_gather, draw_in_order
-
-#: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
-CHUNK = 4096
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.
 WITH_REPLACEMENT = 2**62
@@ -69,18 +63,6 @@ class Outcome(NamedTuple):
 
 
 @njit
-def no_threshold(stages, stage, moments, scale, noise):  # type: ignore[no-untyped-def]
-    """Tell nothing of what a decision was compared with."""
-    return np.nan
-
-
-@njit
-def no_bound(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
-    """Know no bound on |l_i|, at no cost."""
-    return np.inf, 0
-
-
-@njit
 def find_beyond(limit: float, new: np.ndarray, old: np.ndarray) -> int:
     """Return the position of a row with |l_i| above a limit, or −1."""
     for i in range(new.size):
@@ -89,90 +71,36 @@ def find_beyond(limit: float, new: np.ndarray, old: np.ndarray) -> int:
     return -1
 
 
-@dataclass(frozen=True)
-class Density:
-    """The compiled log density of a model.
+def build_offset(density: Density) -> Callable[..., Any]:
+    """Compile the part of a decision that needs no rows.
 
-    Attributes
-    ----------
-    log_prior : callable
-        ``log_prior(theta, others, *fixed)`` returns a tuple with one 0-d array.
-    both_sides : callable
-        ``both_sides(theta_new, theta, others, *fixed, *batch)`` returns ℓ_i(θ′) and ℓ_i(θ) for the batch; with a
-        proxy, ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` returns the remainders.
-    known_sum : callable
-        ``known_sum(theta, others, expansion)`` returns what the proxy knows of the sum over all rows.
+    Returns
+    -------
+    callable
+        ``offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)`` returns a status, DECIDED or
+        BAD_PRIOR, and the log ratio of prior, proposal and proxy: −∞ where θ′ is impossible whatever the rows say.
     """
-
-    log_prior: Callable[..., Any]
-    both_sides: Callable[..., Any]
-    known_sum: Callable[..., Any] = nothing_expanded
-
-    @property
-    def expands(self) -> bool:
-        """Whether the rows are remainders, for which the centre of the expansion comes first among the fixed data."""
-        return self.known_sum is not nothing_expanded
-
-
-def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments of ``pymc.compile`` for functions that compiled code calls.
-
-    Raises
-    ------
-    ValueError
-        For another mode.
-    """
-    kwargs = {"mode": "NUMBA", **(compile_kwargs or {})}
-    if "NUMBA" not in str(kwargs["mode"]).upper():
-        raise ValueError(
-            f"compile_kwargs={{'mode': {kwargs['mode']!r}}}: the transition is compiled by numba and can only call "
-            "functions of PyTensor's NUMBA mode. Leave the mode out."
-        )
-    return kwargs
-
-
-def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> Density:
-    """Compile the graphs of a `RowLikelihood` to functions that other compiled code can call.
-
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    compile_kwargs : dict, optional
-        Passed on to ``pymc.compile``; a mode other than numba is refused.
-    """
-    kwargs = numba_options(compile_kwargs)
-    theta_new = likelihood.theta.type("theta_new")
-    rows = likelihood.row_log_likelihood
-    (rows_new,) = graph_replace([rows], {likelihood.theta: theta_new}, strict=False)
-    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    log_prior = compile_log_density(inputs, [likelihood.log_prior], **kwargs)
-    both = compile_log_density([theta_new, *inputs, *likelihood.batches], [rows_new, rows], **kwargs)
-    return Density(log_prior.vm.jit_fn, both.vm.jit_fn)
-
-
-def compile_remainder_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:
-    """Return `density` with remainders in place of the rows: what the proxy of that order leaves."""
-    return Density(density.log_prior, compile_remainder(likelihood, order, options), expanded_sum)
-
-
-def as_row_move(proposal: Proposal) -> Callable[..., Any]:
-    """Return the compiled proposal with one signature, whether it reads rows or not."""
-    propose = proposal.propose
-    if isinstance(proposal, RowMove):
-        return propose
+    log_prior, known_sum = density.log_prior, density.known_sum
 
     @njit
-    def propose_without_rows(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
-        theta_new, log_q_ratio = propose(rng, theta, state)
-        return theta_new, log_q_ratio, 0
+    def offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion):  # type: ignore[no-untyped-def]
+        prior = log_prior(theta, others, *fixed)[0].item()
+        prior_new = log_prior(theta_new, others, *fixed)[0].item()
+        if not np.isfinite(prior):
+            return BAD_PRIOR, np.nan
+        if not np.isfinite(prior_new) or log_q_ratio == -np.inf:
+            return DECIDED, -np.inf
+        offset = prior_new - prior + log_q_ratio
+        offset += (known_sum(theta_new, others, expansion) - known_sum(theta, others, expansion)) / temperature
+        return DECIDED, offset
 
-    return propose_without_rows
+    return offset_of
 
 
 def build_transition(
     density: Density,
     array_ndims: tuple[int, ...],
-    proposal: Proposal,
+    propose: Propose,
     test: AcceptanceTest,
     rows: RowSource,
     bound: Callable[..., Any] = no_bound,
@@ -184,8 +112,8 @@ def build_transition(
     density : Density
     array_ndims : tuple of int
         Number of dimensions of each data array.
-    proposal, test, rows
-        The parts; see `Proposal`, `AcceptanceTest` and `RowSource`.
+    propose, test, rows
+        The parts; see `Propose`, `AcceptanceTest` and `RowSource`.
     bound : callable, optional
         Compiled ``bound(constants, theta_new, theta, others, fixed, arrays)``, which returns a number C with
         |l_i| ≤ C for all rows and how many rows it evaluated to find it.  With a proxy l_i is a remainder, and the
@@ -194,14 +122,11 @@ def build_transition(
     Returns
     -------
     callable
-        ``transition(theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose,
-        rng_decide, rng_rows, bound_constants=())``, which returns the fields of an `Outcome`.  It compiles at its
-        first call.
+        ``transition(theta, others, fixed, arrays, row_state, state, stages, temperature, rng_propose, rng_decide,
+        rng_rows, bound_constants=(), expansion=())``, which returns an `Outcome`.  It compiles at its first call.
     """
-    log_prior, both_sides = density.log_prior, density.both_sides
-    propose, draw_noise, decide = as_row_move(proposal), test.draw_noise, test.decide
-    known_sum, expands = density.known_sum, density.expands
-    threshold_of = getattr(test, "threshold", no_threshold)
+    offset_of, both_sides, expands = build_offset(density), density.both_sides, density.expands
+    draw_noise, decide, threshold_of = test.draw_noise, test.decide, test.threshold
     reads_shape, bounded = test.reads_shape, bound is not no_bound
     draw, restore = rows.draw, rows.restore
     weigh, weighted = rows.weigh, rows.weighted
@@ -209,28 +134,25 @@ def build_transition(
 
     @njit
     def transition(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, row_state, walk_state, stages, temperature, rng_propose, rng_decide, rng_rows,
+        theta, others, fixed, arrays, row_state, state, stages, temperature, rng_propose, rng_decide, rng_rows,
         bound_constants=(), expansion=(),
     ):  # fmt: skip
         n_total = len(arrays[0])
         scale = n_total / temperature
         noise = draw_noise(rng_decide)
         surroundings = Surroundings(others, fixed, arrays, temperature, expansion)
-        theta_new, log_q_ratio, n_read = propose(rng_propose, theta, walk_state, surroundings)
-        if not np.any(theta_new != theta):
-            return theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan  # nothing moved, nothing to decide
-        prior = log_prior(theta, others, *fixed)[0].item()
-        prior_new = log_prior(theta_new, others, *fixed)[0].item()
-        if not np.isfinite(prior):
-            return theta, BAD_PRIOR, False, n_read, 0, np.nan, np.nan, -1, False, np.nan
-        if not np.isfinite(prior_new) or log_q_ratio == -np.inf:
-            return theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False, np.nan
-        offset = prior_new - prior + log_q_ratio
-        offset += (known_sum(theta_new, others, expansion) - known_sum(theta, others, expansion)) / temperature
+        theta_new, log_q_ratio, n_read = propose(rng_propose, theta, state, surroundings)
+        if not np.any(theta_new != theta):  # nothing moved, nothing to decide
+            return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)
+        status, offset = offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
+        if status == BAD_PRIOR:
+            return Outcome(theta, BAD_PRIOR, False, n_read, 0, np.nan, np.nan, -1, False, np.nan)
+        if offset == -np.inf:
+            return Outcome(theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False, np.nan)
         row_inputs = (expansion[0],) + fixed if expands else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, row_inputs, arrays)
         n, n_before, mean, m2, shape = 0, 0, 0.0, 0.0, NO_SHAPE
-        status, bad_row, verdict, stage = DECIDED, -1, UNDECIDED, 0
+        bad_row, verdict, stage = -1, UNDECIDED, 0
         log_ratio_sd, threshold = 0.0, np.nan
         while verdict == UNDECIDED:
             everything = stages.sizes[stage] == n_total
@@ -287,9 +209,10 @@ def build_transition(
         restore(row_state, n)
         accepted = verdict == ACCEPT
         log_ratio = scale * mean + offset if n else np.nan
-        return (
-            theta_new if accepted else theta, status, accepted, n + n_before + n_scanned + n_read, stage, log_ratio,
-            log_ratio_sd, bad_row, n == n_total, threshold,
+        n_rows = n + n_before + n_scanned + n_read
+        return Outcome(
+            theta_new if accepted else theta, status, accepted, n_rows, stage, log_ratio, log_ratio_sd, bad_row,
+            n == n_total, threshold,
         )  # fmt: skip
 
     return transition

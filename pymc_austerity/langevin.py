@@ -15,17 +15,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from pymc_austerity.density import Surroundings
 from pymc_austerity.gradients import build_slope
 from pymc_austerity.linear_maps import product, transposed_product
-from pymc_austerity.model_moves import Setting
+from pymc_austerity.proposal_protocol import Move, Proposal, Target, log_scale_of
 from pymc_austerity.proposals import (
-    Proposal,
-    RowMove,
-    Surroundings,
     WalkState,
     adapt_covariance,
     adapt_walk,
     check_target,
+    scale_and_factor,
     walk_state,
 )
 from pymc_austerity.rows import draw_subset
@@ -40,7 +39,7 @@ _MAX_DENSE = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Langevin:
+class Langevin(Proposal):
     """Langevin proposal θ′ = θ + (a/2) M ∇log π(θ) + √a M^{1/2} z, the gradient estimated from a batch of rows.
 
     Parameters
@@ -117,7 +116,7 @@ class Langevin:
         if self.preconditioner is not None:
             _factor(np.asarray(self.preconditioner, dtype=float))
 
-    def for_model(self, setting: Setting) -> Proposal:
+    def for_model(self, target: Target) -> Move:
         """Return the proposal for one model: compile its gradient.
 
         Raises
@@ -125,7 +124,7 @@ class Langevin:
         ValueError
             See the class.
         """
-        blocks = setting.likelihood.blocks
+        blocks = target.likelihood.blocks
         discrete = [b.name for b in blocks if np.dtype(b.dtype).kind != "f"]
         if discrete:
             raise ValueError(
@@ -133,7 +132,7 @@ class Langevin:
                 "continuous variables as vars= and move the others by a step of their own, such as "
                 "pymc_austerity.ApproxMH(vars=[...], proposal=pymc_austerity.RandomWalk())."
             )
-        d = setting.likelihood.theta_size
+        d = target.likelihood.theta_size
         if self.preconditioner is not None:
             factor = _factor(np.asarray(self.preconditioner, dtype=float))
             if factor.ndim > 0 and factor.shape[0] != d:
@@ -142,11 +141,11 @@ class Langevin:
                     f"{d} numbers in all (in the unconstrained space, in the order of its variables)."
                 )
             factor, learns = (np.full(d, float(factor)) if factor.ndim == 0 else factor), False
-        elif setting.prepared is not None:
-            factor, learns = setting.prepared.move.factor, False
+        elif target.prepared is not None:
+            factor, learns = target.prepared.move.factor, False
         else:
             factor, learns = None, d <= _MAX_DENSE
-        target = self.target_accept or (_BEST_METROPOLIS if setting.best_rate > 0.5 else _BEST_BARKER)
+        rate = self.target_accept or (_BEST_METROPOLIS if target.best_rate > 0.5 else _BEST_BARKER)
         step_size = _OPTIMAL_LENGTH**2 / d ** (1 / 3) if self.step_size is None else self.step_size
 
         def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
@@ -156,12 +155,14 @@ class Langevin:
                 sd = np.full(d, 1.0 if self.step_size is not None else 1 / np.sqrt(n_rows))
                 initial = np.diag(sd) if learns else sd
             learnt = (theta.copy(), np.zeros((d, d)), np.diag(initial).copy()) if learns else None
-            state = walk_state(initial, discrete, target, *(learnt or (np.empty(0), np.empty((0, 0)), np.empty(0))))
+            state = walk_state(initial, discrete, rate, *(learnt or (np.empty(0), np.empty((0, 0)), np.empty(0))))
             state.log_scale[0] = 0.5 * np.log(step_size)
             return state
 
-        propose = build_langevin(build_slope(setting), int(self.batch_size))
-        return RowMove(propose, adapt_covariance if learns else adapt_walk, make_state)
+        propose = build_langevin(build_slope(target), int(self.batch_size))
+        if learns:
+            return Move(propose, adapt_covariance, make_state, scale_and_factor, reads_rows=True)
+        return Move(propose, adapt_walk, make_state, log_scale_of, reads_rows=True)
 
 
 def _factor(preconditioner: np.ndarray) -> np.ndarray:

@@ -291,6 +291,11 @@ def flatten_onto(vector: np.ndarray, point: Mapping[str, np.ndarray], blocks: Se
     return changed
 
 
+def with_blocks(point: Mapping[str, np.ndarray], theta: np.ndarray, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
+    """Return `point` with the variables of `blocks` replaced by their values in `theta`."""
+    return {**point, **{b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for b in blocks}}
+
+
 def _layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:
     blocks, start = [], 0
     for var in variables:

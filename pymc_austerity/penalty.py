@@ -12,6 +12,7 @@ from pymc_austerity.acceptance import (
     ACCEPT,
     REJECT,
     UNDECIDED,
+    AcceptanceTest,
     Moments,
     check_batch_size,
     draw_log_uniform,
@@ -19,7 +20,6 @@ from pymc_austerity.acceptance import (
     metropolis_probability,
     standard_error,
 )
-from pymc_austerity.rows import Uniform
 
 #: Above this χ²/n the series for an estimated variance is no longer small (Ceperley and Dewing 1999).
 _MAX_VARIANCE_PER_ROW = 0.25
@@ -72,7 +72,7 @@ def decide_with_penalty(
 
 
 @dataclass(frozen=True)
-class NoisePenalty:
+class NoisePenalty(AcceptanceTest):
     """The penalty method of Ceperley and Dewing (1999).
 
     The batch grows until the variance of the estimated log ratio is below `max_variance`; the test then accepts with
@@ -98,13 +98,11 @@ class NoisePenalty:
     max_variance: float = 1.0
     growth: float = 1.5
 
-    reads_shape: ClassVar[bool] = False
     probability = staticmethod(metropolis_probability)
     corrects_noise: ClassVar[bool] = True
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(penalised_threshold)
     decide = staticmethod(decide_with_penalty)
-    rows = Uniform()
 
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size, "The penalty needs a batch that estimates its own variance; 200 is a start.")
@@ -119,3 +117,7 @@ class NoisePenalty:
     def stages(self, n_rows: int) -> PenaltyStages:
         """Look at sizes that grow geometrically."""
         return PenaltyStages(growing_sizes(self.batch_size, self.growth, n_rows), float(self.max_variance))
+
+    def with_replacement(self) -> NoisePenalty:
+        """Return the test itself: its moments say how the rows were drawn."""
+        return self

@@ -14,8 +14,8 @@ from pytensor.gradient import NullTypeGradError
 from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.density import Density, Surroundings, numba_options
 from pymc_austerity.full_pass import FullPass, read_coordinates
-from pymc_austerity.kernel import Density, numba_options
 from pymc_austerity.likelihood import RowLikelihood, flatten_onto
 from pymc_austerity.linear_maps import CompressedRows, dense
 from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
@@ -175,7 +175,8 @@ def prepare(
             table = row_table(remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, rows, advance), floor)
     passes = full_pass.rows_read / len(rows) + (floor is not None)
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
-    normality = _normality(surrogate, normal, draws)
+    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, ())
+    normality = _normality(surrogate, normal, draws, around)
     return Prepared(expansion, taylor.order, move, normal, normality, draws, table, passes)
 
 
@@ -213,9 +214,6 @@ def _tune(
         target=np.array([INNER_TARGET]),
         t=np.zeros(1, np.int64),
         search=path_search([(QUARTER_PERIOD, 1)], d),
-        others=psi[d:].copy(),
-        temperature=np.array([temperature]),
-        fixed=tuple(fixed),
         steering=steering,
     ).with_factor(vectors * np.minimum(scales, 3.0), 0.5)
     state = start.fresh()
@@ -226,10 +224,11 @@ def _tune(
             quarter = path_search([(QUARTER_PERIOD / roots[-1], 1)], d)
             state = state.with_factor(sd, 0.1)._replace(search=quarter)
     rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
+    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, ())
     theta = psi[:d].copy()
     for n in _PILOT:
         state.t[0] = 0
-        draws = run_pilot(rng, theta, state, n)
+        draws = run_pilot(rng, theta, state, around, n)
         theta = draws[-1].copy()
         if state.factor.ndim == 1:
             state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
@@ -239,30 +238,34 @@ def _tune(
             cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + noise
             state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)
     state.t[0] = 0
-    draws = run_pilot(rng, theta, state, _KEPT)
+    draws = run_pilot(rng, theta, state, around, _KEPT)
     return start, state, draws
 
 
-def _normality(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray) -> float:
+def _normality(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray, around: Surroundings) -> float:
     """Return the mean acceptance, on the surrogate, of independent draws from its normal approximation."""
     z = np.random.default_rng(1959).standard_normal(draws.shape)
     proposed = normal.centre + z @ normal.factor.T
     x = (draws - normal.centre) @ normal.whiten.T
-    excess_new = [surrogate.evaluate(theta, normal)[0] for theta in proposed] + 0.5 * (z**2).sum(axis=1)
-    excess = [surrogate.evaluate(theta, normal)[0] for theta in draws] + 0.5 * (x**2).sum(axis=1)
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        return np.array([surrogate.evaluate(theta, normal.steering, around)[0] for theta in points])
+
+    excess_new = log_density(proposed) + 0.5 * (z**2).sum(axis=1)
+    excess = log_density(draws) + 0.5 * (x**2).sum(axis=1)
     log_ratio = np.where(np.isfinite(excess_new), excess_new - excess, -np.inf)
     return float(np.exp(np.minimum(log_ratio, 0)).mean())
 
 
 def build_pilot(surrogate: Surrogate) -> Callable[..., Any]:
-    """Compile ``run(rng, theta, state, n)``: a chain on the surrogate that adapts its step size."""
+    """Compile ``run(rng, theta, state, surroundings, n)``: a chain on the surrogate that adapts its step size."""
     trajectory = surrogate.trajectory
 
     @njit
-    def run(rng, theta, state, n):  # type: ignore[no-untyped-def]
+    def run(rng, theta, state, surroundings, n):  # type: ignore[no-untyped-def]
         draws = np.empty((n, theta.size))
         for i in range(n):
-            theta, _, _, acceptance = trajectory(rng, theta, state)
+            theta, _, _, acceptance = trajectory(rng, theta, state, surroundings)
             adapt_step_size(state, acceptance)
             draws[i] = theta
         return draws

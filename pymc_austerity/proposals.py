@@ -1,16 +1,17 @@
-"""Proposals: each returns θ′ and log q(θ|θ′) − log q(θ′|θ), and never decides."""
+"""Gaussian random walks, tuned to an acceptance rate and to the covariance of the chain."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
 from pymc_austerity.adaptation import adapt_moments, adapt_scale, proposal_factor
+from pymc_austerity.density import Surroundings
+from pymc_austerity.proposal_protocol import Move, Proposal, Target
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
@@ -48,70 +49,6 @@ class WalkState(NamedTuple):
     initial_scale: np.ndarray
 
 
-@runtime_checkable
-class Proposal(Protocol):
-    """What a step needs of a proposal.
-
-    ``propose(rng, theta, state)`` returns (θ′, log q(θ|θ′) − log q(θ′|θ)); ``adapt(state, theta, accepted)``
-    changes `state` in place.  Both are compiled by numba.
-    """
-
-    @property
-    def propose(self) -> Callable[..., Any]:
-        """Compiled proposal."""
-        ...
-
-    @property
-    def adapt(self) -> Callable[..., Any]:
-        """Compiled adaptation."""
-        ...
-
-    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> Any:
-        """Return the state at the start of a chain for θ of shape (D,): a named tuple with a ``log_scale``."""
-        ...
-
-
-class Surroundings(NamedTuple):
-    """What a transition tells a proposal that reads rows.
-
-    Attributes
-    ----------
-    others : numpy.ndarray, shape (O,)
-        Present values of the variables of other steps.
-    fixed : tuple of numpy.ndarray
-        Shared variables that are not indexed by row.
-    arrays : tuple of numpy.ndarray
-        The data, rows on the first axis.
-    temperature : float
-    expansion : Expansion or tuple of nothing
-        The proxy, where there is one.
-    """
-
-    others: np.ndarray
-    fixed: tuple[np.ndarray, ...]
-    arrays: tuple[np.ndarray, ...]
-    temperature: float
-    expansion: Any
-
-
-@dataclass(frozen=True)
-class RowMove:
-    """A proposal that reads rows of its own.
-
-    ``propose(rng, theta, state, surroundings)`` returns (θ′, log q(θ|θ′) − log q(θ′|θ), rows read), where the ratio is
-    that for the rows which were read: given them, the move back must be possible with these same rows.
-    ``make_state(theta, discrete, n_rows)`` returns the state at the start of a chain.
-    """
-
-    propose: Callable[..., Any]
-    adapt: Callable[..., Any]
-    make_state: Callable[[np.ndarray, np.ndarray, int], Any]
-
-    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> Any:
-        """Return the state at the start of a chain."""
-        return self.make_state(theta, discrete, n_rows)
-
-
 @njit
 def _whole_steps(step: np.ndarray, sd: np.ndarray, discrete: np.ndarray) -> None:
     """Round the increments of discrete variables; the walk stays symmetric."""
@@ -123,16 +60,20 @@ def _whole_steps(step: np.ndarray, sd: np.ndarray, discrete: np.ndarray) -> None
 
 
 @njit
-def propose_independent(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
+def propose_independent(
+    rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
+) -> tuple[np.ndarray, float, int]:
     """Random walk with independent increments."""
     sd = np.exp(state.log_scale[0]) * state.factor
     step = sd * rng.standard_normal(theta.size)
     _whole_steps(step, sd, state.discrete)
-    return theta + step, 0.0
+    return theta + step, 0.0, 0
 
 
 @njit
-def propose_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
+def propose_correlated(
+    rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
+) -> tuple[np.ndarray, float, int]:
     """Random walk with increments L z."""
     d = theta.size
     scale = np.exp(state.log_scale[0])
@@ -144,7 +85,7 @@ def propose_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkS
             step[i] += scale * state.factor[i, j] * z[j]
             sd[i] += (scale * state.factor[i, j]) ** 2
     _whole_steps(step, np.sqrt(sd), state.discrete)
-    return theta + step, 0.0
+    return theta + step, 0.0, 0
 
 
 @njit(cache=True)
@@ -169,6 +110,11 @@ def adapt_covariance(state: WalkState, theta: np.ndarray, accepted: bool) -> Non
             state.initial_scale[:] *= np.exp(state.log_scale[0])
             state.log_scale[0] = 0.0
         state.factor[:, :] = proposal_factor(state.cov, state.initial_scale, t)
+
+
+def scale_and_factor(state: WalkState) -> tuple[np.ndarray, ...]:
+    """Return what tuning changes in a walk that learns its covariance."""
+    return state.log_scale, state.factor
 
 
 def _initial_scale(scale: ArrayLike | None, dimension: int, n_rows: int) -> np.ndarray:
@@ -198,7 +144,7 @@ def check_target(target_accept: float | None) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class RandomWalk:
+class RandomWalk(Proposal):
     """Gaussian random walk θ′ = θ + s·increment, with the scale s adapted while tuning.
 
     Discrete variables move by whole numbers (increments are rounded).
@@ -249,15 +195,9 @@ class RandomWalk:
                 )
         check_target(self.target_accept)
 
-    @property
-    def propose(self) -> Callable[..., Any]:
-        """Independent or correlated increments."""
-        return propose_independent if self.cov is None else propose_correlated
-
-    @property
-    def adapt(self) -> Callable[..., Any]:
-        """Adaptation of the scale."""
-        return adapt_walk
+    def for_model(self, target: Target) -> Move:
+        """Return the walk for any model."""
+        return Move(propose_independent if self.cov is None else propose_correlated, adapt_walk, self.state)
 
     def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
         """Return the walk at the start of a chain."""
@@ -277,7 +217,7 @@ class RandomWalk:
 
 
 @dataclass(frozen=True)
-class AdaptiveMetropolis:
+class AdaptiveMetropolis(Proposal):
     """Gaussian random walk whose covariance follows that of the chain while tuning.
 
     Haario, Saksman and Tamminen (2001), with the scale adapted to a target acceptance rate (Andrieu and Thoms
@@ -297,11 +237,12 @@ class AdaptiveMetropolis:
 
     target_accept: float | None = None
 
-    propose: ClassVar[Callable[..., Any]] = staticmethod(propose_correlated)
-    adapt: ClassVar[Callable[..., Any]] = staticmethod(adapt_covariance)
-
     def __post_init__(self) -> None:
         check_target(self.target_accept)
+
+    def for_model(self, target: Target) -> Move:
+        """Return the walk for any model."""
+        return Move(propose_correlated, adapt_covariance, self.state, scale_and_factor)
 
     def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
         """Return the walk at the start of a chain: independent, of width 1/√N."""

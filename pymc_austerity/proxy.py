@@ -19,6 +19,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.density import Density
 from pymc_austerity.likelihood import RowLikelihood
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
@@ -96,12 +97,6 @@ def expanded_sum(theta: np.ndarray, others: np.ndarray, expansion: Expansion) ->
     return np.dot(expansion.gradient + 0.5 * np.dot(expansion.hessian, shift), shift)
 
 
-@njit
-def nothing_expanded(theta: np.ndarray, others: np.ndarray, expansion: tuple[()]) -> float:
-    """Return 0: without a proxy nothing is known of the sum over all rows."""
-    return 0.0
-
-
 def row_remainder(likelihood: RowLikelihood, order: int) -> tuple[Variable, Variable]:
     """Return the graph of ℓ_i(ψ) − q_i(ψ) + ℓ_i(ψ̂) for a batch, and the vector ψ̂ that it takes.
 
@@ -131,6 +126,11 @@ def compile_remainder(likelihood: RowLikelihood, order: int, compile_kwargs: dic
     (remainder_new,) = graph_replace([remainder], {likelihood.theta: theta_new}, strict=False)
     inputs = [theta_new, likelihood.theta, likelihood.others, centre, *likelihood.fixed, *likelihood.batches]
     return compile_log_density(inputs, [remainder_new, remainder], **compile_kwargs).vm.jit_fn
+
+
+def compile_remainder_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:
+    """Return `density` with remainders in place of the rows: what the proxy of that order leaves."""
+    return Density(density.log_prior, compile_remainder(likelihood, order, options), expanded_sum)
 
 
 def check_order(

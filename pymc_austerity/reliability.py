@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import arviz as az
 import numpy as np
 import pandas as pd
+import xarray as xr
 from pymc.model import Model, modelcontext
 
-from pymc_austerity.built_steps import find_step
-from pymc_austerity.drawn_states import DrawnStates, drawn_states, test_of_chain, tuned_walk
+from pymc_austerity.built_steps import Deciding, decider_of, find_decider
+from pymc_austerity.decider import Decider, Proposed
+from pymc_austerity.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
 from pymc_austerity.measured_error import (
     Repeats,
     control_coefficient,
@@ -20,19 +22,10 @@ from pymc_austerity.measured_error import (
     typical_error,
     worst_error,
 )
-from pymc_austerity.proposals import RowMove
 from pymc_austerity.remedies import batch_remedy, decision_remedy
 from pymc_austerity.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
 from pymc_austerity.row_shape import NORMAL_SHAPE, RowShape, batch_shape
-from pymc_austerity.row_step import RowStep
-from pymc_austerity.spot_check import (
-    Proposed,
-    RepeatedTest,
-    evaluate_pair,
-    pair_shape,
-    propose_from,
-    variance_left,
-)
+from pymc_austerity.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
 from pymc_austerity.stopping import wrong_decisions
 from pymc_austerity.verdicts import (
     Finding,
@@ -112,7 +105,7 @@ def reliability(
     idata: SamplingResult,
     model: Model | None = None,
     *,
-    step: RowStep | None = None,
+    step: Deciding | None = None,
     n_states: int | None = None,
     random_seed: int = 0,
 ) -> Reliability:
@@ -129,7 +122,7 @@ def reliability(
         What ``pm.sample`` returned for a step of this package, in however many processes.
     model : pymc.Model, optional
         The model of the run; that of the context by default.
-    step : RowStep, optional
+    step : step method of this package, optional
         The step that ran.  By default the one that was built for the model in this session, if there is no other; in
         a new session build it again with the same settings.
     n_states : int, optional
@@ -176,39 +169,37 @@ def reliability(
     'trust'
     """
     model = modelcontext(model)
-    step = find_step(model) if step is None else step
-    if not isinstance(step, RowStep):
-        raise TypeError(f"step={step!r} is not a step of pymc_austerity; reliability judges the decisions of one.")
-    stats = _stats_of(idata, step)
-    n_total = len(step.data[1][0])
+    decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
+    stats, own = _stats_of(idata, decider)
+    n_total = len(decider.rows)
     if n_states is None:
         n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, _MOST_STATES))
     if n_states < 2:
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
     rng = np.random.default_rng(random_seed)
-    states = drawn_states(idata, model, step, n_states)
+    states = drawn_states(idata, model, decider, n_states)
 
     rate = float(stats["accepted"].mean())
-    test = RepeatedTest(step, rng)
-    spots = _spots(step, test, idata, states, stats, rng)
+    test = RepeatedTest(decider, rng)
+    spots = _spots(decider, test, states, stats, own, rng)
     measured = [s for s in spots if s.repeats is not None]
     findings = [_chains(idata, model), judge_acceptance(rate)]
-    findings += _decisions(step, stats, rate, measured)
+    findings += _decisions(decider, stats, rate, measured)
     passes = float(len(measured))
-    if step.has_proxy and measured:
+    if decider.density.expands and measured:
         some = [s.proposed for s in measured[:: max(1, len(measured) // _PROXY_PAIRS)]]
-        findings.append(judge_proxy(variance_left(step, some)))
+        findings.append(judge_proxy(variance_left(decider, some)))
         passes += 2 * len(some)
     table = _table(states, spots)
     if measured:
-        findings.append(_judge_errors(step, test, spots, table, rng))
+        findings.append(_judge_errors(decider, test, spots, table, rng))
         passes += min(_FINALISTS, len(measured))
     checks = pd.DataFrame([f._asdict() for f in findings]).set_index("check")
     return Reliability(overall(findings), checks, table, passes)
 
 
-def _stats_of(idata: SamplingResult, step: RowStep) -> dict[str, np.ndarray]:
-    """Return the statistics of the step's draws, flat, after checking that the step could have made them."""
+def _stats_of(idata: SamplingResult, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
+    """Return the statistics of the step's draws, flat and as they are, after checking that it could have made them."""
     stats = group(idata, "sample_stats")
     names = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "scaling")
     missing = [name for name in names if name not in stats]
@@ -217,9 +208,9 @@ def _stats_of(idata: SamplingResult, step: RowStep) -> dict[str, np.ndarray]:
             f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
             "what pm.sample returned."
         )
-    other_rows = step.is_bounded or isinstance(step.proposal, RowMove)  # rows counted beside those of the test
-    designs = [test_of_chain(step, idata, c) for c in range(group(idata, "posterior").sizes["chain"])]
-    sizes = np.concatenate([test.stages(len(step.data[1][0])).sizes for test in designs])
+    other_rows = decider.bound.is_asked_for or decider.move.reads_rows  # rows counted beside those of the test
+    designs = [test_of_chain(decider, stats, c) for c in range(stats.sizes["chain"])]
+    sizes = np.concatenate([test.stages(len(decider.rows)).sizes for test in designs])
     counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
     full = over_steps(stats["full_data"]).transpose("chain", "draw", "step").to_numpy()
     fitting = [
@@ -230,7 +221,7 @@ def _stats_of(idata: SamplingResult, step: RowStep) -> dict[str, np.ndarray]:
     if not fitting:
         found = np.unique(counted[~full])[:5]
         raise ValueError(
-            f"step: {step.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were decided "
+            f"step: {decider.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were decided "
             f"after {found}: another step made them. Pass the one that did."
         )
     chosen = {name: over_steps(stats[name]).isel(step=fitting[0]).to_numpy().ravel() for name in names}
@@ -240,7 +231,13 @@ def _stats_of(idata: SamplingResult, step: RowStep) -> dict[str, np.ndarray]:
         if threshold is None
         else over_steps(threshold).isel(step=fitting[0]).to_numpy().ravel()
     )
-    return chosen
+    return chosen, _of_step(stats, fitting[0], counted.shape[-1])
+
+
+def _of_step(stats: xr.Dataset, k: int, n_steps: int) -> xr.Dataset:
+    """Return the statistics of step number `k`; of one that not all steps have, the first that there is."""
+    columns = {str(name): over_steps(values) for name, values in stats.items()}
+    return xr.Dataset({name: c.isel(step=k if c.sizes["step"] == n_steps else 0) for name, c in columns.items()})
 
 
 def _chains(idata: SamplingResult, model: Model) -> Finding:
@@ -254,30 +251,30 @@ def _chains(idata: SamplingResult, model: Model) -> Finding:
 
 
 def _spots(
-    step: RowStep,
+    decider: Decider,
     test: RepeatedTest,
-    idata: SamplingResult,
     states: DrawnStates,
     stats: dict[str, np.ndarray],
+    own: xr.Dataset,
     rng: np.random.Generator,
 ) -> list[_Spot]:
     """Propose from each state, evaluate all rows there, and repeat the test on them."""
-    n_total = len(step.data[1][0])
+    n_total = len(decider.rows)
     read = max(float(np.minimum(stats["n_rows"], n_total).mean()), 1.0)
     # A test that always reads all rows makes the same decision every time.
     most = _REPEAT_BUDGET / (len(states.theta) * read)
     n = 2 if stats["full_data"].all() else int(np.clip(most, _FEWEST_REPEATS, _MOST_REPEATS))
-    stages = {int(c): test_of_chain(step, idata, int(c)).stages(n_total) for c in np.unique(states.chain)}
-    walks = {int(c): tuned_walk(step, idata, states, int(c)) for c in np.unique(states.chain)}
+    stages = {int(c): test_of_chain(decider, own, int(c)).stages(n_total) for c in np.unique(states.chain)}
+    tuned = {int(c): state_of_chain(decider, own, int(c)) for c in np.unique(states.chain)}
     spots = []
     for theta, others, chain in zip(states.theta, states.others, states.chain):
-        proposed = propose_from(step, walks[int(chain)], theta, others, rng)
-        pair = evaluate_pair(step, proposed)
+        proposed = decider.propose(theta, others, tuned[int(chain)], rng)
+        pair = evaluate_pair(decider, proposed)
         if pair is None:
             spots.append(_Spot(proposed, -np.inf, 0.0, None, NORMAL_SHAPE, None))
         else:
             looks = stages[int(chain)]
-            spots.append(_Spot(proposed, *test.exact(pair), test(pair, n, looks), pair_shape(step, pair), looks))
+            spots.append(_Spot(proposed, *test.exact(pair), test(pair, n, looks), pair_shape(decider, pair), looks))
     return spots
 
 
@@ -306,9 +303,9 @@ def _table(states: DrawnStates, spots: list[_Spot]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _decisions(step: RowStep, stats: dict[str, np.ndarray], rate: float, measured: list[_Spot]) -> list[Finding]:
+def _decisions(decider: Decider, stats: dict[str, np.ndarray], rate: float, measured: list[_Spot]) -> list[Finding]:
     """Judge the batches that decided, and the error that follows from where decisions stopped or from their shape."""
-    n_total = len(step.data[1][0])
+    n_total = len(decider.rows)
     batches = [
         (s.shape, s.repeats.partial_rows / s.repeats.partial)
         for s in measured
@@ -316,18 +313,18 @@ def _decisions(step: RowStep, stats: dict[str, np.ndarray], rate: float, measure
     ]
     if not batches:
         return [judge_all_rows()]
-    batch = batch_shape(batches, n_total, float(step.temperature.final))
-    found = [judge_batch(batch, batch_remedy(step))]
-    if getattr(step.test, "corrects_noise", False):
-        found.append(judge_edgeworth(batch, batch_remedy(step)))
+    batch = batch_shape(batches, n_total, float(decider.parts.temperature.final))
+    found = [judge_batch(batch, batch_remedy(decider))]
+    if decider.test.corrects_noise:
+        found.append(judge_edgeworth(batch, batch_remedy(decider)))
     elif np.isfinite(stats["threshold"]).any():
         wrong = wrong_decisions(stats["log_ratio"], stats["log_ratio_sd"], stats["threshold"], rate)
-        found.append(judge_wrong_decisions(float(wrong.mean()), decision_remedy(step)))
+        found.append(judge_wrong_decisions(float(wrong.mean()), decision_remedy(decider)))
     return found
 
 
 def _judge_errors(
-    step: RowStep, test: RepeatedTest, spots: list[_Spot], table: pd.DataFrame, rng: np.random.Generator
+    decider: Decider, test: RepeatedTest, spots: list[_Spot], table: pd.DataFrame, rng: np.random.Generator
 ) -> Finding:
     """Judge the measured errors, the largest of them measured anew."""
     errors, ses = table["error"].to_numpy(), table["error_se"].to_numpy()
@@ -336,7 +333,7 @@ def _judge_errors(
     least = min(s.repeats.n for s in spots if s.repeats is not None)
     again = []
     for k in finalists:
-        pair, runs = evaluate_pair(step, spots[k].proposed), spots[k].repeats
+        pair, runs = evaluate_pair(decider, spots[k].proposed), spots[k].repeats
         assert pair is not None
         assert runs is not None
         again.append(error_of(test(pair, _LONGER * runs.n, spots[k].stages), spots[k].exact, coefficient))
@@ -346,5 +343,5 @@ def _judge_errors(
         mean_error(errors, _LEVEL),
         worst_error(errors, ses, finalists, new, new_ses, (least, _LONGER * least), _LEVEL),
         len(errors),
-        batch_remedy(step) if getattr(step.test, "corrects_noise", False) else decision_remedy(step),
+        batch_remedy(decider) if decider.test.corrects_noise else decision_remedy(decider),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor
@@ -18,16 +18,15 @@ from pymc_austerity.compat import compile_log_density
 from pymc_austerity.effects import Effects, build_effects
 from pymc_austerity.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.likelihood import Block, RowLikelihood
-from pymc_austerity.model_moves import Setting
 from pymc_austerity.preparation import Prepared
 from pymc_austerity.prior_laws import NORMAL, Law
-from pymc_austerity.proposals import RowMove
+from pymc_austerity.proposal_protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.sub_models import SubModels, SurrogateJumpState
-from pymc_austerity.surrogate_jump import adapt_no_jump, build_surrogate_jump
+from pymc_austerity.surrogate_jump import build_surrogate_jump
 
 
 @dataclass(frozen=True, eq=False)
-class ReversibleJump:
+class ReversibleJump(Proposal):
     """Include and exclude coefficients, exchange them, and move those included: variable selection for any test.
 
     The model has a vector of coefficients and a vector of indicators of the same shape, and its likelihood reads their
@@ -107,6 +106,8 @@ class ReversibleJump:
     array([1., 0., 0., 0.])
     """
 
+    expands_effects: ClassVar[bool] = True
+
     coefficients: Variable | str
     indicators: Variable | str
     birth_scale: ArrayLike = 0.1
@@ -154,9 +155,9 @@ class ReversibleJump:
             )
         return effects
 
-    def for_model(self, setting: Setting) -> RowMove:
+    def for_model(self, target: Target) -> Move:
         """Return the proposal for one model."""
-        likelihood = setting.likelihood
+        likelihood = target.likelihood
         beta, gamma = self._blocks(likelihood)
         size = beta.stop - beta.start
         largest = size if self.largest is None else self.largest
@@ -165,8 +166,8 @@ class ReversibleJump:
                 f"ReversibleJump(smallest={self.smallest}, largest={self.largest}) must satisfy 0 ≤ smallest < "
                 f"largest ≤ {size}, the number of coefficients."
             )
-        if setting.prepared is not None:
-            return self._on_surrogate(setting, setting.prepared, largest)
+        if target.prepared is not None:
+            return self._on_surrogate(target, target.prepared, largest)
         _check_alone(likelihood, beta, gamma)
         layout = Layout(
             beta.start,
@@ -178,32 +179,32 @@ class ReversibleJump:
             _entries(self.birth_centre, "birth_centre", beta),
             _entries(self.birth_scale, "birth_scale", beta),
         )
-        family, excluded_law = self._excluded_law(likelihood, beta, setting.compile_kwargs)
+        family, excluded_law = self._excluded_law(likelihood, beta, target.compile_kwargs)
 
         def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> JumpState:
             _check_start(theta[gamma.start : gamma.stop], self.smallest, largest)
             scale = 2.4 / np.sqrt(n_rows) if self.update_scale is None else self.update_scale
             scales = np.log(_entries(scale, "update_scale", beta))
-            target = np.array([self.target_accept])
-            return JumpState(scales[:1].copy(), scales, np.zeros(size, np.int64), np.full(1, -1), target)
+            rate = np.array([self.target_accept])
+            return JumpState(scales[:1].copy(), scales, np.zeros(size, np.int64), np.full(1, -1), rate)
 
-        return RowMove(build_jump(layout, family, excluded_law), adapt_updates, make_state)
+        return Move(build_jump(layout, family, excluded_law), adapt_updates, make_state, _all_scales)
 
-    def _on_surrogate(self, setting: Setting, prepared: Prepared, largest: int) -> RowMove:
+    def _on_surrogate(self, target: Target, prepared: Prepared, largest: int) -> Move:
         """Return moves on the surrogate of the full model."""
-        likelihood, effects = setting.likelihood, self.effects(setting.likelihood)
+        likelihood, effects = target.likelihood, self.effects(target.likelihood)
         beta, gamma = self._blocks(likelihood)
         inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-        log_prior = compile_log_density(inputs, [likelihood.log_prior], **setting.compile_kwargs).vm.jit_fn
-        family, excluded_law = self._excluded_law(likelihood, beta, setting.compile_kwargs)
-        sub_models = SubModels(effects, prepared.move.steering, prepared.move.fixed, log_prior, family, excluded_law)
+        log_prior = compile_log_density(inputs, [likelihood.log_prior], **target.compile_kwargs).vm.jit_fn
+        family, excluded_law = self._excluded_law(likelihood, beta, target.compile_kwargs)
+        sub_models = SubModels(effects, prepared.move.steering, target.fixed, log_prior, family, excluded_law)
 
         def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> SurrogateJumpState:
             _check_start(theta[gamma.start : gamma.stop], self.smallest, largest)
             return sub_models.state(theta, self.smallest, largest)
 
         propose = build_surrogate_jump(log_prior, family, excluded_law, self.excluded is None, int(self.transitions))
-        return RowMove(propose, adapt_no_jump, make_state)
+        return Move(propose, adapt_nothing, make_state)
 
     def _blocks(self, likelihood: RowLikelihood) -> tuple[Block, Block]:
         beta = _block(likelihood, self.coefficients, "coefficients")
@@ -225,6 +226,11 @@ class ReversibleJump:
             )
         law = likelihood.laws[beta.name]
         return law.family, _compile_law(law, likelihood, beta, compile_kwargs)
+
+
+def _all_scales(state: JumpState) -> tuple[np.ndarray, ...]:
+    """Return what tuning changes: a scale for every coefficient."""
+    return state.log_scale, state.log_scales
 
 
 def _compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from pymc.model import Model
@@ -14,10 +14,10 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.batching import NotRowWiseError, is_array_leaf
 from pymc_austerity.compat import compile_log_density
-from pymc_austerity.kernel import CHUNK, Density
-from pymc_austerity.likelihood import RowLikelihood, flatten
+from pymc_austerity.density import CHUNK, Density
+from pymc_austerity.likelihood import flatten
+from pymc_austerity.model_data import ModelData
 from pymc_austerity.row_terms import RowTerms
-from pymc_austerity.rows import Rows
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -30,15 +30,7 @@ _SPREADS = (0.3, 0.03, 0.0)
 _RELATIVE_ERROR = 1e-6
 
 
-def check_rows(
-    model: Model,
-    terms: RowTerms,
-    likelihood: RowLikelihood,
-    density: Density,
-    rows: Rows,
-    fixed: Sequence[np.ndarray],
-    point: Mapping[str, np.ndarray],
-) -> None:
+def check_rows(model: Model, data: ModelData, density: Density) -> None:
     """Compare batches with repeated, shuffled rows to the log-probability that PyMC computes for all rows.
 
     Costs one full evaluation of the likelihood.  Where that would hold more than 512 MiB, batches are compared
@@ -49,6 +41,7 @@ def check_rows(
     NotRowWiseError
         When a row's log-likelihood depends on the batch it is in.
     """
+    rows, likelihood = data.rows, data.likelihood
     rng = np.random.default_rng(20140621)
     sizes = (min(len(rows), 97), min(len(rows), 31))
     batches = [rng.integers(0, len(rows), size) for size in sizes]
@@ -57,13 +50,13 @@ def check_rows(
     if len(rows) >= _LARGE:
         what = "one full evaluation of the likelihood" if full else "blocks of rows"
         _log.info(f"Checking that the likelihood splits into {len(rows):,} rows ({what}) ...")
-    row_values = _full_rows(model, terms) if full else None
+    row_values = _full_rows(model, data.terms) if full else None
     for spread in _SPREADS:
-        at = _random_point(point, spread, rng)
+        at = _random_point(data.point, spread, rng)
         theta, others = (flatten(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
 
         def evaluate(numbers: np.ndarray, theta: np.ndarray = theta, others: np.ndarray = others) -> np.ndarray:
-            return density.both_sides(theta, theta, others, *fixed, *rows.batch(numbers))[0]
+            return density.both_sides(theta, theta, others, *data.fixed, *rows.batch(numbers))[0]
 
         if row_values is not None:
             everything = row_values(at)
@@ -87,7 +80,7 @@ def check_rows(
         wrong = ~np.isclose(found, values, rtol=_RELATIVE_ERROR, atol=_RELATIVE_ERROR * np.abs(values).max())
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            names = [t.name for t in terms.all]
+            names = [t.name for t in data.terms.all]
             raise NotRowWiseError(
                 f"The log-likelihood of {names} at row {numbers[i]} is {found[i]:.9g} in a batch of {len(numbers)} "
                 f"rows but {values[i]:.9g} among all {len(rows)}: it depends on the other rows or on their number, "

@@ -109,6 +109,11 @@ class RowSource(Protocol):
         """Compiled weighting, in place."""
         ...
 
+    @property
+    def weights(self) -> np.ndarray | None:
+        """What each row counts for when it is drawn; None where they all count the same."""
+        ...
+
     def state(self, n_rows: int) -> Any:
         """Return the memory that one chain needs for `n_rows` rows."""
         ...
@@ -182,6 +187,7 @@ class Uniform:
     restore = staticmethod(restore_order)
     weigh = staticmethod(weigh_equally)
     weighted: ClassVar[bool] = False
+    weights: ClassVar[None] = None
 
     def state(self, n_rows: int) -> np.ndarray:
         """Return the row numbers in order, which `draw` shuffles and `restore` puts back."""
@@ -196,6 +202,7 @@ class InOrder:
     restore = staticmethod(nothing_to_restore)
     weigh = staticmethod(weigh_equally)
     weighted: ClassVar[bool] = False
+    weights: ClassVar[None] = None
 
     def state(self, n_rows: int) -> np.ndarray:
         """Return nothing: the order never changes."""

@@ -14,7 +14,7 @@ from pymc.model import Model
 from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import ACCEPT, Moments, Stages
+from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments, Stages
 from pymc_austerity.langevin import Langevin
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.row_step import RowStep
@@ -33,10 +33,10 @@ def _accept(stages: Stages, stage: int, moments: Moments, offset: float, scale: 
 
 
 @dataclass(frozen=True)
-class AlwaysAccept:
+class AlwaysAccept(AcceptanceTest):
     """Accept without reading a row.  Only a proposal without a density is turned down."""
 
-    reads_shape: ClassVar[bool] = False
+    uses_proxy: ClassVar[bool] = False
     draw_noise: ClassVar[Callable[..., Any]] = staticmethod(_no_noise)
     decide: ClassVar[Callable[..., Any]] = staticmethod(_accept)
     rows = InOrder()

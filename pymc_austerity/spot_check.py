@@ -7,34 +7,23 @@ transition as when sampling, with a table of l_i in place of the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance import ACCEPT, Moments
+from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments
+from pymc_austerity.bounds import no_bound
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.kernel import Density, build_transition, compile_density, no_bound
+from pymc_austerity.decider import Decider, Proposed
+from pymc_austerity.density import Density
+from pymc_austerity.kernel import build_transition
 from pymc_austerity.measured_error import Repeats
 from pymc_austerity.moments import NO_SHAPE
-from pymc_austerity.proposals import RowMove, Surroundings
 from pymc_austerity.row_shape import RowShape, row_shape
-from pymc_austerity.surrogate import SurrogateState
-from pymc_austerity.weights import AliasTable
-
-if TYPE_CHECKING:
-    from pymc_austerity.row_step import RowStep
+from pymc_austerity.rows import RowSource
 
 _CHUNK = 8192
-
-
-class Proposed(NamedTuple):
-    """A proposal: θ′, θ, the variables of other steps, and log q(θ|θ′) − log q(θ′|θ)."""
-
-    theta_new: np.ndarray
-    theta: np.ndarray
-    others: np.ndarray
-    log_q_ratio: float
 
 
 class Pair(NamedTuple):
@@ -55,39 +44,24 @@ class Pair(NamedTuple):
     bound: float
 
 
-def propose_from(step: RowStep, walk: Any, theta: np.ndarray, others: np.ndarray, rng: np.random.Generator) -> Proposed:
-    """Propose from θ with a tuned proposal."""
-    if isinstance(walk, SurrogateState):
-        walk.others[:] = others
-        walk.temperature[0] = float(step.temperature.final)
-    if isinstance(step.proposal, RowMove):
-        surroundings = Surroundings(others, *step.data, float(step.temperature.final), step.expansion)
-        theta_new, log_q_ratio, _ = step.proposal.propose(rng, theta, walk, surroundings)
-    else:
-        theta_new, log_q_ratio = step.proposal.propose(rng, theta, walk)
-    return Proposed(theta_new, theta, others, float(log_q_ratio))
-
-
-def evaluate_pair(step: RowStep, proposed: Proposed) -> Pair | None:
+def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     """Evaluate all rows at a proposal, or return None where it needs no row: it stayed in place or has no prior."""
     theta_new, theta, others, log_q_ratio = proposed
-    density, expansion = step.density, step.expansion
-    fixed, arrays = step.data
     if not np.any(theta_new != theta):
         return None
-    prior, prior_new = (density.log_prior(t, others, *fixed)[0].item() for t in (theta, theta_new))
-    if not np.isfinite(prior_new) or log_q_ratio == -np.inf:
+    around = decider.surroundings(others)
+    at = (around.others, around.fixed, around.temperature, around.expansion)
+    _, offset = decider.offset_of(theta_new, theta, log_q_ratio, *at)
+    if not np.isfinite(offset):
         return None
-    known = density.known_sum(theta_new, others, expansion) - density.known_sum(theta, others, expansion)
-    offset = prior_new - prior + log_q_ratio + known / float(step.temperature.final)
-    row_inputs = (expansion[0], *fixed) if density.expands else fixed
-    terms = _all_rows(density, theta_new, theta, others, row_inputs, arrays)
-    return Pair(terms, float(offset), step.bound_at(theta_new, theta, others))
+    row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
+    terms = _all_rows(decider.density, proposed, row_inputs, decider.rows.arrays)
+    return Pair(terms, float(offset), decider.bound_at(proposed))
 
 
-def _all_rows(
-    density: Density, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray, inputs: Any, arrays: Any
-) -> np.ndarray:
+def _all_rows(density: Density, proposed: Proposed, inputs: Any, arrays: Any) -> np.ndarray:
+    """Return l_i of every row, −∞ for a row that is impossible under θ′."""
+    theta_new, theta, others, _ = proposed
     terms = np.empty(len(arrays[0]))
     for start in range(0, terms.size, _CHUNK):
         stop = min(start + _CHUNK, terms.size)
@@ -97,26 +71,24 @@ def _all_rows(
     return terms
 
 
-def variance_left(step: RowStep, proposals: Sequence[Proposed]) -> float:
+def variance_left(decider: Decider, proposals: Sequence[Proposed]) -> float:
     """Return the variance of the row terms that a proxy leaves over their variance without it (median of proposals)."""
-    raw = compile_density(step.likelihood)
-    fixed, arrays = step.data
+    raw = decider.compiled.density
     ratios = []
     for proposed in proposals:
-        pair = evaluate_pair(step, proposed)
-        whole = _all_rows(raw, proposed.theta_new, proposed.theta, proposed.others, fixed, arrays)
+        pair = evaluate_pair(decider, proposed)
+        whole = _all_rows(raw, proposed, decider.fixed, decider.rows.arrays)
         if pair is not None and np.isfinite(whole).all() and whole.var() > 0:
             ratios.append(pair.terms.var() / whole.var())
     return float(np.median(ratios)) if ratios else float("nan")
 
 
-def pair_shape(step: RowStep, pair: Pair) -> RowShape:
+def pair_shape(decider: Decider, pair: Pair) -> RowShape:
     """Return the shape of the row terms of a proposal as the step draws rows."""
-    finite = np.isfinite(pair.terms)
-    state = step.row_source.state(len(pair.terms)) if step.row_source.weighted else None
-    if not isinstance(state, AliasTable):
+    finite, weights = np.isfinite(pair.terms), decider.row_source.weights
+    if weights is None:
         return row_shape(pair.terms[finite])
-    return row_shape(np.where(finite, pair.terms, 0.0), state.weight)
+    return row_shape(np.where(finite, pair.terms, 0.0), weights)
 
 
 class _Fixed(NamedTuple):
@@ -124,8 +96,9 @@ class _Fixed(NamedTuple):
 
 
 @njit
-def _propose(rng, theta, state):  # type: ignore[no-untyped-def]
-    return theta + 1.0, state.log_q_ratio
+def _propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+    """Propose what was proposed before, as far as the test can see: with the same log ratio."""
+    return theta + 1.0, state.log_q_ratio, 0
 
 
 @njit
@@ -143,28 +116,21 @@ def _known_bound(constants, theta_new, theta, others, fixed, arrays):  # type: i
     return constants[0], 0
 
 
-class _ProposeOnce:
-    """A proposal whose log ratio is known beforehand."""
-
-    propose = staticmethod(_propose)
-
-
 class RepeatedTest:
     """The test of a step, to be run many times on the same proposal.
 
     Parameters
     ----------
-    step : RowStep
+    decider : Decider
     rng : numpy.random.Generator
     """
 
-    def __init__(self, step: RowStep, rng: np.random.Generator):
-        self._test, self._temperature = step.test, float(step.temperature.final)
-        n_rows = len(step.data[1][0])
-        self._row_state = step.row_source.state(n_rows)
+    def __init__(self, decider: Decider, rng: np.random.Generator):
+        self._test, self._temperature = decider.test, float(decider.parts.temperature.final)
+        self._row_state = decider.row_source.state(len(decider.rows))
         self._rng = rng
-        bound = _known_bound if step.is_bounded else no_bound
-        self._loop = _repeats(step.test, step.row_source, bound)
+        bound = _known_bound if decider.bound.is_asked_for else no_bound
+        self._loop = _repeats(decider.test, decider.row_source, bound)
 
     def __call__(self, pair: Pair, n: int, stages: Any) -> Repeats:
         """Run the test `n` times, with the looks that it had in a chain."""
@@ -186,16 +152,16 @@ class RepeatedTest:
 _LOOPS: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
-def _repeats(test: Any, rows: Any, bound: Callable[..., Any]) -> Callable[..., Any]:
+def _repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -> Callable[..., Any]:
     parts = (test.decide, test.draw_noise, test.reads_shape, rows.draw, rows.restore, rows.weigh, rows.weighted, bound)
     if parts not in _LOOPS:
         _LOOPS[parts] = _compile_repeats(test, rows, bound)
     return _LOOPS[parts]
 
 
-def _compile_repeats(test: Any, rows: Any, bound: Callable[..., Any]) -> Callable[..., Any]:
+def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -> Callable[..., Any]:
     density = Density(_nothing, _look_up)
-    transition = build_transition(density, (1,), _ProposeOnce(), test, rows, bound)  # type: ignore[arg-type]
+    transition = build_transition(density, (1,), _propose, test, rows, bound)
     decide, draw_noise = test.decide, test.draw_noise
 
     @njit
@@ -211,13 +177,13 @@ def _compile_repeats(test: Any, rows: Any, bound: Callable[..., Any]) -> Callabl
                 (row_bound,), (),
             )  # fmt: skip
             yes = decide(stages, last, everything, offset, n_total / temperature, noise) == ACCEPT
-            accepted += outcome[2]
+            accepted += outcome.accepted
             exact += yes
-            both += yes and outcome[2]
-            rows_read += outcome[3]
-            if not outcome[8]:
+            both += yes and outcome.accepted
+            rows_read += outcome.n_rows
+            if not outcome.full_data:
                 partial += 1
-                partial_rows += outcome[3]
+                partial_rows += outcome.n_rows
         return accepted, exact, both, rows_read, partial, partial_rows
 
     return cached(loop)

@@ -11,8 +11,7 @@ from pymc.model import Model
 from pymc.util import RandomGenerator
 
 from pymc_austerity.defaults import ProxyChoice
-from pymc_austerity.model_moves import ModelProposal
-from pymc_austerity.proposals import Proposal
+from pymc_austerity.proposal_protocol import Proposal
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.rows import Uniform
 from pymc_austerity.temperature import Schedule
@@ -24,7 +23,7 @@ Step = TypeVar("Step", bound=type[RowStep])
 class StepOptions(TypedDict, total=False):
     """What a step hands on to `RowStep`; described in `ApproxMH`."""
 
-    proposal: Proposal | ModelProposal | None
+    proposal: Proposal | None
     proxy: ProxyChoice
     rows: Uniform | Weighted | None
     observed: str | Sequence[str] | None

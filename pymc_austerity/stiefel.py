@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -13,9 +13,10 @@ from numba import njit
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.density import Surroundings
 from pymc_austerity.likelihood import Block
-from pymc_austerity.model_moves import Setting
-from pymc_austerity.proposals import Proposal, RowMove, Surroundings, WalkState, adapt_walk, check_target, walk_state
+from pymc_austerity.proposal_protocol import Move, Proposal, Target
+from pymc_austerity.proposals import WalkState, adapt_walk, check_target, walk_state
 
 #: A value with an entry of W Wᵀ − I larger than this was never on the manifold; rounding stays a million times below.
 _TOLERANCE = 1e-8
@@ -111,7 +112,7 @@ def _uniform_draw(start: Variable, size: Variable) -> Variable:
 
 
 @dataclass(frozen=True)
-class StiefelWalk:
+class StiefelWalk(Proposal):
     """Symmetric random walk on matrices with orthonormal columns (or rows, where there are more columns than rows).
 
     The matrix is turned by a random rotation, W′ = Q W (or W Q), Q = (I − A/2)⁻¹(I + A/2) with A skew-symmetric and
@@ -161,6 +162,8 @@ class StiefelWalk:
     True
     """
 
+    no_proxy_because: ClassVar[str] = "the likelihood would be expanded in directions that leave the manifold"
+
     scale: float | None = None
     target_accept: float | None = None
 
@@ -172,7 +175,7 @@ class StiefelWalk:
             )
         check_target(self.target_accept)
 
-    def for_model(self, setting: Setting) -> Proposal:
+    def for_model(self, target: Target) -> Move:
         """Return the walk for the matrices of one model.
 
         Raises
@@ -180,7 +183,7 @@ class StiefelWalk:
         ValueError
             See the class.
         """
-        blocks = setting.likelihood.blocks
+        blocks = target.likelihood.blocks
         others = [b.name for b in blocks if len(b.shape) != 2 or max(b.shape) < 2 or np.dtype(b.dtype).kind != "f"]
         if others:
             raise ValueError(
@@ -194,12 +197,12 @@ class StiefelWalk:
             for block in blocks:
                 _require_orthonormal(block.name, theta[block.start : block.stop].reshape(block.shape))
             scale = 2.38 / np.sqrt(dimension * n_rows) if self.scale is None else self.scale
-            target = self.target_accept or (0.5 if dimension <= 2 else 0.25)
-            state = walk_state(np.ones(1), discrete, target, np.empty(0), np.empty((0, 0)), np.empty(0))
+            rate = self.target_accept or (0.5 if dimension <= 2 else 0.25)
+            state = walk_state(np.ones(1), discrete, rate, np.empty(0), np.empty((0, 0)), np.empty(0))
             state.log_scale[0] = np.log(scale)
             return state
 
-        return RowMove(build_walk(blocks), adapt_walk, make_state)
+        return Move(build_walk(blocks), adapt_walk, make_state)
 
 
 def _dimension(rows: int, columns: int) -> int:

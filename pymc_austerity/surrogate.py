@@ -65,10 +65,6 @@ class SurrogateState(NamedTuple):
         Acceptance rate that tuning aims at.
     t : numpy.ndarray of int64, shape (1,)
     search : PathSearch
-    others : numpy.ndarray, shape (O,)
-        Present values of the variables of other steps.
-    temperature : numpy.ndarray, shape (1,)
-    fixed : tuple of numpy.ndarray
     steering : Steering
         In place of the likelihood: it steers, and is in no sum that a test uses.
     """
@@ -80,9 +76,6 @@ class SurrogateState(NamedTuple):
     target: np.ndarray
     t: np.ndarray
     search: PathSearch
-    others: np.ndarray
-    temperature: np.ndarray
-    fixed: tuple[np.ndarray, ...]
     steering: Steering
 
     def with_factor(self, factor: np.ndarray, step_size: float) -> SurrogateState:
@@ -94,8 +87,11 @@ class SurrogateState(NamedTuple):
     def fresh(self) -> SurrogateState:
         """Return a copy whose changing parts are its own."""
         search = PathSearch(*(part.copy() for part in self.search))
-        changing = {name: getattr(self, name).copy() for name in ("log_scale", "t", "others", "temperature")}
-        return self._replace(search=search, **changing)
+        return self._replace(search=search, log_scale=self.log_scale.copy(), t=self.t.copy())
+
+    def at_start(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> SurrogateState:
+        """Return the state at the start of a chain, which the surrogate settles alone."""
+        return self.fresh()
 
 
 def path_search(choices: Sequence[tuple[float, int]], size: int) -> PathSearch:
@@ -117,10 +113,10 @@ class Surrogate(NamedTuple):
     Attributes
     ----------
     evaluate : callable
-        ``evaluate(theta, state)`` returns log π̃ and its gradient by θ.
+        ``evaluate(theta, steering, surroundings)`` returns log π̃ and its gradient by θ.
     trajectory : callable
-        ``trajectory(rng, theta, state)`` makes one Hamiltonian transition reversible for π̃; it returns θ′, log π̃(θ),
-        log π̃(θ′) and the acceptance probability of the trajectory.
+        ``trajectory(rng, theta, state, surroundings)`` makes one Hamiltonian transition reversible for π̃; it returns
+        θ′, log π̃(θ), log π̃(θ′) and the acceptance probability of the trajectory.
     """
 
     evaluate: Callable[..., Any]
@@ -134,21 +130,21 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
     prior = compile_log_density(inputs, [likelihood.log_prior, gradient], **compile_kwargs).vm.jit_fn
 
     @njit
-    def evaluate(theta, state):  # type: ignore[no-untyped-def]
-        value, slope = prior(theta, state.others, *state.fixed)
-        steering = state.steering
+    def evaluate(theta, steering, surroundings):  # type: ignore[no-untyped-def]
+        others, temperature = surroundings.others, surroundings.temperature
+        value, slope = prior(theta, others, *surroundings.fixed)
         d, e = theta.size, steering.coordinates.size
         shift = np.empty(e)
         for k in range(e):
             c = steering.coordinates[k]
-            shift[k] = (theta[c] if c < d else state.others[c - d]) - steering.centre[c]
+            shift[k] = (theta[c] if c < d else others[c - d]) - steering.centre[c]
         curved = product(steering.hessian, shift)
-        total = value.item() + np.dot(steering.gradient + 0.5 * curved, shift) / state.temperature[0]
+        total = value.item() + np.dot(steering.gradient + 0.5 * curved, shift) / temperature
         slope = slope.copy()
         for k in range(e):
             c = steering.coordinates[k]
             if c < d:
-                slope[c] += (steering.gradient[k] + curved[k]) / state.temperature[0]
+                slope[c] += (steering.gradient[k] + curved[k]) / temperature
         return total, slope
 
     return Surrogate(cached(evaluate), _build_trajectory(evaluate))
@@ -156,7 +152,7 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
 
 def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
     @njit
-    def trajectory(rng, theta, state):  # type: ignore[no-untyped-def]
+    def trajectory(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         step = np.exp(state.log_scale[0])
         path = state.search.lengths[state.search.choice[0]]
         longest = min(_MAX_LEAPFROG, max(1, int(np.ceil(path / step))))
@@ -164,13 +160,13 @@ def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
         n_steps = rng.integers(max(1, 3 * longest // 4), longest + longest // 4 + 2)
         momentum = rng.standard_normal(theta.size)
         log_uniform = np.log1p(-rng.random())
-        start, slope = surrogate(theta, state)
+        start, slope = surrogate(theta, state.steering, surroundings)
         energy = start - 0.5 * np.dot(momentum, momentum)
         position, value = theta.copy(), start
         momentum = momentum + 0.5 * step * transposed_product(state.factor, slope)
         for i in range(n_steps):
             position = position + step * product(state.factor, momentum)
-            value, slope = surrogate(position, state)
+            value, slope = surrogate(position, state.steering, surroundings)
             if not np.isfinite(value):
                 return theta.copy(), start, start, 0.0
             kick = step if i + 1 < n_steps else 0.5 * step

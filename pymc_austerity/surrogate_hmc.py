@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.linear_maps import product
-from pymc_austerity.model_moves import Setting
-from pymc_austerity.proposals import Proposal
+from pymc_austerity.proposal_protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.surrogate import SurrogateState, path_search
-from pymc_austerity.surrogate_move import BoundMove, adapt_nothing
 
 #: Path lengths to choose from, in quarter periods: shorter ones are for proxies that are poor far from the start.
 _LENGTHS = (1.0, 0.5, 0.25, 0.125)
@@ -25,7 +23,7 @@ _OVERHEAD = 30.0
 
 
 @dataclass(frozen=True)
-class SurrogateHMC:
+class SurrogateHMC(Proposal):
     """Hamiltonian transitions on the surrogate π̃ = exact prior × exp(summed proxy), at no cost in rows.
 
     Mass matrix and step size are tuned on the surrogate before sampling.  The prior stays exact, so hierarchical
@@ -62,6 +60,8 @@ class SurrogateHMC:
     SurrogateHMC(step_size='adapt', path_length='adapt', transitions=2)
     """
 
+    needs_proxy: ClassVar[bool] = True
+
     step_size: float | Literal["adapt"] = "adapt"
     path_length: float | Literal["adapt"] = "adapt"
     transitions: int | Literal["adapt"] = 1
@@ -81,26 +81,26 @@ class SurrogateHMC:
                 "transition nothing is proposed."
             )
 
-    def for_model(self, setting: Setting) -> Proposal:
+    def for_model(self, target: Target) -> Move:
         """Return the proposal on the surrogate of a model, as it was tuned there."""
-        assert setting.prepared is not None
-        assert setting.surrogate is not None
-        tuned = setting.prepared.move
-        trajectory = setting.surrogate.trajectory
+        assert target.prepared is not None
+        assert target.surrogate is not None
+        tuned = target.prepared.move
+        trajectory = target.surrogate.trajectory
 
         @njit
-        def propose(rng, theta, state):  # type: ignore[no-untyped-def]
-            theta_new, value, value_new, _ = trajectory(rng, theta, state)
+        def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+            theta_new, value, value_new, _ = trajectory(rng, theta, state, surroundings)
             for _ in range(state.search.transitions[state.search.choice[0]] - 1):
                 # π̃-reversible transitions of one kernel in a row are reversible together.
-                theta_new, _, value_new, _ = trajectory(rng, theta_new, state)
-            return theta_new, value - value_new
+                theta_new, _, value_new, _ = trajectory(rng, theta_new, state, surroundings)
+            return theta_new, value - value_new, 0
 
         choices = self.choices(tuned.search.lengths[0])
         state = tuned._replace(search=path_search(choices, tuned.centre.size), t=np.zeros(1, np.int64))
         if self.step_size != "adapt":
             state = state._replace(log_scale=np.log([self.step_size]))
-        return BoundMove(propose, adapt_path if len(choices) > 1 else adapt_nothing, state)
+        return Move(propose, adapt_path if len(choices) > 1 else adapt_nothing, state.at_start, _step_and_path)
 
     def choices(self, quarter: float) -> list[tuple[float, int]]:
         """Return the pairs of path length and number of transitions that tuning chooses from.
@@ -114,6 +114,11 @@ class SurrogateHMC:
         if self.transitions != "adapt":
             return [(length, int(self.transitions)) for length in lengths]
         return [(lengths[0], n) for n in _TRANSITIONS] + [(length, 1) for length in lengths[1:]]
+
+
+def _step_and_path(state: SurrogateState) -> tuple[np.ndarray, ...]:
+    """Return the step size and the path that tuning chose."""
+    return state.log_scale, state.search.choice
 
 
 @njit(cache=True)

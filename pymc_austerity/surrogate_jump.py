@@ -316,8 +316,3 @@ def build_surrogate_jump(
         return here, start - value, 0
 
     return propose
-
-
-@njit
-def adapt_no_jump(state: SurrogateJumpState, theta: np.ndarray, accepted: bool) -> None:
-    """Leave the moves alone, which follow from the surrogate."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.acceptance import Exact, SequentialT, Stages
+from pymc_austerity.acceptance import Stages
+from pymc_austerity.built_steps import Deciding, decider_of
+from pymc_austerity.chain import Chain
 from pymc_austerity.kernel import DECIDED
-from pymc_austerity.row_step import RowStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +57,11 @@ class Trial:
         return self.log_ratio.size
 
 
-def run_trial(step: RowStep, *, n_pairs: int = 200, tune: int = 1_000, seed: int = 0) -> Trial:
+def run_trial(step: Deciding, *, n_pairs: int = 200, tune: int = 1_000, seed: int = 0) -> Trial:
     """Run a chain with the proposals of a step and note how close each decision was, on all rows.
 
     The chain starts at the initial point of the step, tunes with the step's own test, and then makes `n_pairs`
-    transitions on all rows.  The step is left as it was before.
+    transitions on all rows.  The step is left as it is.
 
     Parameters
     ----------
@@ -94,39 +95,32 @@ def run_trial(step: RowStep, *, n_pairs: int = 200, tune: int = 1_000, seed: int
     >>> len(trial), trial.n_rows
     (50, 5000)
     """
-    require_threshold_test(step)
+    decider = decider_of(step, "a trial runs a chain with the proposals of one")
+    if not decider.test.designable:
+        raise TypeError(
+            f"{decider.describe()} is not a step with a sequential t-test, which is what this design is for. Pass an "
+            "ApproxMH or ExactMH step, or a Trial."
+        )
     if n_pairs < 2 or tune < 0:
         raise ValueError(f"run_trial(n_pairs={n_pairs}, tune={tune}) needs at least two pairs and no negative tune.")
-    step.start_chain(np.random.default_rng(seed))
-    try:
-        theta, others = step._theta0 if step._start is None else step._start, step._others0
-        for _ in range(tune):
-            outcome = step.transition(theta, others)
-            theta = outcome.theta
-            if outcome.status != DECIDED:
-                raise SamplingError(
-                    "The trial chain came to a point where the prior or a row has no finite density, at "
-                    f"{theta} (unconstrained). Give the step another initial_point=, or widen the likelihood."
-                )
-            if step.tune:
-                step.proposal.adapt(step.walk, theta, outcome.accepted)
-            step.n_steps += 1
-        step.tune = False
-        return collect(step, theta, others, n_pairs)[0]
-    finally:
-        step.start_chain(np.random.default_rng(seed))
+    chain = Chain(decider, np.random.default_rng(seed))
+    schedule, tunes = decider.parts.temperature, decider.parts.tune
+    theta = decider.parts.theta0 if chain.start is None else chain.start
+    others = decider.parts.others0
+    for t in range(tune):
+        outcome = chain.transition(theta, others, float(schedule.at(t) if tunes else schedule.final))
+        theta = outcome.theta
+        if outcome.status != DECIDED:
+            raise SamplingError(
+                "The trial chain came to a point where the prior or a row has no finite density, at "
+                f"{theta} (unconstrained). Give the step another initial_point=, or widen the likelihood."
+            )
+        if tunes:
+            chain.adapt(outcome)
+    return collect(chain, theta, others, n_pairs)[0]
 
 
-def require_threshold_test(step: RowStep) -> None:
-    """Refuse a step whose test is not a comparison of the mean with a threshold."""
-    if not isinstance(step, RowStep) or not isinstance(step.test, SequentialT | Exact):
-        raise TypeError(
-            f"{step!r} is not a step with a sequential t-test, which is what this design is for. "
-            "Pass an ApproxMH or ExactMH step, or a Trial."
-        )
-
-
-def collect(step: RowStep, theta: np.ndarray, others: np.ndarray, n_pairs: int) -> tuple[Trial, np.ndarray, int]:
+def collect(chain: Chain, theta: np.ndarray, others: np.ndarray, n_pairs: int) -> tuple[Trial, np.ndarray, int]:
     """Make `n_pairs` transitions on all rows from `theta`, with the proposal as it is now.
 
     All rows but one: then the compiled transition reports a standard error, which at N rows would be zero.  One row in
@@ -137,21 +131,18 @@ def collect(step: RowStep, theta: np.ndarray, others: np.ndarray, n_pairs: int) 
     Trial, theta, rows_read
         The pairs, the state after them and what they cost.
     """
-    n_rows = len(step._rows)
-    replacement = step.row_source.weighted
-    stages, ratio, noise, rows_read = step._stages, [], [], 0
-    step._stages = Stages(np.array([n_rows - 1]), np.zeros(1))
-    try:
-        for _ in range(n_pairs):
-            outcome = step.transition(theta, others)
-            rows_read += outcome.n_rows
-            theta = outcome.theta
-            # Where the prior or a row rules a proposal out, no test has anything to decide.
-            if outcome.status == DECIDED and np.isfinite(outcome.log_ratio) and outcome.n_stages:
-                ratio.append(outcome.log_ratio)
-                noise.append(outcome.log_ratio_sd * (1.0 if replacement else np.sqrt(n_rows - 1)))
-    finally:
-        step._stages = stages
+    decider = chain.decider
+    n_rows, replacement = len(decider.rows), decider.row_source.weighted
+    temperature = float(decider.parts.temperature.final)
+    stages, ratio, noise, rows_read = Stages(np.array([n_rows - 1]), np.zeros(1)), [], [], 0
+    for _ in range(n_pairs):
+        outcome = chain.transition(theta, others, temperature, stages)
+        rows_read += outcome.n_rows
+        theta = outcome.theta
+        # Where the prior or a row rules a proposal out, no test has anything to decide.
+        if outcome.status == DECIDED and np.isfinite(outcome.log_ratio) and outcome.n_stages:
+            ratio.append(outcome.log_ratio)
+            noise.append(outcome.log_ratio_sd * (1.0 if replacement else np.sqrt(n_rows - 1)))
     if not ratio:
         raise ValueError(
             f"None of {n_pairs} proposals of the trial chain had a finite log ratio, so there is nothing to design a "

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
+from pymc_austerity.chain import Chain
 from pymc_austerity.kernel import Outcome
 from pymc_austerity.remedies import batch_remedy, decision_remedy
 from pymc_austerity.row_shape import batch_shape
-from pymc_austerity.spot_check import evaluate_pair, pair_shape, propose_from
+from pymc_austerity.spot_check import evaluate_pair, pair_shape
 from pymc_austerity.stopping import wrong_decisions
 from pymc_austerity.verdicts import (
     TRUST,
@@ -21,9 +21,6 @@ from pymc_austerity.verdicts import (
     judge_wrong_decisions,
     overall,
 )
-
-if TYPE_CHECKING:
-    from pymc_austerity.row_step import RowStep
 
 #: Fewer draws show nothing; of more, the last ones are looked at.
 _FEWEST, _LAST = 100, 5_000
@@ -38,14 +35,17 @@ class Watch:
     ----------
     length : int or None
         Draws after tuning.  PyMC 5 does not tell; there the chain looks at itself after 200 draws, 400, 800 and so on.
+    name : str
+        Of the step, for the message.
     """
 
-    def __init__(self, length: int | None):
+    def __init__(self, length: int | None, name: str):
+        self._name = name
         self._length, self._n, self._done = length, 0, False
         self._next = 2 * _FEWEST
         self._recent: deque[tuple[bool, int, bool, float, float, float]] = deque(maxlen=_LAST)
 
-    def after(self, step: RowStep, outcome: Outcome, others: np.ndarray) -> SamplerWarning | None:
+    def after(self, chain: Chain, outcome: Outcome, others: np.ndarray) -> SamplerWarning | None:
         """Take a draw in; return what there is to say, if the chain ends and something is wrong."""
         self._n += 1
         self._recent.append(
@@ -61,17 +61,17 @@ class Watch:
         if self._done or not self._is_due():
             return None
         try:
-            findings = self._findings(step, outcome.theta, others)
+            findings = self._findings(chain, outcome.theta, others)
         except Exception as error:  # a chain must not be lost to a look at itself, whatever its proposal or test
             self._done = True
-            message = f"{step.name}: the chain could not look at its decisions ({type(error).__name__}: {error})."
+            message = f"{self._name}: the chain could not look at its decisions ({type(error).__name__}: {error})."
             return SamplerWarning(WarningType.BAD_ACCEPTANCE, message, "warn")
         bad = [f for f in findings if f.verdict != TRUST]
         if not bad:
             return None
         self._done = True
         told = " ".join(f"{f.reason} {f.remedy}" for f in bad)
-        message = f"{step.name}: {overall(bad)}. {told} See pymc_austerity.reliability(idata, model)."
+        message = f"{self._name}: {overall(bad)}. {told} See pymc_austerity.reliability(idata, model)."
         return SamplerWarning(WarningType.BAD_ACCEPTANCE, message, "warn")
 
     def _is_due(self) -> bool:
@@ -82,24 +82,25 @@ class Watch:
         self._next *= 2
         return True
 
-    def _findings(self, step: RowStep, theta: np.ndarray, others: np.ndarray) -> list[Finding]:
+    def _findings(self, chain: Chain, theta: np.ndarray, others: np.ndarray) -> list[Finding]:
+        decider = chain.decider
         accepted, n_rows, full, log_ratio, sd, threshold = (np.array(c) for c in zip(*self._recent))
         rate = float(accepted.mean())
         findings = [judge_acceptance(rate)]
         partial = ~full & (n_rows > 0)
         if not partial.any():
             return findings
-        if not getattr(step.test, "corrects_noise", False) and np.isfinite(threshold).any():
+        if not decider.test.corrects_noise and np.isfinite(threshold).any():
             share = float(wrong_decisions(log_ratio, sd, threshold, rate).mean())
-            findings.append(judge_wrong_decisions(share, decision_remedy(step)))
+            findings.append(judge_wrong_decisions(share, decision_remedy(decider)))
         rng = np.random.default_rng(0)  # the chain's own generators stay as they are
         shapes = []
         for _ in range(_PAIRS):
-            pair = evaluate_pair(step, propose_from(step, step.walk, theta, others, rng))
+            pair = evaluate_pair(decider, decider.propose(theta, others, chain.state, rng))
             if pair is not None:
-                shapes.append(pair_shape(step, pair))
+                shapes.append(pair_shape(decider, pair))
         if shapes:
-            n, n_total = float(n_rows[partial].mean()), len(step.data[1][0])
-            batch = batch_shape([(s, n) for s in shapes], n_total, float(step.temperature.final))
-            findings.append(judge_batch(batch, batch_remedy(step)))
+            n, n_total = float(n_rows[partial].mean()), len(decider.rows)
+            batch = batch_shape([(s, n) for s in shapes], n_total, float(decider.parts.temperature.final))
+            findings.append(judge_batch(batch, batch_remedy(decider)))
         return findings

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance import AcceptanceTest, SequentialT
-from pymc_austerity.barker import Barker
-from pymc_austerity.penalty import NoisePenalty
 from pymc_austerity.rows import Rows, nothing_to_restore
 
 _CHUNK = 8192
@@ -134,6 +131,11 @@ class WeightedRows:
     weigh = staticmethod(weigh_rows)
     weighted: ClassVar[bool] = True
 
+    @property
+    def weights(self) -> np.ndarray:
+        """1/(N p_i) for every row."""
+        return self.table.weight
+
     def state(self, n_rows: int) -> AliasTable:
         """Return the table."""
         return self.table
@@ -176,28 +178,3 @@ def remainder_sizes(
         sizes[start:stop] = np.sqrt(squares / len(pairs))
         advance(stop - start)
     return np.where(np.isfinite(sizes), sizes, np.nanmax(np.where(np.isfinite(sizes), sizes, 0)))
-
-
-def takes_weights(test: AcceptanceTest, *, required: bool = False) -> bool:
-    """Whether a test may read rows that are drawn with replacement and weights.
-
-    Raises
-    ------
-    ValueError
-        Where it may not and is required to.
-    """
-    if isinstance(test, SequentialT | Barker | NoisePenalty):
-        return True
-    if required:
-        raise ValueError(
-            f"rows=Weighted() does not go with {type(test).__name__}: its bound (or its reading of all rows) is for "
-            "rows drawn without replacement and with equal weight. Use rows=pymc_austerity.Uniform(), or "
-            "MinibatchBarker, PenaltyMH or ApproxMH."
-        )
-    return False
-
-
-def for_weighted_rows(test: AcceptanceTest) -> AcceptanceTest:
-    """Return `test` for rows that are drawn with replacement and weights; see `takes_weights`."""
-    takes_weights(test, required=True)
-    return replace(test, replacement=True) if isinstance(test, SequentialT) else test

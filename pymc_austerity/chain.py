@@ -1,0 +1,110 @@
+"""One chain of a `Decider`: its generators, the state of its proposal, and how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
+
+from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.generators import pack_generators
+from pymc_austerity.kernel import Outcome
+
+if TYPE_CHECKING:
+    from pymc_austerity.decider import Decider
+
+
+@dataclass_state
+class ChainState(DataClassState):
+    """What a chain needs to go on where it stopped."""
+
+    rng_propose: RandomGeneratorState
+    rng_decide: RandomGeneratorState
+    rng_rows: RandomGeneratorState
+    state: Any
+    n_steps: int
+
+
+class Chain(WithSamplingState):
+    """Everything that changes while a chain runs.
+
+    Parameters
+    ----------
+    decider : Decider
+    rng : numpy.random.Generator
+        From which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
+
+    Attributes
+    ----------
+    state : NamedTuple
+        Of the proposal.
+    start : numpy.ndarray or None
+        Where the chain starts, in place of the model's initial point; None where that is as good.
+    n_steps : int
+        Transitions so far, as counted by whoever runs the chain.
+    """
+
+    _state_class = ChainState
+
+    def __init__(self, decider: Decider, rng: np.random.Generator):
+        self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
+        self.n_steps = 0
+        self._packed: tuple[tuple[np.random.Generator, ...], Any] | None = None
+        self.decider = decider
+        self._row_state = decider.row_source.state(len(decider.rows))
+        self._stages = decider.stages()
+        self.reset_tuning()
+        self.start = decider.start(rng_start)
+
+    def reset_tuning(self) -> None:
+        """Take back all adaptation of the proposal."""
+        self.state = self.decider.new_state()
+
+    def decide_by(self, test: AcceptanceTest) -> None:
+        """Decide from here on by the same test with other settings."""
+        self.decider = replace(self.decider, test=test)
+        self._stages = self.decider.stages()
+
+    def transition(self, theta: np.ndarray, others: np.ndarray, temperature: float, stages: Any = None) -> Outcome:
+        """Propose and decide from flat vectors of the step's variables and of all others.
+
+        Parameters
+        ----------
+        theta, others : numpy.ndarray
+        temperature : float
+        stages : NamedTuple, optional
+            Looks in place of those of the test.
+        """
+        decider = self.decider
+        return decider.transition(
+            theta,
+            others,
+            decider.fixed,
+            decider.rows.arrays,
+            self._row_state,
+            self.state,
+            self._stages if stages is None else stages,
+            temperature,
+            self._generators(),
+            decider.bound_constants,
+            decider.expansion,
+        )
+
+    def adapt(self, outcome: Outcome) -> None:
+        """Tune the proposal after a transition."""
+        self.decider.move.adapt(self.state, outcome.theta, outcome.accepted)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_row_state": None, "_packed": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._row_state = self.decider.row_source.state(len(self.decider.rows))
+
+    def _generators(self) -> Any:
+        streams = (self.rng_propose, self.rng_decide, self.rng_rows)
+        if self._packed is None or any(new is not old for new, old in zip(streams, self._packed[0], strict=True)):
+            self._packed = streams, pack_generators(*streams)
+        return self._packed[1]

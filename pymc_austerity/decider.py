@@ -1,0 +1,392 @@
+"""Everything that a decision needs, compiled: made by `assemble`, frozen, and without PyMC's step contract."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import NumbaPerformanceWarning
+
+from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.bounds import Bound
+from pymc_austerity.default_proposal import default_proposal
+from pymc_austerity.density import Density, Surroundings, compile_density, numba_options
+from pymc_austerity.effects import Effects
+from pymc_austerity.generators import pack_generators, take_packed
+from pymc_austerity.kernel import Outcome, build_offset, build_transition
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.preparation import Prepared
+from pymc_austerity.proposal_protocol import Move, Proposal, Target
+from pymc_austerity.proxy import compile_remainder_density
+from pymc_austerity.proxy_plan import ProxyPlan
+from pymc_austerity.rows import Rows, RowSource
+from pymc_austerity.surrogate import Surrogate, compile_surrogate
+from pymc_austerity.temperature import Schedule
+from pymc_austerity.weights import WeightedRows
+
+#: Rows of the transition that compiles everything before sampling starts.
+_WARM_UP_ROWS = 64
+#: Proposals in a row that lead to a starting point among sub-models.
+_STARTING_PROPOSALS = 20
+#: Frames from the warning that there is no proxy to the constructor that the user calls.
+_STACKLEVEL = 7
+
+
+class Proposed(NamedTuple):
+    """A proposal: θ′, θ, the variables of other steps, and log q(θ|θ′) − log q(θ′|θ)."""
+
+    theta_new: np.ndarray
+    theta: np.ndarray
+    others: np.ndarray
+    log_q_ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a decider is assembled from: nothing compiled, so that it travels to other processes.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+    rows : Rows
+    fixed : tuple of numpy.ndarray
+        Values of the shared variables that are not indexed by row.
+    theta0, others0 : numpy.ndarray
+        The model's initial point, flat: the variables of the step, and all others.
+    test : AcceptanceTest
+        For rows of equal weight.
+    proposal : Proposal or None
+        As it was given.
+    plan : ProxyPlan
+    bound : Bound
+        On the rows themselves.
+    temperature : Schedule
+    tune : bool
+        Whether the proposal adapts while a chain tunes.
+    compile_kwargs : dict or None
+    made_by : str
+        Name of the class of the step.
+    prepared : Prepared or None
+        What was learnt from all rows; None before that, and where there is no proxy.
+    """
+
+    likelihood: RowLikelihood
+    rows: Rows
+    fixed: tuple[np.ndarray, ...]
+    theta0: np.ndarray
+    others0: np.ndarray
+    test: AcceptanceTest
+    proposal: Proposal | None
+    plan: ProxyPlan
+    bound: Bound
+    temperature: Schedule
+    tune: bool
+    compile_kwargs: dict[str, Any] | None
+    made_by: str
+    prepared: Prepared | None = None
+
+
+class Compiled:
+    """The functions of one model, each compiled when it is first asked for."""
+
+    def __init__(self, parts: Parts):
+        self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
+        self._options = numba_options(parts.compile_kwargs)
+
+    @cached_property
+    def density(self) -> Density:
+        """Log prior and rows."""
+        return compile_density(self._likelihood, self._options)
+
+    @cached_property
+    def effects(self) -> Effects | None:
+        """What the rows read of θ, where the proposal knows it to be less than θ."""
+        if self._proposal is None or not self._proposal.expands_effects or self._plan.proxy is None:
+            return None
+        return self._proposal.effects(self._likelihood)
+
+    @cached_property
+    def surrogate(self) -> Surrogate:
+        """Exact prior times proxy."""
+        return compile_surrogate(self.read, self._options)
+
+    @cached_property
+    def remainders(self) -> Density:
+        """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
+        assert self._plan.proxy is not None
+        return compile_remainder_density(self.density, self.read, self._plan.proxy.order, **self._options)
+
+    @property
+    def read(self) -> RowLikelihood:
+        """The model in terms of what the rows read."""
+        return self._likelihood if self.effects is None else self.effects.likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Decider:
+    """A test, a proposal and a way to draw rows, compiled for one model and its data.
+
+    Pickled by its parts; another process compiles for itself.
+
+    Attributes
+    ----------
+    parts : Parts
+    test : AcceptanceTest
+        For rows as they are drawn.
+    move : Move
+    row_source : RowSource
+    density : Density
+        As the test sees it: remainders where there is a proxy and the test reads a part of the rows.
+    bound : Bound
+        On what the test sees.
+    bound_constants : tuple
+    evaluate_bound, offset_of : callable
+        Compiled; see `Bound` and `build_offset`.
+    transition : callable
+        Compiled; see `take_packed`.
+    compiled : Compiled
+    """
+
+    parts: Parts
+    test: AcceptanceTest
+    move: Move
+    row_source: RowSource
+    density: Density
+    bound: Bound
+    bound_constants: tuple[Any, ...]
+    evaluate_bound: Callable[..., Any]
+    offset_of: Callable[..., Any]
+    transition: Callable[..., Outcome]
+    compiled: Compiled
+
+    @property
+    def likelihood(self) -> RowLikelihood:
+        """The graphs of the log prior and of the rows."""
+        return self.parts.likelihood
+
+    @property
+    def rows(self) -> Rows:
+        """The data."""
+        return self.parts.rows
+
+    @property
+    def fixed(self) -> tuple[np.ndarray, ...]:
+        """Data that are not indexed by row."""
+        return self.parts.fixed
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """What was learnt from all rows before sampling, where there is a proxy."""
+        return self.parts.prepared
+
+    @property
+    def expansion(self) -> Any:
+        """The expansion of the proxy; nothing without one."""
+        return () if self.prepared is None else self.prepared.expansion
+
+    @property
+    def setup_passes(self) -> float:
+        """Passes over all rows before the first draw."""
+        return 0.0 if self.prepared is None else self.prepared.passes
+
+    @property
+    def could_have_proxy(self) -> bool:
+        """Whether ``proxy=None`` excluded a proxy against which nothing in the variables or the proposal stands."""
+        proposal = self.parts.proposal
+        if not self.parts.plan.excluded or (proposal is not None and proposal.no_proxy_because):
+            return False
+        continuous = all(np.dtype(b.dtype).kind == "f" for b in self.likelihood.blocks)
+        return continuous or (proposal is not None and proposal.expands_effects)
+
+    def stages(self) -> Any:
+        """Return the looks of the test at all rows."""
+        return self.test.stages(len(self.rows))
+
+    def surroundings(self, others: np.ndarray) -> Surroundings:
+        """Return what the density depends on beside θ, at the temperature of the draws."""
+        return Surroundings(others, self.fixed, self.rows.arrays, float(self.parts.temperature.final), self.expansion)
+
+    def new_state(self) -> Any:
+        """Return the state of the proposal at the start of a chain."""
+        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), len(self.rows))
+
+    def start(self, rng: np.random.Generator) -> np.ndarray | None:
+        """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
+
+        Twice as far in up to ten dimensions.  In more the factor falls with their fourth root: twice as far in 800
+        dimensions is sixty standard deviations of the log density away, a place that a proxy knows nothing about and
+        that no proposal leads back from.
+        """
+        if self.prepared is None:
+            return None
+        if self.compiled.effects is not None:  # only the surrogate knows which coefficients to start with
+            theta, state, around = self.parts.theta0, self.new_state(), self.surroundings(self.parts.others0)
+            for _ in range(_STARTING_PROPOSALS):
+                theta = self.move.propose(rng, theta, state, around)[0]
+            return theta
+        draws = self.prepared.draws
+        mean = draws.mean(axis=0)
+        further = np.sqrt(1 + 3 * np.sqrt(10 / max(10, mean.size)))
+        return mean + further * (draws[rng.integers(len(draws))] - mean)
+
+    def propose(self, theta: np.ndarray, others: np.ndarray, state: Any, rng: np.random.Generator) -> Proposed:
+        """Propose from θ with a state of the proposal."""
+        theta_new, log_q_ratio, _ = self.move.propose(rng, theta, state, self.surroundings(others))
+        return Proposed(theta_new, theta, others, float(log_q_ratio))
+
+    def bound_at(self, proposed: Proposed) -> float:
+        """Return a number that no row's change of log-likelihood exceeds; infinite where none is asked for."""
+        centre = () if self.prepared is None else (self.prepared.expansion.centre,)
+        around = (proposed.theta_new, proposed.theta, proposed.others, (*centre, *self.fixed), self.rows.arrays)
+        return float(self.evaluate_bound(self.bound_constants, *around)[0])
+
+    def with_data(self, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
+        """Return the decider for other data of the same types; with a proxy that is learnt from them anew."""
+        parts = replace(self.parts, rows=rows, fixed=tuple(fixed))
+        if parts.plan.proxy is not None:
+            return _complete(_learn(parts, self.compiled), self.compiled)
+        return replace(self, parts=parts, bound_constants=self.bound.constants())
+
+    def describe(self) -> str:
+        """Return the settings that decide what a step does, in a line."""
+        parts = self.parts
+        names = ", ".join(b.name for b in self.likelihood.blocks)
+        floor, proxy = (None, None) if self.prepared is None else (parts.plan.floor, parts.plan.proxy)
+        rows = "Uniform()" if floor is None else f"Weighted(floor={floor})"
+        return (
+            f"{parts.made_by} on {names} with {self.test}, {parts.proposal or 'the default proposal'}, proxy={proxy}, "
+            f"rows={rows}, temperature={parts.temperature}"
+        )
+
+    def __reduce__(self) -> Any:
+        return _assemble_again, (self.parts, self.test)
+
+
+def assemble(parts: Parts, check: Callable[[Density], None]) -> Decider:
+    """Compile the model, learn from all rows what the proxy needs, and put the parts together.
+
+    Parameters
+    ----------
+    parts : Parts
+    check : callable
+        Called with the compiled density before anything is learnt from it; raises where the rows are not independent.
+
+    Raises
+    ------
+    ValueError
+        Parts that do not go together, or a proxy that was asked for and cannot be built.
+    """
+    compiled = Compiled(parts)
+    check(compiled.density)
+    plan = parts.plan.with_bound(parts.bound)
+    if compiled.effects is not None:
+        at = (compiled.density, parts.rows, parts.fixed, parts.theta0, parts.others0)
+        plan = plan.for_effects(compiled.effects, parts.bound, *at)
+    if plan is not parts.plan:
+        parts, density = replace(parts, plan=plan), compiled.density
+        compiled = Compiled(parts)
+        compiled.density = density
+    return _complete(_learn(parts, compiled), compiled)
+
+
+def _assemble_again(parts: Parts, test: AcceptanceTest) -> Decider:
+    """Assemble a decider in another process, from what has been learnt already."""
+    return replace(_complete(parts, Compiled(parts)), test=test)
+
+
+def is_discrete(likelihood: RowLikelihood) -> np.ndarray:
+    """Return which entries of θ are whole numbers."""
+    discrete = np.zeros(likelihood.theta_size, dtype=bool)
+    for block in likelihood.blocks:
+        discrete[block.start : block.stop] = np.dtype(block.dtype).kind in "iub"
+    return discrete
+
+
+def _learn(parts: Parts, compiled: Compiled) -> Parts:
+    """Return the parts with what the proxy needs to know of all rows."""
+    plan = parts.plan
+    if plan.proxy is None:
+        return parts
+    theta0 = parts.theta0 if compiled.effects is None else compiled.effects.of(parts.theta0)
+    with _quiet_compilation():
+        prepared = plan.prepare(
+            compiled.read,
+            lambda: compiled.remainders,
+            compiled.surrogate,
+            plan.proxy,
+            parts.rows,
+            parts.fixed,
+            np.concatenate([theta0, parts.others0]),
+            float(parts.temperature.final),
+            plan.floor,
+            parts.compile_kwargs,
+            True,
+            stacklevel=_STACKLEVEL,
+        )
+    return replace(parts, prepared=prepared)
+
+
+def _complete(parts: Parts, compiled: Compiled) -> Decider:
+    """Choose what goes with the proxy, or with none, and compile the transition."""
+    test, prepared = parts.test, parts.prepared
+    bound, row_source, density, surrogate = parts.bound, test.rows, compiled.density, None
+    if prepared is not None:
+        found = bound.of_remainder(prepared.order)
+        assert found is not None
+        bound, surrogate = found, compiled.surrogate
+        if prepared.table is not None:
+            test, row_source = test.with_replacement(), WeightedRows(prepared.table)
+        if test.uses_proxy:
+            remainders = compiled.remainders
+            density = remainders if compiled.effects is None else compiled.effects.at_theta(remainders)
+    proposal = parts.proposal or default_proposal(parts.theta0.size, prepared)
+    options = numba_options(parts.compile_kwargs)
+    with _quiet_compilation():
+        move = proposal.for_model(
+            Target(parts.likelihood, prepared, test.probability(0.0), options, surrogate, parts.fixed)
+        )
+        ndims = tuple(a.ndim for a in parts.rows.arrays)
+        evaluate_bound = bound.build(density, ndims)
+        transition = take_packed(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
+        decider = Decider(
+            parts, test, move, row_source, density, bound, bound.constants(), evaluate_bound, build_offset(density),
+            transition, compiled,
+        )  # fmt: skip
+        _warm_up(decider)
+    return decider
+
+
+def _warm_up(decider: Decider) -> None:
+    """Compile by running the transition once on a few rows, so that forked chains inherit the code."""
+    parts, state = decider.parts, decider.new_state()
+    arrays = tuple(a[:_WARM_UP_ROWS] for a in parts.rows.arrays)
+    n_rows = len(arrays[0])
+    decider.transition(
+        parts.theta0,
+        parts.others0,
+        parts.fixed,
+        arrays,
+        decider.row_source.state(n_rows),
+        state,
+        decider.test.stages(n_rows),
+        float(parts.temperature.final),
+        pack_generators(*np.random.default_rng(0).spawn(3)),
+        decider.bound_constants,
+        decider.expansion,
+    )
+    decider.move.adapt(state, parts.theta0, False)
+
+
+@contextmanager
+def _quiet_compilation() -> Iterator[None]:
+    """Silence what compilation says of PyTensor's derivatives, about which nobody here can do anything."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaPerformanceWarning)  # transposed products
+        # Derivatives of log-gamma functions, for which PyTensor calls SciPy: slower, not wrong.
+        warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
+        yield

@@ -1,0 +1,117 @@
+"""The compiled log density of a model, in the parts that a decision needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numba import njit
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.compat import compile_log_density
+from pymc_austerity.likelihood import RowLikelihood
+
+#: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
+CHUNK = 4096
+
+
+class Surroundings(NamedTuple):
+    """Everything but θ that the log density of a model depends on.
+
+    Attributes
+    ----------
+    others : numpy.ndarray, shape (O,)
+        Present values of the variables of other steps.
+    fixed : tuple of numpy.ndarray
+        Shared variables that are not indexed by row.
+    arrays : tuple of numpy.ndarray
+        The data, rows on the first axis.
+    temperature : float
+        What every row's log-likelihood is divided by.
+    expansion : Expansion or tuple of nothing
+        The proxy, where there is one.
+    """
+
+    others: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    arrays: tuple[np.ndarray, ...]
+    temperature: float
+    expansion: Any
+
+
+class BothSides(Protocol):
+    """The row terms at both ends of a move, compiled."""
+
+    def __call__(
+        self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray, *data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ℓ_i(θ′) and ℓ_i(θ) for the rows of a batch; `data` are the fixed arrays and then the batch."""
+        ...
+
+
+@njit
+def nothing_known(theta: np.ndarray, others: np.ndarray, expansion: tuple[()]) -> float:
+    """Return 0: without a proxy nothing is known of the sum over all rows."""
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Density:
+    """The compiled log density of a model.
+
+    Attributes
+    ----------
+    log_prior : callable
+        ``log_prior(theta, others, *fixed)`` returns a tuple with one 0-d array.
+    both_sides : BothSides
+        With a proxy, ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` returns the remainders.
+    known_sum : callable
+        ``known_sum(theta, others, expansion)`` returns what the proxy knows of the sum over all rows.
+    """
+
+    log_prior: Callable[..., Any]
+    both_sides: BothSides
+    known_sum: Callable[..., Any] = nothing_known
+
+    @property
+    def expands(self) -> bool:
+        """Whether the rows are remainders, for which the centre of the expansion comes first among the fixed data."""
+        return self.known_sum is not nothing_known
+
+
+def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments of ``pymc.compile`` for functions that compiled code calls.
+
+    Raises
+    ------
+    ValueError
+        For another mode.
+    """
+    kwargs = {"mode": "NUMBA", **(compile_kwargs or {})}
+    if "NUMBA" not in str(kwargs["mode"]).upper():
+        raise ValueError(
+            f"compile_kwargs={{'mode': {kwargs['mode']!r}}}: the transition is compiled by numba and can only call "
+            "functions of PyTensor's NUMBA mode. Leave the mode out."
+        )
+    return kwargs
+
+
+def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> Density:
+    """Compile the graphs of a `RowLikelihood` to functions that other compiled code can call.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+    compile_kwargs : dict, optional
+        Passed on to ``pymc.compile``; a mode other than numba is refused.
+    """
+    kwargs = numba_options(compile_kwargs)
+    theta_new = likelihood.theta.type("theta_new")
+    rows = likelihood.row_log_likelihood
+    (rows_new,) = graph_replace([rows], {likelihood.theta: theta_new}, strict=False)
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+    log_prior = compile_log_density(inputs, [likelihood.log_prior], **kwargs)
+    both = compile_log_density([theta_new, *inputs, *likelihood.batches], [rows_new, rows], **kwargs)
+    return Density(log_prior.vm.jit_fn, both.vm.jit_fn)

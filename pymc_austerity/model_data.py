@@ -1,0 +1,90 @@
+"""A PyMC model as a step reads it: the split log density, the data, and the initial point as flat vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.likelihood import DataSource, RowLikelihood, flatten, row_likelihood
+from pymc_austerity.row_terms import RowTerms
+from pymc_austerity.rows import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class ModelData:
+    """What a step knows of its model.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+    terms : RowTerms
+        The variables of the model that are row-wise.
+    point : mapping of str to array
+        The initial point.
+    rows : Rows
+    fixed : tuple of numpy.ndarray
+        Values of the shared variables that are not indexed by row.
+    theta0, others0 : numpy.ndarray
+        The initial point of the variables of the step, and of all others.
+    """
+
+    likelihood: RowLikelihood
+    terms: RowTerms
+    point: Mapping[str, np.ndarray]
+    rows: Rows
+    fixed: tuple[np.ndarray, ...]
+    theta0: np.ndarray
+    others0: np.ndarray
+    _source: DataSource
+    _seen: tuple[np.ndarray, ...]
+
+    def changed(self) -> ModelData | None:
+        """Return the data as ``pm.set_data`` left them, or None where they are what they were."""
+        fixed, seen = self._source.fixed_arrays(), self._source.current()
+        new_rows = any(new is not old for new, old in zip(seen, self._seen, strict=True))
+        if not new_rows and all(map(np.array_equal, fixed, self.fixed)):
+            return None
+        rows = Rows(self._source.row_arrays()) if new_rows else self.rows
+        return replace(self, rows=rows, fixed=fixed, _seen=seen)
+
+
+def read_model(
+    model: Model,
+    variables: Sequence[Variable],
+    observed: str | Sequence[str] | None,
+    initial_point: Mapping[str, np.ndarray] | None,
+) -> ModelData:
+    """Split the log density of a model, and take up its data.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    variables : sequence of Variable
+        Value variables that the step moves.
+    observed : str, sequence of str or None
+        Names of the observed variables or potentials whose rows are subsampled.
+    initial_point : mapping of str to array or None
+        ``model.initial_point()`` where it is None.
+
+    Raises
+    ------
+    NotRowWiseError, ValueError
+        As `row_likelihood`.
+    """
+    point = model.initial_point() if initial_point is None else initial_point
+    likelihood, source, terms = row_likelihood(model, variables, observed, point)
+    return ModelData(
+        likelihood,
+        terms,
+        point,
+        Rows(source.row_arrays()),
+        source.fixed_arrays(),
+        flatten(point, likelihood.blocks),
+        flatten(point, likelihood.other_blocks),
+        source,
+        source.current(),
+    )
