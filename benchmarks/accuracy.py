@@ -26,7 +26,7 @@ import pymc_austerity as pma
 from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.mode import PriorCurvature, find_mode
 from pymc_austerity.results import group
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows.storage import Rows
 
 OUTPUT = Path(__file__).parent / "output"
 DRAWS, TUNE, CHAINS = 20_000, 300, 4

@@ -18,7 +18,7 @@ from kernel import logistic_data, logistic_model
 from numba import njit
 
 import pymc_austerity as pma
-from pymc_austerity.rows import build_gather
+from pymc_austerity.rows.storage import build_gather
 
 DRAWS = 20_000
 

@@ -17,7 +17,7 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.likelihood import flatten
-from pymc_austerity.rows import draw_without_replacement, restore_order
+from pymc_austerity.rows.sources import draw_without_replacement, restore_order
 
 BATCH = 500
 

@@ -23,7 +23,8 @@ from pymc_austerity.proxy import Taylor
 from pymc_austerity.reliability import Reliability, reliability
 from pymc_austerity.reversible_jump import ReversibleJump
 from pymc_austerity.risk import plot_risk, risk_over_time
-from pymc_austerity.rows import Uniform
+from pymc_austerity.rows.sources import Uniform
+from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.sgld import SGLD
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.stiefel import StiefelWalk, UniformStiefel, amari_distance
@@ -31,7 +32,6 @@ from pymc_austerity.streams import debias_stream
 from pymc_austerity.surrogate_hmc import SurrogateHMC
 from pymc_austerity.temperature import Annealing, TemperatureDrop
 from pymc_austerity.trial import Trial, run_trial
-from pymc_austerity.weights import Weighted
 
 __version__ = version("pymc-austerity")
 

@@ -17,7 +17,7 @@ from numba import njit
 from scipy import special
 
 from pymc_austerity.moments import NO_SHAPE, Shape
-from pymc_austerity.rows import InOrder, RowSource, Uniform
+from pymc_austerity.rows.sources import InOrder, RowSource, Uniform
 
 UNDECIDED, REJECT, ACCEPT = -1, 0, 1
 

@@ -26,7 +26,7 @@ from pymc_austerity.acceptance import (
 )
 from pymc_austerity.correction import correction
 from pymc_austerity.moments import absolute_moments, third_central_moment
-from pymc_austerity.rows import InOrder
+from pymc_austerity.rows.sources import InOrder
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)

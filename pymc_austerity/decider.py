@@ -24,10 +24,11 @@ from pymc_austerity.preparation import Prepared
 from pymc_austerity.proposal_protocol import Move, Proposal, Target
 from pymc_austerity.proxy import compile_remainder_density
 from pymc_austerity.proxy_plan import ProxyPlan
-from pymc_austerity.rows import Rows, RowSource
+from pymc_austerity.rows.sources import RowSource
+from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows.weighted import WeightedRows
 from pymc_austerity.surrogate import Surrogate, compile_surrogate
 from pymc_austerity.temperature import Schedule
-from pymc_austerity.weights import WeightedRows
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64

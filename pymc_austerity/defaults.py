@@ -10,8 +10,8 @@ from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.proposal_protocol import Proposal
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.proxy_plan import ProxyPlan
-from pymc_austerity.rows import Uniform
-from pymc_austerity.weights import Weighted
+from pymc_austerity.rows.sources import Uniform
+from pymc_austerity.rows.weighted import Weighted
 
 ProxyChoice = Taylor | Literal["auto"] | None
 

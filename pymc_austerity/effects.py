@@ -19,7 +19,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.density import Density
 from pymc_austerity.likelihood import Block, RowLikelihood
 from pymc_austerity.proxy import expanded_sum
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows.storage import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.
 _POINTS, _ROWS = 4, 500

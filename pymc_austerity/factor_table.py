@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pymc_austerity.density import Density
 from pymc_austerity.factor_scan import Incidence, Looks
 from pymc_austerity.likelihood import Block
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows.storage import Rows
 
 #: Factors that a check of one variable looks at, and the variables that are checked.
 _CHECKED_FACTORS, _CHECKED_VARIABLES = 5_000, 500

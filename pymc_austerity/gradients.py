@@ -16,7 +16,7 @@ from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.density import Surroundings
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proposal_protocol import Target
-from pymc_austerity.rows import build_gather
+from pymc_austerity.rows.storage import build_gather
 
 #: Rows evaluated at once at most: bounds the memory of a gradient over all rows.
 _CHUNK = 4096

@@ -13,7 +13,8 @@ from pymc_austerity.bounds import no_bound
 from pymc_austerity.density import CHUNK, Density, Surroundings
 from pymc_austerity.moments import NO_SHAPE, add_shape
 from pymc_austerity.proposal_protocol import Propose
-from pymc_austerity.rows import RowSource, build_gather, draw_in_order
+from pymc_austerity.rows.sources import RowSource, draw_in_order
+from pymc_austerity.rows.storage import build_gather
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.
 WITH_REPLACEMENT = 2**62

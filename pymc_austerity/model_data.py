@@ -11,7 +11,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.likelihood import DataSource, RowLikelihood, flatten, row_likelihood
 from pymc_austerity.row_terms import RowTerms
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows.storage import Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,9 @@ from pymc_austerity.linear_maps import CompressedRows, dense
 from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, Taylor, check_order
-from pymc_austerity.rows import Rows
+from pymc_austerity.proxy.remainder_sizes import remainder_sizes
+from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows.weighted import AliasTable, row_table
 from pymc_austerity.steering import Steering, average, can_average, steer
 from pymc_austerity.surrogate import (
     INNER_TARGET,
@@ -31,7 +33,6 @@ from pymc_austerity.surrogate import (
     adapt_step_size,
     path_search,
 )
-from pymc_austerity.weights import AliasTable, remainder_sizes, row_table
 
 _log = logging.getLogger("pymc_austerity")
 

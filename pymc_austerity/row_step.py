@@ -30,11 +30,11 @@ from pymc_austerity.model_data import ModelData, read_model
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposal_protocol import Proposal
 from pymc_austerity.row_check import check_rows
-from pymc_austerity.rows import Uniform
+from pymc_austerity.rows.sources import Uniform
+from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.temperature import Schedule, as_schedule
 from pymc_austerity.tuned_state import TunedState
 from pymc_austerity.watch import Watch
-from pymc_austerity.weights import Weighted
 
 
 @dataclass_state

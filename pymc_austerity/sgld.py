@@ -18,7 +18,7 @@ from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments, Stages
 from pymc_austerity.langevin import Langevin
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.row_step import RowStep
-from pymc_austerity.rows import InOrder
+from pymc_austerity.rows.sources import InOrder
 from pymc_austerity.temperature import Schedule
 
 

@@ -21,7 +21,7 @@ from pymc_austerity.kernel import build_transition
 from pymc_austerity.measured_error import Repeats
 from pymc_austerity.moments import NO_SHAPE
 from pymc_austerity.row_shape import RowShape, row_shape
-from pymc_austerity.rows import RowSource
+from pymc_austerity.rows.sources import RowSource
 
 _CHUNK = 8192
 

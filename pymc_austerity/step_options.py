@@ -13,9 +13,9 @@ from pymc.util import RandomGenerator
 from pymc_austerity.defaults import ProxyChoice
 from pymc_austerity.proposal_protocol import Proposal
 from pymc_austerity.row_step import RowStep
-from pymc_austerity.rows import Uniform
+from pymc_austerity.rows.sources import Uniform
+from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.temperature import Schedule
-from pymc_austerity.weights import Weighted
 
 Step = TypeVar("Step", bound=type[RowStep])
 

@@ -7,7 +7,7 @@ from numba import njit
 
 from pymc_austerity.acceptance import ACCEPT, UNDECIDED, Moments
 from pymc_austerity.moments import NO_SHAPE, add_shape
-from pymc_austerity.rows import draw_without_replacement, restore_order
+from pymc_austerity.rows.sources import draw_without_replacement, restore_order
 
 
 def decisions(test, values, log_ratio, n_tests, *, scale=None, bound=np.inf, seed=0):

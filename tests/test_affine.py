@@ -9,7 +9,7 @@ from pymc_austerity import full_pass
 from pymc_austerity.affine import row_predictor
 from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.likelihood import row_likelihood
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows.storage import Rows
 
 RNG = np.random.default_rng(31)
 X, GROUP, LABELS = RNG.normal(size=(60, 3)), RNG.integers(0, 4, 60), RNG.integers(0, 2, 60)

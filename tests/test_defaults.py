@@ -10,7 +10,7 @@ from zoo import SPLIT
 
 import pymc_austerity as pma
 from pymc_austerity.crank_nicolson import adapt_rho
-from pymc_austerity.weights import WeightedRows
+from pymc_austerity.rows.weighted import WeightedRows
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(2_000, 2))

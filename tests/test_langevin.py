@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 from evidence import LEVEL, multinomial_p
 from numba import njit
+from pymc_austerity.model_moves import Setting
 from pytensor.gradient import undefined_grad
 from scipy import special, stats
 from toy import AnyTest, walk
@@ -15,9 +16,8 @@ import pymc_austerity as pma
 from pymc_austerity import langevin
 from pymc_austerity.acceptance import Exact, SequentialT
 from pymc_austerity.gradients import build_slope
-from pymc_austerity.model_moves import Setting
 from pymc_austerity.proposals import RowMove, Surroundings
-from pymc_austerity.rows import draw_subset
+from pymc_austerity.rows.sources import draw_subset
 
 ROWS = np.random.default_rng(60).normal(0.4, 1.0, size=600)
 SD = 1 / np.sqrt(600 + 1 / 0.05**2)

@@ -10,12 +10,12 @@ import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z, mean_error, mean_z
 from numba import njit
+from pymc_austerity.model_moves import Setting
 from scipy import special, stats
 
 import pymc_austerity as pma
 from pymc_austerity.jump_moves import JumpState, adapt_updates
 from pymc_austerity.likelihood import row_likelihood
-from pymc_austerity.model_moves import Setting
 from pymc_austerity.proposals import RowMove
 
 D, SPREAD = 4, 0.5

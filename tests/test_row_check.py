@@ -8,7 +8,7 @@ from pymc_austerity import row_check
 from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.kernel import Density, compile_density
 from pymc_austerity.likelihood import row_likelihood
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows.storage import Rows
 
 
 @pytest.fixture(scope="module")

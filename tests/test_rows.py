@@ -9,7 +9,8 @@ import pytest
 from evidence import LEVEL, multinomial_p
 from numba import njit
 
-from pymc_austerity.rows import InOrder, Rows, Uniform, build_gather
+from pymc_austerity.rows.sources import InOrder, Uniform
+from pymc_austerity.rows.storage import Rows, build_gather
 
 
 @njit

@@ -9,15 +9,9 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
 from pymc_austerity.barker import Barker
 from pymc_austerity.penalty import NoisePenalty
+from pymc_austerity.proxy.remainder_sizes import for_weighted_rows
+from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
 from pymc_austerity.spot_check import evaluate_pair, propose_from
-from pymc_austerity.weights import (
-    Weighted,
-    alias_table,
-    draw_weighted,
-    for_weighted_rows,
-    row_table,
-    weigh_rows,
-)
 
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
 

@@ -10,7 +10,7 @@ from test_rows import draw_positions
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, SequentialT, Stages
 from pymc_austerity.row_step import RowStep
-from pymc_austerity.rows import Uniform
+from pymc_austerity.rows.sources import Uniform
 
 
 @njit

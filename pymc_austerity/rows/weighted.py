@@ -1,17 +1,14 @@
-"""Rows drawn with probability proportional to the typical size of what the proxy leaves of them."""
+"""Rows drawn with replacement and weights, by an alias table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from pymc_austerity.rows import Rows, nothing_to_restore
-
-_CHUNK = 8192
+from pymc_austerity.rows.sources import nothing_to_restore
 
 
 class AliasTable(NamedTuple):
@@ -149,32 +146,3 @@ def row_table(sizes: np.ndarray, floor: float) -> AliasTable:
     probability = (1 - floor) * share + floor / n
     keep, alias = alias_table(probability)
     return AliasTable(keep.astype(np.float32), alias.astype(np.uint32), (1 / (n * probability)).astype(np.float32))
-
-
-def remainder_sizes(
-    both_sides: Callable[..., Any],
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
-    others: np.ndarray,
-    centre: np.ndarray,
-    fixed: Sequence[np.ndarray],
-    rows: Rows,
-    advance: Callable[[int], None] = lambda n: None,
-) -> np.ndarray:
-    """Return the root mean square of r_i(θ′) − r_i(θ) over some pairs of draws, for every row, in one pass.
-
-    Returns
-    -------
-    numpy.ndarray of float32, shape (N,)
-    """
-    sizes = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), _CHUNK):
-        stop = min(start + _CHUNK, len(rows))
-        batch = rows.batch(np.arange(start, stop))
-        squares = np.zeros(stop - start)
-        for theta_new, theta in pairs:
-            new, old = both_sides(theta_new, theta, others, centre, *fixed, *batch)
-            with np.errstate(invalid="ignore"):  # a row that is impossible at both points
-                squares += (new - old) ** 2
-        sizes[start:stop] = np.sqrt(squares / len(pairs))
-        advance(stop - start)
-    return np.where(np.isfinite(sizes), sizes, np.nanmax(np.where(np.isfinite(sizes), sizes, 0)))

@@ -1,0 +1,134 @@
+"""Where rows live: arrays in memory, or files that are mapped into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The data arrays of a model, each with one row per observation on its first axis.
+
+    Parameters
+    ----------
+    arrays : tuple of numpy.ndarray
+        Arrays of equal length.  One that is not contiguous row by row is copied once, because gathering a row
+        from it would touch as many places in memory as the row has entries.
+
+    Notes
+    -----
+    A memory-mapped array is pickled as its path and mapped again, so that a process started by ``spawn`` does
+    not receive the data through a pipe.
+    """
+
+    arrays: tuple[np.ndarray, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrays", tuple(_row_contiguous(a) for a in self.arrays))
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def taken(self, numbers: np.ndarray) -> Rows:
+        """Return some of the rows, in memory."""
+        return Rows(tuple(a[np.sort(numbers)] for a in self.arrays))
+
+    def batch(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the rows with the given numbers, in that order, as a compiled function takes them."""
+        return tuple(np.asarray(a[numbers], order="C") for a in self.arrays)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arrays": tuple(_MappedFile.of(a) or a for a in self.arrays)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        arrays = tuple(a.open() if isinstance(a, _MappedFile) else a for a in state["arrays"])
+        object.__setattr__(self, "arrays", arrays)
+
+
+def _row_contiguous(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+@dataclass(frozen=True)
+class _MappedFile:
+    """A whole memory-mapped file as an array, by path."""
+
+    path: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> _MappedFile | None:
+        """Describe `array` if it is a view of a memory-mapped file, from wherever in the file it starts."""
+        mapped: Any = array
+        while mapped is not None and not isinstance(mapped, np.memmap):
+            mapped = getattr(mapped, "base", None)
+        if mapped is None or mapped.filename is None or not array.flags.c_contiguous:
+            return None
+        root = mapped
+        while isinstance(root.base, np.memmap):
+            root = root.base
+        start = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        return cls(str(root.filename), array.dtype, array.shape, root.offset + start)
+
+    def open(self) -> np.ndarray:
+        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
+
+
+@njit
+def _take_scalars(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    out = np.empty(rows.size, array.dtype)
+    for i in range(rows.size):
+        out[i] = array[rows[i]]
+    return out
+
+
+@njit
+def _take_vectors(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    out = np.empty((rows.size, array.shape[1]), array.dtype)
+    for i in range(rows.size):
+        row = rows[i]
+        for j in range(array.shape[1]):
+            out[i, j] = array[row, j]
+    return out
+
+
+@njit
+def _take_arrays(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    out = np.empty((rows.size, *array.shape[1:]), array.dtype)
+    for i in range(rows.size):
+        out[i] = array[rows[i]]
+    return out
+
+
+@njit
+def _gather_nothing(arrays: tuple[()], rows: np.ndarray) -> tuple[()]:
+    return ()
+
+
+@cache
+def build_gather(ndims: tuple[int, ...]) -> Callable[..., Any]:
+    """Compile ``gather(arrays, rows)``, which copies some rows of every array into contiguous batches.
+
+    Parameters
+    ----------
+    ndims : tuple of int
+        Number of dimensions of each array.
+    """
+    if not ndims:
+        return _gather_nothing
+    take = {1: _take_scalars, 2: _take_vectors}.get(ndims[0], _take_arrays)
+    rest = build_gather(ndims[1:])
+
+    @njit
+    def gather(arrays, rows):  # type: ignore[no-untyped-def]
+        return (take(arrays[0], rows), *rest(arrays[1:], rows))
+
+    return gather
