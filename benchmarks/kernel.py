@@ -16,7 +16,7 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import SequentialT
-from pymc_austerity.likelihood import flatten
+from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.rows.sources import draw_without_replacement, restore_order
 
 BATCH = 500

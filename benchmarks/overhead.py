@@ -13,7 +13,7 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.generators import pack_generators
-from pymc_austerity.likelihood import flatten
+from pymc_austerity.likelihood.layout import flatten
 
 DRAWS = 20_000
 

@@ -130,7 +130,7 @@ def _leapfrog_rows(idata: Any, model: pm.Model) -> float:
 
 def _logistic_of(model: pm.Model) -> tuple[np.ndarray, np.ndarray]:
     """Return covariates and labels of a model with one ``beta`` and one ``y``."""
-    from pymc_austerity.likelihood import row_likelihood
+    from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
     arrays = row_likelihood(model)[1].row_arrays()
     X, y = (next(a for a in arrays if a.ndim == n) for n in (2, 1))

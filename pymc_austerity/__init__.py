@@ -4,7 +4,6 @@ from importlib.metadata import version
 
 from pymc_austerity.acceptance import Exact
 from pymc_austerity.barker import ExactBarker
-from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.concentration import empirical_bernstein, empirical_bernstein_serfling, hoeffding_serfling
 from pymc_austerity.crank_nicolson import CrankNicolson
 from pymc_austerity.decision_error import acceptance_error, total_variation_bound
@@ -13,6 +12,7 @@ from pymc_austerity.diagnostics import compare, data_usage
 from pymc_austerity.gibbs import ApproxGibbs
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.langevin import Langevin
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.partial_posterior import PartialPosteriorPaths
 from pymc_austerity.paths import ReplicationError, debias

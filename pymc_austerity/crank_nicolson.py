@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.adaptation import adapt_scale
-from pymc_austerity.density import Surroundings
+from pymc_austerity.likelihood.density import Surroundings
 from pymc_austerity.proposal_protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.surrogate import SurrogateState
 

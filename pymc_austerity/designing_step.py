@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.design import default_sizes, design_test
-from pymc_austerity.likelihood import flatten
+from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.row_step import RowStep, RowStepState
 from pymc_austerity.trial import collect
 

@@ -12,7 +12,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.decider import Decider
-from pymc_austerity.likelihood import flatten
+from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.results import SamplingResult, group
 from pymc_austerity.tuned_state import TUNED, restore
 

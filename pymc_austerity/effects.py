@@ -16,8 +16,9 @@ import pytensor.tensor as pt
 from numba import njit
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.density import Density
-from pymc_austerity.likelihood import Block, RowLikelihood
+from pymc_austerity.likelihood.density import Density
+from pymc_austerity.likelihood.layout import Block
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.proxy import expanded_sum
 from pymc_austerity.rows.storage import Rows
 

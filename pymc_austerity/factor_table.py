@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.density import Density
 from pymc_austerity.factor_scan import Incidence, Looks
-from pymc_austerity.likelihood import Block
+from pymc_austerity.likelihood.density import Density
+from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.rows.storage import Rows
 
 #: Factors that a check of one variable looks at, and the variables that are checked.

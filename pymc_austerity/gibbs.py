@@ -19,13 +19,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.density import Density, compile_density
 from pymc_austerity.factor_scan import Incidence, SweepOutcome, build_sweep
 from pymc_austerity.factor_table import check_incidence, incidence_of, looks_of
-from pymc_austerity.likelihood import RowLikelihood, flatten, with_blocks
-from pymc_austerity.model_data import ModelData, read_model
+from pymc_austerity.likelihood.density import Density, compile_density
+from pymc_austerity.likelihood.layout import flatten, with_blocks
+from pymc_austerity.likelihood.model_data import ModelData, read_model
+from pymc_austerity.likelihood.row_check import check_rows
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
-from pymc_austerity.row_check import check_rows
 
 
 @dataclass_state

@@ -13,8 +13,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import compile_log_density, pushforward
-from pymc_austerity.density import Surroundings
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.density import Surroundings
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.proposal_protocol import Target
 from pymc_austerity.rows.storage import build_gather
 

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.adaptation import adapt_scale
-from pymc_austerity.prior_laws import LAPLACE, NORMAL
+from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
 
 UPDATE, BIRTH, DEATH = 0, 1, 2
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

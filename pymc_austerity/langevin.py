@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from pymc_austerity.density import Surroundings
 from pymc_austerity.gradients import build_slope
+from pymc_austerity.likelihood.density import Surroundings
 from pymc_austerity.linear_maps import product, transposed_product
 from pymc_austerity.proposal_protocol import Move, Proposal, Target, log_scale_of
 from pymc_austerity.proposals import (

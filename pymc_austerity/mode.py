@@ -15,7 +15,7 @@ from scipy import linalg, optimize
 
 from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.full_pass import FullPass, Sums
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows.storage import Rows
 

@@ -14,9 +14,10 @@ from pytensor.gradient import NullTypeGradError
 from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.density import Density, Surroundings, numba_options
 from pymc_austerity.full_pass import FullPass, read_coordinates
-from pymc_austerity.likelihood import RowLikelihood, flatten_onto
+from pymc_austerity.likelihood.density import Density, Surroundings, numba_options
+from pymc_austerity.likelihood.layout import flatten_onto
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.linear_maps import CompressedRows, dense
 from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.progress import setup_progress

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numba import njit
 
-from pymc_austerity.density import Surroundings
 from pymc_austerity.effects import Effects
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.density import Surroundings
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.preparation import Prepared
 from pymc_austerity.surrogate import Surrogate
 

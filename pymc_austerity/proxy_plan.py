@@ -7,8 +7,8 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pymc_austerity.bounds import Bound
 from pymc_austerity.effects import Effects
+from pymc_austerity.likelihood.bounds import Bound
 from pymc_austerity.preparation import DiscreteError, NoProxyError, Prepared, prepare
 from pymc_austerity.proxy import Taylor
 

@@ -17,7 +17,6 @@ from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.bounds import Unbounded, find_bound
 from pymc_austerity.built_steps import remember
 from pymc_austerity.chain import Chain, ChainState
 from pymc_austerity.compat import ChainSetup
@@ -25,11 +24,12 @@ from pymc_austerity.decider import Parts, assemble
 from pymc_austerity.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.impossible import stop_at
 from pymc_austerity.kernel import DECIDED
-from pymc_austerity.likelihood import flatten, with_blocks
-from pymc_austerity.model_data import ModelData, read_model
+from pymc_austerity.likelihood.bounds import Unbounded, find_bound
+from pymc_austerity.likelihood.layout import flatten, with_blocks
+from pymc_austerity.likelihood.model_data import ModelData, read_model
+from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposal_protocol import Proposal
-from pymc_austerity.row_check import check_rows
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.temperature import Schedule, as_schedule

@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments
-from pymc_austerity.bounds import no_bound
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.decider import Decider, Proposed
-from pymc_austerity.density import Density
 from pymc_austerity.kernel import build_transition
+from pymc_austerity.likelihood.bounds import no_bound
+from pymc_austerity.likelihood.density import Density
 from pymc_austerity.measured_error import Repeats
 from pymc_austerity.moments import NO_SHAPE
 from pymc_austerity.row_shape import RowShape, row_shape

@@ -13,8 +13,8 @@ from numba import njit
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.density import Surroundings
-from pymc_austerity.likelihood import Block
+from pymc_austerity.likelihood.density import Surroundings
+from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.proposal_protocol import Move, Proposal, Target
 from pymc_austerity.proposals import WalkState, adapt_walk, check_target, walk_state
 

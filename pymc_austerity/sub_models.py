@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_austerity.effects import Effects
+from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
 from pymc_austerity.linear_maps import dense
-from pymc_austerity.prior_laws import LAPLACE, NORMAL
 from pymc_austerity.steering import Steering
 
 #: Probabilities of a flip, a swap and an update.

@@ -32,8 +32,8 @@ from pytensor.tensor.basic import ARange, Eye
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
-from pymc_austerity.batching import BatchRebuild, array_of, is_array_leaf
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
+from pymc_austerity.likelihood.rebuild import BatchRebuild, array_of, is_array_leaf
 
 #: Rows that the shared variables hold until the first subset is put in.
 _PROBE_ROWS = 16

@@ -9,9 +9,9 @@ from numba import njit
 from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
-from pymc_austerity.bounds import find_bound
 from pymc_austerity.kernel import compile_density, compile_remainder_density
-from pymc_austerity.likelihood import row_likelihood
+from pymc_austerity.likelihood.bounds import find_bound
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 N = 60
 RNG = np.random.default_rng(14)

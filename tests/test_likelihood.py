@@ -7,7 +7,8 @@ import pytest
 from zoo import COUNT, REAL, REFUSED, SPLIT, N, X, slopes
 
 import pymc_austerity as pma
-from pymc_austerity.likelihood import flatten, row_likelihood
+from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 
 def random_point(model, rng, spread=0.3):

@@ -15,7 +15,7 @@ from scipy import special, stats
 
 import pymc_austerity as pma
 from pymc_austerity.jump_moves import JumpState, adapt_updates
-from pymc_austerity.likelihood import row_likelihood
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.proposals import RowMove
 
 D, SPREAD = 4, 0.5

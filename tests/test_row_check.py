@@ -4,10 +4,10 @@ import pymc as pm
 import pytest
 from zoo import REAL, N, X, slopes
 
-from pymc_austerity import row_check
-from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.kernel import Density, compile_density
-from pymc_austerity.likelihood import row_likelihood
+from pymc_austerity.likelihood import row_check
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows.storage import Rows
 
 

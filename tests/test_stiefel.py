@@ -11,7 +11,7 @@ from pymc_austerity.model_moves import Setting
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.likelihood import Block
+from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.proposals import RowMove
 from pymc_austerity.stiefel import random_rotation
 

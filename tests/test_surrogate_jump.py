@@ -12,7 +12,7 @@ from scipy import special, stats
 from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
 
 import pymc_austerity as pma
-from pymc_austerity.prior_laws import NORMAL
+from pymc_austerity.likelihood.prior_laws import NORMAL
 from pymc_austerity.proposals import Surroundings
 from pymc_austerity.sub_models import SurrogateJumpState
 from pymc_austerity.surrogate_jump import Corrections, build_surrogate_jump, choice_ratio, regression_shift

@@ -9,8 +9,9 @@ import numpy as np
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.likelihood import DataSource, RowLikelihood, flatten, row_likelihood
-from pymc_austerity.row_terms import RowTerms
+from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
+from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows.storage import Rows
 
 

@@ -19,10 +19,10 @@ from numba.core.errors import NumbaError
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.density import CHUNK, Density
-from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.lipschitz import LinearPredictor, find_linear_predictors
-from pymc_austerity.row_terms import RowTerms
+from pymc_austerity.likelihood.density import CHUNK, Density
+from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows.storage import build_gather
 
 

@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_austerity.batching import NotRowWiseError, array_of, is_array_leaf
+from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, is_array_leaf
 
 #: A second group of rows longer than this share of the longest could as well be the one that was meant.
 _AMBIGUOUS_SHARE = 0.1

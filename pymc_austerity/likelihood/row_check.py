@@ -12,12 +12,12 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.batching import NotRowWiseError, is_array_leaf
 from pymc_austerity.compat import compile_log_density
-from pymc_austerity.density import CHUNK, Density
-from pymc_austerity.likelihood import flatten
-from pymc_austerity.model_data import ModelData
-from pymc_austerity.row_terms import RowTerms
+from pymc_austerity.likelihood.density import CHUNK, Density
+from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
+from pymc_austerity.likelihood.row_terms import RowTerms
 
 _log = logging.getLogger("pymc_austerity")
 

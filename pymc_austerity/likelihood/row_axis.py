@@ -37,8 +37,8 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
 from pytensor.tensor.type_other import MakeSlice
 
-from pymc_austerity.batching import NotRowWiseError
 from pymc_austerity.compat import SolveBase
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
 
 
 class RowAxis(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -14,7 +13,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.batching import (
+from pymc_austerity.likelihood.layout import Block, _layout, _split
+from pymc_austerity.likelihood.prior_laws import Law, prior_laws
+from pymc_austerity.likelihood.rebuild import (
     BatchRebuild,
     NotRowWiseError,
     RowLeaf,
@@ -23,21 +24,10 @@ from pymc_austerity.batching import (
     find_row_leaves,
     shapes_without_draws,
 )
-from pymc_austerity.prior_laws import Law, prior_laws
-from pymc_austerity.row_axis import LENGTH, RowAxis, prove_row_axis
-from pymc_austerity.row_terms import RowTerms, choose_row_terms, shared_inputs
+from pymc_austerity.likelihood.row_axis import LENGTH, RowAxis, prove_row_axis
+from pymc_austerity.likelihood.row_terms import RowTerms, choose_row_terms, shared_inputs
 
 _FINITE_CHUNK = 100_000
-
-
-class Block(NamedTuple):
-    """Where the value of one variable sits in a flat vector."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    start: int
-    stop: int
 
 
 @dataclass(frozen=True)
@@ -272,38 +262,3 @@ def _require_finite(label: str, array: np.ndarray) -> None:
                 f"{_FINITE_CHUNK}). A batch that meets such a row has no log-likelihood, so every test would "
                 "depend on whether it was drawn. Remove or impute these rows."
             )
-
-
-def flatten(point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
-    """Return the values of `blocks` in `point` as one float64 vector."""
-    vector = np.empty(blocks[-1].stop if blocks else 0)
-    for block in blocks:
-        vector[block.start : block.stop] = np.ravel(point[block.name])
-    return vector
-
-
-def flatten_onto(vector: np.ndarray, point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
-    """Return a copy of `vector` with the values of `point` in place of those it names."""
-    changed = vector.copy()
-    for block in blocks:
-        if block.name in point:
-            changed[block.start : block.stop] = np.ravel(point[block.name])
-    return changed
-
-
-def with_blocks(point: Mapping[str, np.ndarray], theta: np.ndarray, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
-    """Return `point` with the variables of `blocks` replaced by their values in `theta`."""
-    return {**point, **{b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for b in blocks}}
-
-
-def _layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:
-    blocks, start = [], 0
-    for var in variables:
-        value = np.asarray(point[var.name])
-        blocks.append(Block(var.name, value.shape, var.type.dtype, start, start + value.size))
-        start += value.size
-    return tuple(blocks)
-
-
-def _split(vector: Variable, blocks: Sequence[Block]) -> list[Variable]:
-    return [(vector[b.start : b.stop].reshape(b.shape) if b.shape else vector[b.start]).astype(b.dtype) for b in blocks]

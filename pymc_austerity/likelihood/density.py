@@ -11,7 +11,7 @@ from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import compile_log_density
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
 #: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
 CHUNK = 4096

@@ -25,9 +25,10 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.special import Softmax
 
-from pymc_austerity.affine import require_affine
-from pymc_austerity.likelihood import Block, RowLikelihood
-from pymc_austerity.row_terms import RowTerms
+from pymc_austerity.likelihood.affine import require_affine
+from pymc_austerity.likelihood.layout import Block
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.row_terms import RowTerms
 
 #: Rounding of the gradients, which are differences of predictors.
 _SLACK = 1 + 1e-9

@@ -1,0 +1,54 @@
+"""Where the variables of a model sit in a flat vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from pytensor.graph.basic import Variable
+
+
+class Block(NamedTuple):
+    """Where the value of one variable sits in a flat vector."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    start: int
+    stop: int
+
+
+def flatten(point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
+    """Return the values of `blocks` in `point` as one float64 vector."""
+    vector = np.empty(blocks[-1].stop if blocks else 0)
+    for block in blocks:
+        vector[block.start : block.stop] = np.ravel(point[block.name])
+    return vector
+
+
+def flatten_onto(vector: np.ndarray, point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
+    """Return a copy of `vector` with the values of `point` in place of those it names."""
+    changed = vector.copy()
+    for block in blocks:
+        if block.name in point:
+            changed[block.start : block.stop] = np.ravel(point[block.name])
+    return changed
+
+
+def with_blocks(point: Mapping[str, np.ndarray], theta: np.ndarray, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
+    """Return `point` with the variables of `blocks` replaced by their values in `theta`."""
+    return {**point, **{b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for b in blocks}}
+
+
+def _layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:
+    blocks, start = [], 0
+    for var in variables:
+        value = np.asarray(point[var.name])
+        blocks.append(Block(var.name, value.shape, var.type.dtype, start, start + value.size))
+        start += value.size
+    return tuple(blocks)
+
+
+def _split(vector: Variable, blocks: Sequence[Block]) -> list[Variable]:
+    return [(vector[b.start : b.stop].reshape(b.shape) if b.shape else vector[b.start]).astype(b.dtype) for b in blocks]
