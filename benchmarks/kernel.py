@@ -15,7 +15,7 @@ import pymc as pm
 from numba import njit
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.rows.sources import draw_without_replacement, restore_order
 

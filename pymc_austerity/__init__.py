@@ -2,18 +2,22 @@
 
 from importlib.metadata import version
 
-from pymc_austerity.acceptance import Exact
-from pymc_austerity.barker import ExactBarker
-from pymc_austerity.concentration import empirical_bernstein, empirical_bernstein_serfling, hoeffding_serfling
+from pymc_austerity.acceptance.barker import ExactBarker
+from pymc_austerity.acceptance.concentration import (
+    empirical_bernstein,
+    empirical_bernstein_serfling,
+    hoeffding_serfling,
+)
+from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.crank_nicolson import CrankNicolson
-from pymc_austerity.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.design import Design, design_test, evaluate_test
 from pymc_austerity.diagnostics import compare, data_usage
 from pymc_austerity.gibbs import ApproxGibbs
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.langevin import Langevin
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
-from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.partial_posterior import PartialPosteriorPaths
 from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.plots import plot_comparison, plot_data_usage
@@ -25,8 +29,8 @@ from pymc_austerity.reversible_jump import ReversibleJump
 from pymc_austerity.risk import plot_risk, risk_over_time
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
-from pymc_austerity.sgld import SGLD
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
+from pymc_austerity.steps.sgld import SGLD
 from pymc_austerity.stiefel import StiefelWalk, UniformStiefel, amari_distance
 from pymc_austerity.streams import debias_stream
 from pymc_austerity.surrogate_hmc import SurrogateHMC

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import NumbaPerformanceWarning
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance.protocol import AcceptanceTest
 from pymc_austerity.default_proposal import default_proposal
 from pymc_austerity.effects import Effects
 from pymc_austerity.generators import pack_generators, take_packed

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
+from pymc_austerity.acceptance.protocol import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.proposal_protocol import Proposal
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.proxy_plan import ProxyPlan

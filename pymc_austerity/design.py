@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import brentq
 
+from pymc_austerity.acceptance.decision_error import acceptance_error
+from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.built_steps import Deciding
-from pymc_austerity.decision_error import acceptance_error
-from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.trial import Trial, run_trial
 
 Kind = Literal["average", "worst-case"]

@@ -12,7 +12,7 @@ from pymc.blocking import PointType, StatsType
 from pymc.step_methods.state import dataclass_state
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.design import default_sizes, design_test
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.row_step import RowStep, RowStepState

@@ -9,7 +9,7 @@ import xarray as xr
 from pymc.model import Model
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance.protocol import AcceptanceTest
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.decider import Decider
 from pymc_austerity.likelihood.layout import flatten

@@ -17,7 +17,7 @@ from pymc.step_methods.state import RandomGeneratorState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.factor_scan import Incidence, SweepOutcome, build_sweep
 from pymc_austerity.factor_table import check_incidence, incidence_of, looks_of

@@ -16,7 +16,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance.protocol import AcceptanceTest
 from pymc_austerity.built_steps import remember
 from pymc_austerity.chain import Chain, ChainState
 from pymc_austerity.compat import ChainSetup

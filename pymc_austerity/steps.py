@@ -7,12 +7,14 @@ from typing import Any, Literal, Unpack
 
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
-from pymc_austerity.barker import Barker, ExactBarker
-from pymc_austerity.concentration import ConcentrationBound, Inequality, empirical_bernstein_serfling
+from pymc_austerity.acceptance.barker import Barker, ExactBarker
+from pymc_austerity.acceptance.concentration import ConcentrationBound, Inequality, empirical_bernstein_serfling
+from pymc_austerity.acceptance.fixed_batch import FixedBatch
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.penalty import NoisePenalty
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.design import check_tolerance
 from pymc_austerity.designing_step import TUNING_EPSILON, DesigningStep
-from pymc_austerity.penalty import NoisePenalty
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.step_options import StepOptions, shows_options
 

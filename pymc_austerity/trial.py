@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.acceptance import Stages
+from pymc_austerity.acceptance.protocol import Stages
 from pymc_austerity.built_steps import Deciding, decider_of
 from pymc_austerity.chain import Chain
 from pymc_austerity.kernel import DECIDED

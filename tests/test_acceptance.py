@@ -10,16 +10,9 @@ from scipy import stats
 from toy import PLANTED, AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model, walk
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import (
-    ACCEPT,
-    REJECT,
-    UNDECIDED,
-    Exact,
-    Moments,
-    SequentialT,
-    decide_against_threshold,
-    draw_log_uniform,
-)
+from pymc_austerity.acceptance.metropolis import Exact, decide_against_threshold, draw_log_uniform
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Moments
+from pymc_austerity.acceptance.sequential import SequentialT
 
 N, BATCH, EPSILON = 12, 4, 0.1
 OFFSET = -0.5  # log ratio of the prior of `shift_model`

@@ -11,8 +11,7 @@ from numba import njit
 from scipy import special, stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import ACCEPT, REJECT, Moments, standard_error
-from pymc_austerity.barker import (
+from pymc_austerity.acceptance.barker import (
     Barker,
     BarkerNoise,
     ExactBarker,
@@ -20,7 +19,8 @@ from pymc_austerity.barker import (
     normality_error,
     skew_against,
 )
-from pymc_austerity.moments import NO_SHAPE, absolute_moments, add_shape, third_central_moment
+from pymc_austerity.acceptance.moments import NO_SHAPE, absolute_moments, add_shape, third_central_moment
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, Moments, standard_error
 
 N = 20_000
 GRID = np.array([-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0])

@@ -10,8 +10,7 @@ from numba import njit
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import Moments
-from pymc_austerity.concentration import (
+from pymc_austerity.acceptance.concentration import (
     BoundedStages,
     ConcentrationBound,
     decide_outside_bound,
@@ -19,6 +18,7 @@ from pymc_austerity.concentration import (
     empirical_bernstein_serfling,
     hoeffding_serfling,
 )
+from pymc_austerity.acceptance.protocol import Moments
 
 INEQUALITIES = [hoeffding_serfling, empirical_bernstein, empirical_bernstein_serfling]
 

@@ -5,8 +5,8 @@ import platformdirs
 import pytest
 from scipy import special, stats
 
-from pymc_austerity import correction as module
-from pymc_austerity.correction import correction, solve_correction, sup_error
+from pymc_austerity.acceptance import correction as module
+from pymc_austerity.acceptance.correction import correction, solve_correction, sup_error
 
 
 @pytest.fixture

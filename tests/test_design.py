@@ -13,9 +13,13 @@ from scipy import integrate, stats
 from toy import NoCorrection
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import SequentialT
-from pymc_austerity.decision_error import acceptance_error
-from pymc_austerity.operating_characteristic import looks_of, operating_characteristic, stopping_probabilities
+from pymc_austerity.acceptance.decision_error import acceptance_error
+from pymc_austerity.acceptance.operating_characteristic import (
+    looks_of,
+    operating_characteristic,
+    stopping_probabilities,
+)
+from pymc_austerity.acceptance.sequential import SequentialT
 
 N = 2_000
 #: Row terms that are normal, so that the assumptions of the analysis hold.

@@ -10,8 +10,9 @@ from scipy.special import expit
 from toy import AnyTest, Toggle, shift_model
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import Exact, SequentialT
-from pymc_austerity.decision_error import acceptance_error
+from pymc_austerity.acceptance.decision_error import acceptance_error
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.demo import rand_health_insurance, regression
 from pymc_austerity.designing_step import TUNING_EPSILON
 from pymc_austerity.results import group

@@ -6,7 +6,7 @@ import pytest
 from evidence import MAX_Z, moment_z
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import FixedBatch
+from pymc_austerity.acceptance.fixed_batch import FixedBatch
 
 N = 2_000
 

@@ -11,7 +11,7 @@ from evidence import MAX_Z, mean_z
 from scipy import special, stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.factor_scan import Incidence
 from pymc_austerity.factor_table import looks_of
 

@@ -7,7 +7,8 @@ from numba.core import event
 from toy import AnyTest, ScriptedT, Toggle, shift_model, walk
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import Exact, SequentialT
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.kernel import CHUNK
 
 

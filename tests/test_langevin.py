@@ -14,7 +14,8 @@ from toy import AnyTest, walk
 
 import pymc_austerity as pma
 from pymc_austerity import langevin
-from pymc_austerity.acceptance import Exact, SequentialT
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.gradients import build_slope
 from pymc_austerity.proposals import RowMove, Surroundings
 from pymc_austerity.rows.sources import draw_subset

@@ -13,7 +13,9 @@ from scipy.optimize import minimize
 from toy import AnyTest
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
+from pymc_austerity.acceptance.fixed_batch import FixedBatch
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.sequential import SequentialT
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,9 @@ from scipy import stats
 from toy import AnyTest, MissingRoot, NoPrior, walk
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
+from pymc_austerity.acceptance.fixed_batch import FixedBatch
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.sequential import SequentialT
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1, "random_seed": 8}
 

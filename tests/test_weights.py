@@ -6,9 +6,11 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import Exact, FixedBatch, SequentialT
-from pymc_austerity.barker import Barker
-from pymc_austerity.penalty import NoisePenalty
+from pymc_austerity.acceptance.barker import Barker
+from pymc_austerity.acceptance.fixed_batch import FixedBatch
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.penalty import NoisePenalty
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.proxy.remainder_sizes import for_weighted_rows
 from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
 from pymc_austerity.spot_check import evaluate_pair, propose_from

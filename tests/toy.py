@@ -8,7 +8,8 @@ from numba import njit
 from test_rows import draw_positions
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, SequentialT, Stages
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Stages
+from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.rows.sources import Uniform
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.operating_characteristic import OperatingCharacteristic
+from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic
 
 _NODE, _WEIGHT = np.polynomial.legendre.leggauss(48)
 #: The uniform number is below exp(−40) too rarely to matter.

@@ -8,18 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance import (
-    ACCEPT,
-    REJECT,
-    UNDECIDED,
-    AcceptanceTest,
-    Moments,
-    check_batch_size,
-    draw_log_uniform,
-    growing_sizes,
-    metropolis_probability,
-    standard_error,
-)
+from pymc_austerity.acceptance.metropolis import draw_log_uniform, metropolis_probability
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, standard_error
+from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 
 #: Above this χ²/n the series for an estimated variance is no longer small (Ceperley and Dewing 1999).
 _MAX_VARIANCE_PER_ROW = 0.25

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from pymc.blocking import PointType
 from pymc.model import Model
 from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments, Stages
+from pymc_austerity.acceptance.always import AlwaysAccept
 from pymc_austerity.langevin import Langevin
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.row_step import RowStep
-from pymc_austerity.rows.sources import InOrder
 from pymc_austerity.temperature import Schedule
-
-
-@njit
-def _no_noise(rng: np.random.Generator) -> float:
-    return 0.0
-
-
-@njit
-def _accept(stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
-    return ACCEPT
-
-
-@dataclass(frozen=True)
-class AlwaysAccept(AcceptanceTest):
-    """Accept without reading a row.  Only a proposal without a density is turned down."""
-
-    uses_proxy: ClassVar[bool] = False
-    draw_noise: ClassVar[Callable[..., Any]] = staticmethod(_no_noise)
-    decide: ClassVar[Callable[..., Any]] = staticmethod(_accept)
-    rows = InOrder()
-
-    def stages(self, n_rows: int) -> Stages:
-        """Look once, at nothing."""
-        return Stages(np.zeros(1, np.int64), np.zeros(1))
-
-    def probability(self, log_ratio: float) -> float:
-        """Return 1."""
-        return 1.0
 
 
 class SGLD(RowStep):

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
 
-from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.acceptance.sequential import SequentialT
 
 #: A bound further out than this is as good as none, and left out; below it no density underflows.
 _UNREACHABLE = 30.0

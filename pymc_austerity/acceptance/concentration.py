@@ -14,19 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance import (
+from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
+from pymc_austerity.acceptance.protocol import (
     ACCEPT,
     REJECT,
     UNDECIDED,
     AcceptanceTest,
     Moments,
     NeedsDistinctRowsError,
-    check_batch_size,
-    draw_log_uniform,
-    growing_sizes,
-    log_uniform_threshold,
-    metropolis_probability,
 )
+from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 
 #: κ of the empirical Bernstein–Serfling inequality (Bardenet and Maillard 2015, Theorem 4.3).
 _KAPPA = 7 / 3 + 3 / np.sqrt(2)

@@ -13,19 +13,18 @@ import numpy as np
 from numba import njit
 from scipy import special
 
-from pymc_austerity.acceptance import (
+from pymc_austerity.acceptance.correction import correction
+from pymc_austerity.acceptance.moments import absolute_moments, third_central_moment
+from pymc_austerity.acceptance.protocol import (
     ACCEPT,
     REJECT,
     UNDECIDED,
     AcceptanceTest,
     Moments,
     Stages,
-    check_batch_size,
-    growing_sizes,
     standard_error,
 )
-from pymc_austerity.correction import correction
-from pymc_austerity.moments import absolute_moments, third_central_moment
+from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 from pymc_austerity.rows.sources import InOrder
 
 #: Standard deviation of the logistic distribution.

@@ -1,0 +1,41 @@
+"""No test at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance.protocol import ACCEPT, AcceptanceTest, Moments, Stages
+from pymc_austerity.rows.sources import InOrder
+
+
+@njit
+def _no_noise(rng: np.random.Generator) -> float:
+    return 0.0
+
+
+@njit
+def _accept(stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
+    return ACCEPT
+
+
+@dataclass(frozen=True)
+class AlwaysAccept(AcceptanceTest):
+    """Accept without reading a row.  Only a proposal without a density is turned down."""
+
+    uses_proxy: ClassVar[bool] = False
+    draw_noise: ClassVar[Callable[..., Any]] = staticmethod(_no_noise)
+    decide: ClassVar[Callable[..., Any]] = staticmethod(_accept)
+    rows = InOrder()
+
+    def stages(self, n_rows: int) -> Stages:
+        """Look once, at nothing."""
+        return Stages(np.zeros(1, np.int64), np.zeros(1))
+
+    def probability(self, log_ratio: float) -> float:
+        """Return 1."""
+        return 1.0

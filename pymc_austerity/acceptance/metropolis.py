@@ -1,0 +1,57 @@
+"""The decision of Metropolis and Hastings: log u against the log ratio."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, Stages
+from pymc_austerity.rows.sources import InOrder
+
+
+@njit
+def draw_log_uniform(rng: np.random.Generator) -> float:
+    """Log of a uniform number: the noise of a Metropolis–Hastings test."""
+    return np.log1p(-rng.random())  # 1 − [0, 1) is never zero
+
+
+@njit
+def log_uniform_threshold(stages: Stages, stage: int, moments: Moments, scale: float, noise: float) -> float:
+    """Return log u, which the log ratio has to exceed."""
+    return noise
+
+
+@njit
+def decide_against_threshold(
+    stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float
+) -> int:
+    """Compare the mean of l_i with μ0 = (log u − offset) / scale, once it is far enough from it."""
+    distance = moments.mean - (noise - offset) / scale
+    if moments.n == moments.n_total or abs(distance) > stages.bounds[stage] * moments.sd:
+        return ACCEPT if distance > 0 else REJECT
+    return UNDECIDED
+
+
+def metropolis_probability(log_ratio: float) -> float:
+    """Return min(1, exp(log ratio))."""
+    return float(np.exp(min(0.0, log_ratio)))
+
+
+@dataclass(frozen=True)
+class Exact(AcceptanceTest):
+    """The Metropolis–Hastings test on all rows: the oracle of every other test."""
+
+    uses_proxy: ClassVar[bool] = False
+    designable: ClassVar[bool] = True
+    probability = staticmethod(metropolis_probability)
+    draw_noise = staticmethod(draw_log_uniform)
+    threshold = staticmethod(log_uniform_threshold)
+    decide = staticmethod(decide_against_threshold)
+    rows = InOrder()
+
+    def stages(self, n_rows: int) -> Stages:
+        """Look once, at everything."""
+        return Stages(np.array([n_rows]), np.zeros(1))
