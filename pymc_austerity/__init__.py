@@ -23,7 +23,7 @@ from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.plots import plot_comparison, plot_data_usage
 from pymc_austerity.plots_trust import plot_decisions, plot_error, plot_spot_check
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
-from pymc_austerity.proxy import Taylor
+from pymc_austerity.proxy.expansion import Taylor
 from pymc_austerity.reliability import Reliability, reliability
 from pymc_austerity.reversible_jump import ReversibleJump
 from pymc_austerity.risk import plot_risk, risk_over_time

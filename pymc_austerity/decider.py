@@ -14,20 +14,20 @@ from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest
 from pymc_austerity.default_proposal import default_proposal
-from pymc_austerity.effects import Effects
 from pymc_austerity.generators import pack_generators, take_packed
 from pymc_austerity.kernel import Outcome, build_offset, build_transition
 from pymc_austerity.likelihood.bounds import Bound
 from pymc_austerity.likelihood.density import Density, Surroundings, compile_density, numba_options
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.preparation import Prepared
 from pymc_austerity.proposal_protocol import Move, Proposal, Target
-from pymc_austerity.proxy import compile_remainder_density
-from pymc_austerity.proxy_plan import ProxyPlan
+from pymc_austerity.proxy.effects import Effects
+from pymc_austerity.proxy.expansion import compile_remainder_density
+from pymc_austerity.proxy.plan import ProxyPlan
+from pymc_austerity.proxy.preparation import Prepared
+from pymc_austerity.proxy.surrogate import Surrogate, compile_surrogate
 from pymc_austerity.rows.sources import RowSource
 from pymc_austerity.rows.storage import Rows
 from pymc_austerity.rows.weighted import WeightedRows
-from pymc_austerity.surrogate import Surrogate, compile_surrogate
 from pymc_austerity.temperature import Schedule
 
 #: Rows of the transition that compiles everything before sampling starts.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pymc_austerity.crank_nicolson import CrankNicolson
-from pymc_austerity.preparation import Prepared
 from pymc_austerity.proposal_protocol import Proposal
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
+from pymc_austerity.proxy.preparation import Prepared
 from pymc_austerity.surrogate_hmc import SurrogateHMC
 
 #: Above this many parameters a dense proposal covariance costs more than it gains by default.

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.proposal_protocol import Proposal
-from pymc_austerity.proxy import Taylor
-from pymc_austerity.proxy_plan import ProxyPlan
+from pymc_austerity.proxy.expansion import Taylor
+from pymc_austerity.proxy.plan import ProxyPlan
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
 

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from pymc_austerity.gradients import build_slope
 from pymc_austerity.likelihood.density import Surroundings
-from pymc_austerity.linear_maps import product, transposed_product
 from pymc_austerity.proposal_protocol import Move, Proposal, Target, log_scale_of
 from pymc_austerity.proposals import (
     WalkState,
@@ -27,6 +26,7 @@ from pymc_austerity.proposals import (
     scale_and_factor,
     walk_state,
 )
+from pymc_austerity.proxy.linear_maps import product, transposed_product
 from pymc_austerity.rows.sources import draw_subset
 
 #: Acceptance rates at which ℓ²·E a(Δ), Δ ~ N(−ℓ⁶/2, ℓ⁶), is largest: ℓ² is the size of a step, and Δ its log ratio in

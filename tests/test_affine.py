@@ -5,10 +5,10 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_austerity import full_pass
-from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.proxy import full_pass
+from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows.storage import Rows
 
 RNG = np.random.default_rng(31)

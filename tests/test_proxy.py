@@ -6,11 +6,11 @@ import pytest
 from zoo import SPLIT
 
 import pymc_austerity as pma
-from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.kernel import compile_density, compile_remainder_density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.proxy import Expansion, check_order, expanded_sum, row_remainder
+from pymc_austerity.proxy.expansion import Expansion, check_order, expanded_sum, row_remainder
+from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows.storage import Rows
 
 N_ROWS = 4_000

@@ -17,8 +17,8 @@ from scipy import linalg
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.linear_maps import product, transposed_product
-from pymc_austerity.steering import Steering
+from pymc_austerity.proxy.linear_maps import product, transposed_product
+from pymc_austerity.proxy.steering import Steering
 
 #: Acceptance rate of the inner trajectories: they cost no rows, so they may be careful.
 INNER_TARGET = 0.9

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from pymc_austerity.full_pass import FullPass, Sums
-from pymc_austerity.linear_maps import LinearMap, compressed
+from pymc_austerity.proxy.full_pass import FullPass, Sums
+from pymc_austerity.proxy.linear_maps import LinearMap, compressed
 from pymc_austerity.rows.storage import Rows
 
 #: With more rows than this the posterior is narrow and two more passes are dear.

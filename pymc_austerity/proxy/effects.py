@@ -19,7 +19,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.proxy import expanded_sum
+from pymc_austerity.proxy.expansion import expanded_sum
 from pymc_austerity.rows.storage import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.

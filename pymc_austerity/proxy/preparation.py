@@ -14,19 +14,17 @@ from pytensor.gradient import NullTypeGradError
 from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.full_pass import FullPass, read_coordinates
 from pymc_austerity.likelihood.density import Density, Surroundings, numba_options
 from pymc_austerity.likelihood.layout import flatten_onto
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.linear_maps import CompressedRows, dense
-from pymc_austerity.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.proxy import Expansion, Taylor, check_order
+from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order
+from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
+from pymc_austerity.proxy.linear_maps import CompressedRows, dense
+from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
-from pymc_austerity.rows.storage import Rows
-from pymc_austerity.rows.weighted import AliasTable, row_table
-from pymc_austerity.steering import Steering, average, can_average, steer
-from pymc_austerity.surrogate import (
+from pymc_austerity.proxy.steering import Steering, average, can_average, steer
+from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
     QUARTER_PERIOD,
     Surrogate,
@@ -34,6 +32,8 @@ from pymc_austerity.surrogate import (
     adapt_step_size,
     path_search,
 )
+from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows.weighted import AliasTable, row_table
 
 _log = logging.getLogger("pymc_austerity")
 
