@@ -13,13 +13,13 @@ import numpy as np
 from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest
-from pymc_austerity.default_proposal import default_proposal
 from pymc_austerity.generators import pack_generators, take_packed
 from pymc_austerity.kernel import Outcome, build_offset, build_transition
 from pymc_austerity.likelihood.bounds import Bound
 from pymc_austerity.likelihood.density import Density, Surroundings, compile_density, numba_options
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.proposal_protocol import Move, Proposal, Target
+from pymc_austerity.proposals.default import default_proposal
+from pymc_austerity.proposals.protocol import Move, Proposal, Target
 from pymc_austerity.proxy.effects import Effects
 from pymc_austerity.proxy.expansion import compile_remainder_density
 from pymc_austerity.proxy.plan import ProxyPlan

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest, NeedsDistinctRowsError
-from pymc_austerity.proposal_protocol import Proposal
+from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.proxy.expansion import Taylor
 from pymc_austerity.proxy.plan import ProxyPlan
 from pymc_austerity.rows.sources import Uniform

@@ -12,7 +12,7 @@ from pymc_austerity.acceptance.moments import NO_SHAPE, add_shape
 from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, standard_error
 from pymc_austerity.likelihood.bounds import no_bound
 from pymc_austerity.likelihood.density import CHUNK, Density, Surroundings
-from pymc_austerity.proposal_protocol import Propose
+from pymc_austerity.proposals.protocol import Propose
 from pymc_austerity.rows.sources import RowSource, draw_in_order
 from pymc_austerity.rows.storage import build_gather
 

@@ -29,7 +29,7 @@ from pymc_austerity.likelihood.layout import flatten, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
-from pymc_austerity.proposal_protocol import Proposal
+from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.temperature import Schedule, as_schedule

@@ -11,7 +11,7 @@ from pymc.model import Model
 from pymc.util import RandomGenerator
 
 from pymc_austerity.defaults import ProxyChoice
-from pymc_austerity.proposal_protocol import Proposal
+from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted

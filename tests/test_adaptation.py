@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_austerity.adaptation import adapt_moments, adapt_scale, proposal_factor
+from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
 
 
 def _settle(target, sign=1.0, n=20_000):

@@ -9,7 +9,7 @@ import pytest
 from zoo import SPLIT
 
 import pymc_austerity as pma
-from pymc_austerity.crank_nicolson import adapt_rho
+from pymc_austerity.proposals.crank_nicolson import adapt_rho
 from pymc_austerity.rows.weighted import WeightedRows
 
 RNG = np.random.default_rng(11)

@@ -13,11 +13,11 @@ from scipy import special, stats
 from toy import AnyTest, walk
 
 import pymc_austerity as pma
-from pymc_austerity import langevin
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.gradients import build_slope
-from pymc_austerity.proposals import RowMove, Surroundings
+from pymc_austerity.proposals import langevin
+from pymc_austerity.proposals.gradients import build_slope
+from pymc_austerity.proposals.random_walk import RowMove, Surroundings
 from pymc_austerity.rows.sources import draw_subset
 
 ROWS = np.random.default_rng(60).normal(0.4, 1.0, size=600)

@@ -14,9 +14,9 @@ from pymc_austerity.model_moves import Setting
 from scipy import special, stats
 
 import pymc_austerity as pma
-from pymc_austerity.jump_moves import JumpState, adapt_updates
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.proposals import RowMove
+from pymc_austerity.proposals.jumps.jump_moves import JumpState, adapt_updates
+from pymc_austerity.proposals.random_walk import RowMove
 
 D, SPREAD = 4, 0.5
 

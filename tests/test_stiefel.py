@@ -12,8 +12,8 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood.layout import Block
-from pymc_austerity.proposals import RowMove
-from pymc_austerity.stiefel import random_rotation
+from pymc_austerity.proposals.random_walk import RowMove
+from pymc_austerity.proposals.stiefel import random_rotation
 
 N_STEPS = 20_000
 

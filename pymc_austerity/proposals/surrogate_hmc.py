@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numba import njit
 
-from pymc_austerity.proposal_protocol import Move, Proposal, Target, adapt_nothing
+from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy.linear_maps import product
 from pymc_austerity.proxy.surrogate import SurrogateState, path_search
 

@@ -15,10 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from pymc_austerity.gradients import build_slope
 from pymc_austerity.likelihood.density import Surroundings
-from pymc_austerity.proposal_protocol import Move, Proposal, Target, log_scale_of
-from pymc_austerity.proposals import (
+from pymc_austerity.proposals.gradients import build_slope
+from pymc_austerity.proposals.protocol import Move, Proposal, Target, log_scale_of
+from pymc_austerity.proposals.random_walk import (
     WalkState,
     adapt_covariance,
     adapt_walk,

@@ -1,4 +1,4 @@
-"""Matrices with orthonormal columns or rows: a uniform prior, and a symmetric random walk that never leaves them."""
+"""A symmetric random walk on matrices with orthonormal columns or rows, which never leaves them."""
 
 from __future__ import annotations
 
@@ -7,108 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pymc as pm
-import pytensor.tensor as pt
 from numba import njit
-from numpy.typing import ArrayLike
-from pytensor.graph.basic import Variable
 
+from pymc_austerity.distributions import _REMEDY, _TOLERANCE, _require_orthonormal
 from pymc_austerity.likelihood.density import Surroundings
 from pymc_austerity.likelihood.layout import Block
-from pymc_austerity.proposal_protocol import Move, Proposal, Target
-from pymc_austerity.proposals import WalkState, adapt_walk, check_target, walk_state
-
-#: A value with an entry of W Wᵀ − I larger than this was never on the manifold; rounding stays a million times below.
-_TOLERANCE = 1e-8
-_REMEDY = (
-    "Start from orthonormal columns (rows, of a wide matrix), such as numpy.linalg.qr(A)[0], or declare the variable "
-    "as pymc_austerity.UniformStiefel(name, shape=...), which starts from the identity."
-)
-
-
-class UniformStiefel:
-    """Uniform prior on matrices with orthonormal columns, or orthonormal rows where there are more columns than rows.
-
-    The uniform law on the Stiefel manifold is the one that no rotation changes (Haar measure).  Its log density by that
-    measure is 0; off the manifold it is −∞, so NUTS and other samplers that step into the surrounding space cannot move
-    such a variable.  Use ``pymc_austerity.StiefelWalk()`` as the proposal of a step of this package.
-
-    Parameters
-    ----------
-    name : str
-        Name of the variable.
-    shape : (int, int)
-        Rows and columns of the matrix.
-    start : array_like of that shape, optional
-        Where chains start; the identity (with zeros below or beside it) by default.
-    dims : sequence of str, optional
-        Names of the two dimensions in the model.
-
-    Raises
-    ------
-    ValueError
-        For a shape that is not that of a matrix with more than one entry, or a start that is not orthonormal.
-
-    Notes
-    -----
-    Another prior is declared by a ``pm.Potential`` beside it: its density by the uniform law.
-
-    References
-    ----------
-    Y. Chikuse, Statistics on Special Manifolds, 2003.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm, pymc_austerity as pma
-    >>> with pm.Model():
-    ...     W = pma.UniformStiefel("W", shape=(3, 3))
-    >>> draw = pm.draw(W, random_seed=1)
-    >>> bool(np.allclose(draw @ draw.T, np.eye(3)))
-    True
-    """
-
-    def __new__(
-        cls,
-        name: str,
-        shape: tuple[int, int],
-        *,
-        start: ArrayLike | None = None,
-        dims: Sequence[str] | None = None,
-    ) -> Variable:
-        """Add the variable to the model in whose context this is called."""
-        if len(tuple(shape)) != 2 or min(shape) < 1 or max(shape) < 2:
-            raise ValueError(
-                f"UniformStiefel({name!r}, shape={shape}) needs the rows and columns of a matrix, such as (4, 2). A "
-                "unit vector of length n has shape (n, 1)."
-            )
-        centre = np.eye(*shape) if start is None else np.array(start, dtype=float)
-        if centre.shape != tuple(shape):
-            raise ValueError(f"UniformStiefel({name!r}) has shape {shape}, but its start has shape {centre.shape}.")
-        _require_orthonormal(name, centre)
-        return pm.CustomDist(
-            name,
-            centre,
-            logp=_log_density,
-            dist=_uniform_draw,
-            support_point=lambda rv, size, start: start,
-            signature="(n,p)->(n,p)",
-            class_name="UniformStiefel",
-            **({} if dims is None else {"dims": dims}),
-        )
-
-
-def _log_density(value: Variable, start: Variable) -> Variable:
-    n, p = start.type.shape
-    gram = value.T @ value if n >= p else value @ value.T
-    return pt.switch(pt.all(pt.abs(gram - np.eye(min(n, p))) < _TOLERANCE), 0.0, -np.inf)
-
-
-def _uniform_draw(start: Variable, size: Variable) -> Variable:
-    """Draw by the QR decomposition of a normal matrix, with the signs that make it unique (Mezzadri 2007)."""
-    n, p = start.type.shape
-    q, r = pt.linalg.qr(pm.Normal.dist(0.0, 1.0, shape=(max(n, p), min(n, p))), mode="reduced")
-    q = q * pt.sign(pt.diagonal(r))
-    return q if n >= p else q.T
+from pymc_austerity.proposals.protocol import Move, Proposal, Target
+from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, walk_state
 
 
 @dataclass(frozen=True)
@@ -211,17 +116,6 @@ def _dimension(rows: int, columns: int) -> int:
     return n * p - p * (p + 1) // 2
 
 
-def _require_orthonormal(name: str, matrix: np.ndarray) -> None:
-    rows, columns = matrix.shape
-    gram = matrix.T @ matrix if rows >= columns else matrix @ matrix.T
-    error = float(np.abs(gram - np.eye(min(rows, columns))).max())
-    if not error < _TOLERANCE:
-        raise ValueError(
-            f"The start of {name!r} is not orthonormal: an entry of its matrix of inner products is off by "
-            f"{error:.2g}. A walk on the manifold never gets there. {_REMEDY}"
-        )
-
-
 @njit
 def random_rotation(rng: np.random.Generator, n: int, scale: float) -> np.ndarray:
     """Return the Cayley transform of a normal skew-symmetric matrix: a rotation as likely as its inverse."""
@@ -259,51 +153,3 @@ def build_walk(blocks: Sequence[Block]) -> Callable[..., Any]:
         return theta_new, 0.0, 0
 
     return propose
-
-
-def amari_distance(estimate: ArrayLike, truth: ArrayLike) -> np.ndarray:
-    r"""Distance between unmixing matrices that ignores the order, sign and scale of their rows.
-
-    With :math:`P = W W_0^{-1}` it is :math:`\sum_i (\sum_j |p_{ij}| / \max_k |p_{ik}| - 1)`, over the rows, plus the
-    same over the columns: 0 for the same sources, at most :math:`2 D (D - 1)`.
-
-    Parameters
-    ----------
-    estimate : array_like of shape (..., D, D)
-        One or many unmixing matrices W, such as draws of a posterior.
-    truth : array_like of shape (D, D)
-        The unmixing matrix W₀ to compare with.
-
-    Returns
-    -------
-    numpy.ndarray, shape (...)
-
-    Raises
-    ------
-    ValueError
-        For matrices that are not square or of different size, or a `truth` without an inverse.
-
-    References
-    ----------
-    S. Amari, A. Cichocki and H. H. Yang, A new learning algorithm for blind signal separation, NIPS 8, 1996.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc_austerity as pma
-    >>> float(pma.amari_distance([[0, 2], [-1, 0]], np.eye(2)))
-    0.0
-    >>> float(pma.amari_distance([[1, 1], [-1, 1]], np.eye(2)))
-    4.0
-    """
-    estimate, truth = np.asarray(estimate, dtype=float), np.asarray(truth, dtype=float)
-    if truth.ndim != 2 or truth.shape[0] != truth.shape[1] or estimate.shape[-2:] != truth.shape:
-        raise ValueError(
-            f"amari_distance compares square matrices of one size; it was given shapes {estimate.shape} and "
-            f"{truth.shape}. Pass W with its two dimensions last."
-        )
-    if np.linalg.matrix_rank(truth) < len(truth):
-        raise ValueError("amari_distance: the matrix to compare with has no inverse, so it separates no sources.")
-    p = np.abs(estimate @ np.linalg.inv(truth))
-    over_rows = (p.sum(axis=-1) / p.max(axis=-1) - 1).sum(axis=-1)
-    over_columns = (p.sum(axis=-2) / p.max(axis=-2) - 1).sum(axis=-1)
-    return over_rows + over_columns

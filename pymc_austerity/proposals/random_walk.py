@@ -9,9 +9,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from pymc_austerity.adaptation import adapt_moments, adapt_scale, proposal_factor
 from pymc_austerity.likelihood.density import Surroundings
-from pymc_austerity.proposal_protocol import Move, Proposal, Target
+from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
+from pymc_austerity.proposals.protocol import Move, Proposal, Target
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.adaptation import adapt_scale
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
+from pymc_austerity.proposals.adaptation import adapt_scale
 
 UPDATE, BIRTH, DEATH = 0, 1, 2
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.jump_moves import draw_law, log_law, log_normal
-from pymc_austerity.sub_models import SurrogateJumpState
-from pymc_austerity.tableau import conditional, log_evidence_gain, sweep, swept_tableau
+from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
+from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
+from pymc_austerity.proposals.jumps.tableau import conditional, log_evidence_gain, sweep, swept_tableau
 
 #: Odds at which a flip counts as hopeless (or as sure): it is still tried now and then.
 _MOST_LOG_ODDS = 8.0

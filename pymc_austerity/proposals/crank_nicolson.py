@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numba import njit
 
-from pymc_austerity.adaptation import adapt_scale
 from pymc_austerity.likelihood.density import Surroundings
-from pymc_austerity.proposal_protocol import Move, Proposal, Target, adapt_nothing
+from pymc_austerity.proposals.adaptation import adapt_scale
+from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy.surrogate import SurrogateState
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
