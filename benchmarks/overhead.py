@@ -12,7 +12,7 @@ import pymc as pm
 from numba import njit
 
 import pymc_austerity as pma
-from pymc_austerity.generators import pack_generators
+from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.likelihood.layout import flatten
 
 DRAWS = 20_000

@@ -17,6 +17,7 @@ from pymc_austerity.diagnostics.amari import amari_distance
 from pymc_austerity.distributions import UniformStiefel
 from pymc_austerity.gibbs import ApproxGibbs
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
+from pymc_austerity.kernel.temperature import Annealing, TemperatureDrop
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.partial_posterior import PartialPosteriorPaths
 from pymc_austerity.paths import ReplicationError, debias
@@ -36,7 +37,6 @@ from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.steps.sgld import SGLD
 from pymc_austerity.streams import debias_stream
-from pymc_austerity.temperature import Annealing, TemperatureDrop
 from pymc_austerity.trial import Trial, run_trial
 
 __version__ = version("pymc-austerity")

@@ -19,8 +19,8 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.factor_scan import Incidence, SweepOutcome, build_sweep
-from pymc_austerity.factor_table import check_incidence, incidence_of, looks_of
+from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
+from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
 from pymc_austerity.likelihood.density import Density, compile_density
 from pymc_austerity.likelihood.layout import flatten, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model

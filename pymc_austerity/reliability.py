@@ -12,8 +12,8 @@ import xarray as xr
 from pymc.model import Model, modelcontext
 
 from pymc_austerity.built_steps import Deciding, decider_of, find_decider
-from pymc_austerity.decider import Decider, Proposed
 from pymc_austerity.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
+from pymc_austerity.kernel.decider import Decider, Proposed
 from pymc_austerity.measured_error import (
     Repeats,
     control_coefficient,

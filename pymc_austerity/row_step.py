@@ -18,12 +18,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest
 from pymc_austerity.built_steps import remember
-from pymc_austerity.chain import Chain, ChainState
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.decider import Parts, assemble
 from pymc_austerity.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.impossible import stop_at
-from pymc_austerity.kernel import DECIDED
+from pymc_austerity.kernel.chain import Chain, ChainState
+from pymc_austerity.kernel.decider import Parts, assemble
+from pymc_austerity.kernel.temperature import Schedule, as_schedule
+from pymc_austerity.kernel.transition import DECIDED
+from pymc_austerity.kernel.tuned_state import TunedState
 from pymc_austerity.likelihood.bounds import Unbounded, find_bound
 from pymc_austerity.likelihood.layout import flatten, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
@@ -32,8 +34,6 @@ from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, p
 from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
-from pymc_austerity.temperature import Schedule, as_schedule
-from pymc_austerity.tuned_state import TunedState
 from pymc_austerity.watch import Watch
 
 

@@ -15,8 +15,8 @@ from numba import njit
 from pymc_austerity.acceptance.moments import NO_SHAPE
 from pymc_austerity.acceptance.protocol import ACCEPT, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.decider import Decider, Proposed
-from pymc_austerity.kernel import build_transition
+from pymc_austerity.kernel.decider import Decider, Proposed
+from pymc_austerity.kernel.transition import build_transition
 from pymc_austerity.likelihood.bounds import no_bound
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.measured_error import Repeats

@@ -11,11 +11,11 @@ from pymc.model import Model
 from pymc.util import RandomGenerator
 
 from pymc_austerity.defaults import ProxyChoice
+from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.row_step import RowStep
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
-from pymc_austerity.temperature import Schedule
 
 Step = TypeVar("Step", bound=type[RowStep])
 

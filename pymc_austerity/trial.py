@@ -9,8 +9,8 @@ from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance.protocol import Stages
 from pymc_austerity.built_steps import Deciding, decider_of
-from pymc_austerity.chain import Chain
-from pymc_austerity.kernel import DECIDED
+from pymc_austerity.kernel.chain import Chain
+from pymc_austerity.kernel.transition import DECIDED
 
 
 @dataclass(frozen=True, eq=False)

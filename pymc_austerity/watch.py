@@ -7,8 +7,8 @@ from collections import deque
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
-from pymc_austerity.chain import Chain
-from pymc_austerity.kernel import Outcome
+from pymc_austerity.kernel.chain import Chain
+from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.remedies import batch_remedy, decision_remedy
 from pymc_austerity.row_shape import batch_shape
 from pymc_austerity.spot_check import evaluate_pair, pair_shape

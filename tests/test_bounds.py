@@ -9,7 +9,7 @@ from numba import njit
 from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
-from pymc_austerity.kernel import compile_density, compile_remainder_density
+from pymc_austerity.kernel.transition import compile_density, compile_remainder_density
 from pymc_austerity.likelihood.bounds import find_bound
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 

@@ -6,7 +6,7 @@ import pytest
 from zoo import SPLIT
 
 import pymc_austerity as pma
-from pymc_austerity.kernel import compile_density, compile_remainder_density
+from pymc_austerity.kernel.transition import compile_density, compile_remainder_density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.proxy.expansion import Expansion, check_order, expanded_sum, row_remainder

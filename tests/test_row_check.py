@@ -4,7 +4,7 @@ import pymc as pm
 import pytest
 from zoo import REAL, N, X, slopes
 
-from pymc_austerity.kernel import Density, compile_density
+from pymc_austerity.kernel.transition import Density, compile_density
 from pymc_austerity.likelihood import row_check
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.likelihood.row_likelihood import row_likelihood

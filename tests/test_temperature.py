@@ -6,7 +6,7 @@ import pytest
 from evidence import MAX_Z, moment_z
 
 import pymc_austerity as pma
-from pymc_austerity.temperature import as_schedule
+from pymc_austerity.kernel.temperature import as_schedule
 
 N = 400
 STEPS = {

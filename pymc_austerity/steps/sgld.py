@@ -12,10 +12,10 @@ from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance.always import AlwaysAccept
+from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.proposals.langevin import Langevin
 from pymc_austerity.proxy.expansion import Taylor
 from pymc_austerity.row_step import RowStep
-from pymc_austerity.temperature import Schedule
 
 
 class SGLD(RowStep):

@@ -9,11 +9,11 @@ import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest
-from pymc_austerity.generators import pack_generators
-from pymc_austerity.kernel import Outcome
+from pymc_austerity.kernel.generators import pack_generators
+from pymc_austerity.kernel.transition import Outcome
 
 if TYPE_CHECKING:
-    from pymc_austerity.decider import Decider
+    from pymc_austerity.kernel.decider import Decider
 
 
 @dataclass_state

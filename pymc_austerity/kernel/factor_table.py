@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.factor_scan import Incidence, Looks
+from pymc_austerity.kernel.gibbs_sweep import Incidence, Looks
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.rows.storage import Rows

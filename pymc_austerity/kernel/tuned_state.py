@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.chain import Chain
-from pymc_austerity.decider import Decider
+from pymc_austerity.kernel.chain import Chain
+from pymc_austerity.kernel.decider import Decider
 
 #: The name of the statistic.
 TUNED = "tuned"

@@ -13,8 +13,9 @@ import numpy as np
 from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest
-from pymc_austerity.generators import pack_generators, take_packed
-from pymc_austerity.kernel import Outcome, build_offset, build_transition
+from pymc_austerity.kernel.generators import pack_generators, take_packed
+from pymc_austerity.kernel.temperature import Schedule
+from pymc_austerity.kernel.transition import Outcome, build_offset, build_transition
 from pymc_austerity.likelihood.bounds import Bound
 from pymc_austerity.likelihood.density import Density, Surroundings, compile_density, numba_options
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
@@ -28,7 +29,6 @@ from pymc_austerity.proxy.surrogate import Surrogate, compile_surrogate
 from pymc_austerity.rows.sources import RowSource
 from pymc_austerity.rows.storage import Rows
 from pymc_austerity.rows.weighted import WeightedRows
-from pymc_austerity.temperature import Schedule
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
