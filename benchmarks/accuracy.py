@@ -23,9 +23,9 @@ from arviz_stats.base import array_stats
 from problems import PROBLEMS, radon
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.proxy.mode import PriorCurvature, find_mode
-from pymc_austerity.results import group
 from pymc_austerity.rows.storage import Rows
 
 OUTPUT = Path(__file__).parent / "output"

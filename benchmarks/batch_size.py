@@ -15,7 +15,7 @@ from peers import error, smallest_ess
 from problems import PROBLEMS
 
 import pymc_austerity as pma
-from pymc_austerity.results import group
+from pymc_austerity.diagnostics.results import group
 
 DRAWS, TUNE, CHAINS = 10_000, 300, 2
 

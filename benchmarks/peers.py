@@ -22,7 +22,7 @@ import pymc as pm
 from problems import PROBLEMS
 
 import pymc_austerity as pma
-from pymc_austerity.results import group
+from pymc_austerity.diagnostics.results import group
 
 OUTPUT = Path(__file__).parent / "output"
 OURS_DRAWS, OURS_TUNE = 20_000, 300

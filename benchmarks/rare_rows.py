@@ -16,8 +16,8 @@ from peers import OUTPUT, error, smallest_ess
 from problems import PROBLEMS
 
 import pymc_austerity as pma
-from pymc_austerity.results import group
-from pymc_austerity.spot_check import evaluate_pair, propose_from
+from pymc_austerity.diagnostics.results import group
+from pymc_austerity.diagnostics.spot_check import evaluate_pair, propose_from
 
 PROBLEM = "covtype x 54"
 BATCH, BATCHES, PAIRS, DRAWS, TUNE = 200, 4_000, 10, 20_000, 300

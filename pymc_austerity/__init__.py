@@ -11,9 +11,14 @@ from pymc_austerity.acceptance.concentration import (
 from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
-from pymc_austerity.design import Design, design_test, evaluate_test
-from pymc_austerity.diagnostics import compare, data_usage
 from pymc_austerity.diagnostics.amari import amari_distance
+from pymc_austerity.diagnostics.design import Design, design_test, evaluate_test
+from pymc_austerity.diagnostics.plots import plot_comparison, plot_data_usage
+from pymc_austerity.diagnostics.plots_decisions import plot_decisions, plot_error, plot_spot_check
+from pymc_austerity.diagnostics.reliability import Reliability, reliability
+from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
+from pymc_austerity.diagnostics.tables import compare, data_usage
+from pymc_austerity.diagnostics.trial import Trial, run_trial
 from pymc_austerity.distributions import UniformStiefel
 from pymc_austerity.gibbs import ApproxGibbs
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
@@ -21,8 +26,6 @@ from pymc_austerity.kernel.temperature import Annealing, TemperatureDrop
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.partial_posterior import PartialPosteriorPaths
 from pymc_austerity.paths import ReplicationError, debias
-from pymc_austerity.plots import plot_comparison, plot_data_usage
-from pymc_austerity.plots_trust import plot_decisions, plot_error, plot_spot_check
 from pymc_austerity.proposals.crank_nicolson import CrankNicolson
 from pymc_austerity.proposals.jumps.reversible_jump import ReversibleJump
 from pymc_austerity.proposals.langevin import Langevin
@@ -30,14 +33,11 @@ from pymc_austerity.proposals.random_walk import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proposals.stiefel import StiefelWalk
 from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
 from pymc_austerity.proxy.expansion import Taylor
-from pymc_austerity.reliability import Reliability, reliability
-from pymc_austerity.risk import plot_risk, risk_over_time
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.steps.sgld import SGLD
 from pymc_austerity.streams import debias_stream
-from pymc_austerity.trial import Trial, run_trial
 
 __version__ = version("pymc-austerity")
 

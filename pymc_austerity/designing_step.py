@@ -13,10 +13,10 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.design import default_sizes, design_test
+from pymc_austerity.diagnostics.design import default_sizes, design_test
+from pymc_austerity.diagnostics.trial import collect
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.row_step import RowStep, RowStepState
-from pymc_austerity.trial import collect
 
 _log = logging.getLogger("pymc_austerity")
 

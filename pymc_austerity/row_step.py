@@ -17,9 +17,10 @@ from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest
-from pymc_austerity.built_steps import remember
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.defaults import ProxyChoice, plan_proxy
+from pymc_austerity.diagnostics.built_steps import remember
+from pymc_austerity.diagnostics.watch import Watch
 from pymc_austerity.impossible import stop_at
 from pymc_austerity.kernel.chain import Chain, ChainState
 from pymc_austerity.kernel.decider import Parts, assemble
@@ -34,7 +35,6 @@ from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, p
 from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
-from pymc_austerity.watch import Watch
 
 
 @dataclass_state

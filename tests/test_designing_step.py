@@ -15,8 +15,8 @@ from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.demo import rand_health_insurance, regression
 from pymc_austerity.designing_step import TUNING_EPSILON
-from pymc_austerity.results import group
-from pymc_austerity.trial import collect
+from pymc_austerity.diagnostics.results import group
+from pymc_austerity.diagnostics.trial import collect
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 

@@ -2,7 +2,7 @@ import arviz as az
 import numpy as np
 import pytest
 
-from pymc_austerity.diagnostics import compare, data_usage
+from pymc_austerity.diagnostics.tables import compare, data_usage
 
 CHAINS, DRAWS = 4, 1000
 

@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.verdicts import CARE, DO_NOT_TRUST, TRUST
+from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, TRUST
 
 QUIET = {"cores": 1, "random_seed": 1, "progressbar": False}
 N = 4_000

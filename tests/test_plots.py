@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from pymc_austerity.plots import COLOURS, plot_comparison, plot_data_usage
+from pymc_austerity.diagnostics.plots import COLOURS, plot_comparison, plot_data_usage
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from pymc_austerity.plots import COLOURS
-from pymc_austerity.plots_trust import plot_decisions, plot_error, plot_spot_check
-from pymc_austerity.reliability import Reliability
+from pymc_austerity.diagnostics.plots import COLOURS
+from pymc_austerity.diagnostics.plots_decisions import plot_decisions, plot_error, plot_spot_check
+from pymc_austerity.diagnostics.reliability import Reliability
 
 
 @pytest.fixture(autouse=True)

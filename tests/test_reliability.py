@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.built_steps import find_step
-from pymc_austerity.measured_error import (
+from pymc_austerity.diagnostics.built_steps import find_step
+from pymc_austerity.diagnostics.measured_error import (
     Repeats,
     control_coefficient,
     error_of,
@@ -16,9 +16,9 @@ from pymc_austerity.measured_error import (
     typical_error,
     worst_error,
 )
-from pymc_austerity.row_shape import batch_shape, row_shape
-from pymc_austerity.stopping import wrong_decisions
-from pymc_austerity.verdicts import (
+from pymc_austerity.diagnostics.row_shape import batch_shape, row_shape
+from pymc_austerity.diagnostics.stopping import wrong_decisions
+from pymc_austerity.diagnostics.verdicts import (
     ACCEPTANCE_ERROR,
     CARE,
     DO_NOT_TRUST,
@@ -230,7 +230,7 @@ def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
     other = {"mu": 1.0, "sigma_interval__": -1.4}
     names = [b.name for b in step.likelihood.blocks]
     theta, theta_new = (np.array([p[name] for name in names]) for p in (point, other))
-    from pymc_austerity.spot_check import Proposed, RepeatedTest, evaluate_pair
+    from pymc_austerity.diagnostics.spot_check import Proposed, RepeatedTest, evaluate_pair
 
     pair = evaluate_pair(step, Proposed(theta_new, theta, np.empty(0), 0.0))
     log_ratio, probability = RepeatedTest(step, np.random.default_rng(0)).exact(pair)
@@ -238,7 +238,7 @@ def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
     assert probability == pytest.approx(min(1, np.exp(log_ratio)))
     chosen = report.states.iloc[10]
     drawn = idata["posterior"].isel(chain=int(chosen["chain"]), draw=int(chosen["draw"]))
-    from pymc_austerity.drawn_states import drawn_states
+    from pymc_austerity.diagnostics.drawn_states import drawn_states
 
     states = drawn_states(idata, model, step, 60)
     sigma = float(drawn["sigma"])
@@ -247,7 +247,7 @@ def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
 
 def test_the_repeated_test_decides_as_the_step_does(step):
     """Acceptance and rows of the table of row terms against transitions of the step itself."""
-    from pymc_austerity.spot_check import Proposed, RepeatedTest, evaluate_pair
+    from pymc_austerity.diagnostics.spot_check import Proposed, RepeatedTest, evaluate_pair
 
     theta = np.array([1.0, -1.4])
     rng = np.random.default_rng(10)

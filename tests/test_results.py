@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pymc_austerity.results import (
+from pymc_austerity.diagnostics.results import (
     comparable_variables,
     labelled,
     labelled_draws,

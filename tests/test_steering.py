@@ -8,11 +8,11 @@ from numba import njit
 from scipy import special, stats
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proxy import preparation
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import CompressedRows, compressed, dense, product, transposed_product
 from pymc_austerity.proxy.steering import average, steer
-from pymc_austerity.results import group
 
 GROUPS, PER_GROUP, SPREAD = 150, 6, 2.0
 

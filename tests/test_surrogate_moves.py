@@ -8,11 +8,11 @@ from numba import njit
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proposals.crank_nicolson import build_student, propose_normal
 from pymc_austerity.proposals.surrogate_hmc import _TRIALS, adapt_path
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import SurrogateState, path_search
-from pymc_austerity.results import group
 
 D, NU, PAIRS = 3, 4.0, 40_000
 

@@ -11,9 +11,9 @@ from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.diagnostics.spot_check import evaluate_pair, propose_from
 from pymc_austerity.proxy.remainder_sizes import for_weighted_rows
 from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
-from pymc_austerity.spot_check import evaluate_pair, propose_from
 
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ks_2samp, kstwobign, norm
 
-from pymc_austerity.results import (
+from pymc_austerity.diagnostics.results import (
     SamplingResult,
     as_dataset,
     check_labels,

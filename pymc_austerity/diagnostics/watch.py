@@ -7,13 +7,11 @@ from collections import deque
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
-from pymc_austerity.kernel.chain import Chain
-from pymc_austerity.kernel.transition import Outcome
-from pymc_austerity.remedies import batch_remedy, decision_remedy
-from pymc_austerity.row_shape import batch_shape
-from pymc_austerity.spot_check import evaluate_pair, pair_shape
-from pymc_austerity.stopping import wrong_decisions
-from pymc_austerity.verdicts import (
+from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
+from pymc_austerity.diagnostics.row_shape import batch_shape
+from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
+from pymc_austerity.diagnostics.stopping import wrong_decisions
+from pymc_austerity.diagnostics.verdicts import (
     TRUST,
     Finding,
     judge_acceptance,
@@ -21,6 +19,8 @@ from pymc_austerity.verdicts import (
     judge_wrong_decisions,
     overall,
 )
+from pymc_austerity.kernel.chain import Chain
+from pymc_austerity.kernel.transition import Outcome
 
 #: Fewer draws show nothing; of more, the last ones are looked at.
 _FEWEST, _LAST = 100, 5_000

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.row_shape import BatchShape
+from pymc_austerity.diagnostics.row_shape import BatchShape
 
 TRUST, CARE, DO_NOT_TRUST = "trust", "trust with care", "do not trust"
 _SEVERITY = (TRUST, CARE, DO_NOT_TRUST)

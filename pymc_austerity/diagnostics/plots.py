@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from pymc_austerity.results import (
+from pymc_austerity.diagnostics.results import (
     SamplingResult,
     comparable_variables,
     labelled_draws,

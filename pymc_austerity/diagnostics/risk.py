@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from pymc_austerity.plots import COLOURS, LINE_STYLES
+from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES
 
 __all__ = ["plot_risk", "risk_over_time"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance.protocol import Stages
-from pymc_austerity.built_steps import Deciding, decider_of
+from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
 from pymc_austerity.kernel.chain import Chain
 from pymc_austerity.kernel.transition import DECIDED
 

@@ -9,9 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from pymc_austerity.plots import COLOURS, LINE_STYLES
-from pymc_austerity.reliability import Reliability
-from pymc_austerity.results import (
+from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES
+from pymc_austerity.diagnostics.reliability import Reliability
+from pymc_austerity.diagnostics.results import (
     SamplingResult,
     as_dataset,
     check_labels,

@@ -15,12 +15,12 @@ from numba import njit
 from pymc_austerity.acceptance.moments import NO_SHAPE
 from pymc_austerity.acceptance.protocol import ACCEPT, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.diagnostics.measured_error import Repeats
+from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.kernel.decider import Decider, Proposed
 from pymc_austerity.kernel.transition import build_transition
 from pymc_austerity.likelihood.bounds import no_bound
 from pymc_austerity.likelihood.density import Density
-from pymc_austerity.measured_error import Repeats
-from pymc_austerity.row_shape import RowShape, row_shape
 from pymc_austerity.rows.sources import RowSource
 
 _CHUNK = 8192

@@ -11,10 +11,9 @@ import pandas as pd
 import xarray as xr
 from pymc.model import Model, modelcontext
 
-from pymc_austerity.built_steps import Deciding, decider_of, find_decider
-from pymc_austerity.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
-from pymc_austerity.kernel.decider import Decider, Proposed
-from pymc_austerity.measured_error import (
+from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
+from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
+from pymc_austerity.diagnostics.measured_error import (
     Repeats,
     control_coefficient,
     error_of,
@@ -22,12 +21,12 @@ from pymc_austerity.measured_error import (
     typical_error,
     worst_error,
 )
-from pymc_austerity.remedies import batch_remedy, decision_remedy
-from pymc_austerity.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
-from pymc_austerity.row_shape import NORMAL_SHAPE, RowShape, batch_shape
-from pymc_austerity.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
-from pymc_austerity.stopping import wrong_decisions
-from pymc_austerity.verdicts import (
+from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
+from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
+from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
+from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
+from pymc_austerity.diagnostics.stopping import wrong_decisions
+from pymc_austerity.diagnostics.verdicts import (
     Finding,
     judge_acceptance,
     judge_all_rows,
@@ -39,6 +38,7 @@ from pymc_austerity.verdicts import (
     judge_wrong_decisions,
     overall,
 )
+from pymc_austerity.kernel.decider import Decider, Proposed
 
 __all__ = ["Reliability", "reliability"]
 

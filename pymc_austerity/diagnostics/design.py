@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 from pymc_austerity.acceptance.decision_error import acceptance_error
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
-from pymc_austerity.built_steps import Deciding
-from pymc_austerity.trial import Trial, run_trial
+from pymc_austerity.diagnostics.built_steps import Deciding
+from pymc_austerity.diagnostics.trial import Trial, run_trial
 
 Kind = Literal["average", "worst-case"]
 
