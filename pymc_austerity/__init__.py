@@ -20,7 +20,6 @@ from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
 from pymc_austerity.diagnostics.tables import compare, data_usage
 from pymc_austerity.diagnostics.trial import Trial, run_trial
 from pymc_austerity.distributions import UniformStiefel
-from pymc_austerity.gibbs import ApproxGibbs
 from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.kernel.temperature import Annealing, TemperatureDrop
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
@@ -35,7 +34,8 @@ from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
 from pymc_austerity.proxy.expansion import Taylor
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
-from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
+from pymc_austerity.steps.gibbs import ApproxGibbs
+from pymc_austerity.steps.methods import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.steps.sgld import SGLD
 from pymc_austerity.streams import debias_stream
 

@@ -14,9 +14,9 @@ from pymc_austerity.acceptance.decision_error import acceptance_error
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.demo import rand_health_insurance, regression
-from pymc_austerity.designing_step import TUNING_EPSILON
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.trial import collect
+from pymc_austerity.steps.designing_step import TUNING_EPSILON
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 

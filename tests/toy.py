@@ -10,8 +10,8 @@ from test_rows import draw_positions
 import pymc_austerity as pma
 from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Stages
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.row_step import RowStep
 from pymc_austerity.rows.sources import Uniform
+from pymc_austerity.steps.row_step import RowStep
 
 
 @njit

@@ -15,7 +15,7 @@ from pymc_austerity.acceptance.always import AlwaysAccept
 from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.proposals.langevin import Langevin
 from pymc_austerity.proxy.expansion import Taylor
-from pymc_austerity.row_step import RowStep
+from pymc_austerity.steps.row_step import RowStep
 
 
 class SGLD(RowStep):

@@ -13,10 +13,10 @@ from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.designing_step import TUNING_EPSILON, DesigningStep
 from pymc_austerity.diagnostics.design import check_tolerance
-from pymc_austerity.row_step import RowStep
-from pymc_austerity.step_options import StepOptions, shows_options
+from pymc_austerity.steps.designing_step import TUNING_EPSILON, DesigningStep
+from pymc_austerity.steps.options import StepOptions, shows_options
+from pymc_austerity.steps.row_step import RowStep
 
 #: Draws of a regression with ten coefficients came out 3% wider than the posterior.
 _DEFAULT_TOLERANCE = 0.005

@@ -18,10 +18,8 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance.protocol import AcceptanceTest
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.diagnostics.built_steps import remember
 from pymc_austerity.diagnostics.watch import Watch
-from pymc_austerity.impossible import stop_at
 from pymc_austerity.kernel.chain import Chain, ChainState
 from pymc_austerity.kernel.decider import Parts, assemble
 from pymc_austerity.kernel.temperature import Schedule, as_schedule
@@ -31,10 +29,12 @@ from pymc_austerity.likelihood.bounds import Unbounded, find_bound
 from pymc_austerity.likelihood.layout import flatten, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.row_check import check_rows
-from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.rows.weighted import Weighted
+from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
+from pymc_austerity.steps.failure import stop_at
+from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
 
 @dataclass_state

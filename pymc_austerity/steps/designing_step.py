@@ -16,7 +16,7 @@ from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.diagnostics.design import default_sizes, design_test
 from pymc_austerity.diagnostics.trial import collect
 from pymc_austerity.likelihood.layout import flatten
-from pymc_austerity.row_step import RowStep, RowStepState
+from pymc_austerity.steps.row_step import RowStep, RowStepState
 
 _log = logging.getLogger("pymc_austerity")
 

@@ -26,7 +26,7 @@ from pymc_austerity.likelihood.layout import flatten, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
 
 @dataclass_state
