@@ -13,15 +13,16 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import xarray as xr
 from numpy.random import SeedSequence
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pymc_austerity.crew import Crew, JobError, WorkersLostError
-from pymc_austerity.pilot import Choice, choose_alpha, pilot_levels
+from pymc_austerity.pilot import choose
 from pymc_austerity.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
 from pymc_austerity.replication import Phi, PilotPath, Replication, level_of, wants_rng
 from pymc_austerity.replication_progress import ReplicationProgress
@@ -169,40 +170,23 @@ def debias(
     deadline = started + max_seconds if max_seconds is not None else float("inf")
     with Crew(phi, executor) as crew:
         if append is None:
-            choice = _choose(crew, phi, sizes, seed, alpha, ratio, cost, pilot_paths)
+            pilot = partial(_pilot, crew, phi, n_rows, seed, pilot_paths)
+            choice = choose(alpha, sizes, ratio, cost, pilot_paths, pilot)
             settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
         stopped = _replicate(crew, phi, settings, done, replications, tolerance, deadline, progressbar)
     return result_dataset(done, settings, stopped)
 
 
-def _choose(
-    crew: Crew,
-    phi: Phi,
-    sizes: tuple[int, ...],
-    seed: SeedSequence,
-    alpha: float | Literal["auto"],
-    ratio: float,
-    cost: Callable[[int], float],
-    pilot_paths: int,
-) -> Choice:
-    if alpha != "auto":
-        return Choice(float(alpha), np.nan, np.nan, "given by the user")
-    if len(sizes) == 1:
-        return Choice(1.0, np.nan, np.nan, "the only batch is the whole data; α plays no part")
-    levels = pilot_levels(sizes)
-    if not levels:
-        return choose_alpha(sizes, ratio, None, cost)
-    if pilot_paths < 8:
-        raise ValueError(
-            f"pilot_paths must be at least 8 for a usable convergence rate, found {pilot_paths}. "
-            "Raise it, or give alpha."
-        )
-    job = PilotPath(sizes[:levels], sizes[-1], seed, wants_rng(phi))
+def _pilot(
+    crew: Crew, phi: Phi, n_rows: int, seed: SeedSequence, count: int, sizes: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
+    job = PilotPath(sizes, n_rows, seed, wants_rng(phi))
     try:
-        paths = dict(crew.run(job, range(pilot_paths)))
+        paths = dict(crew.run(job, range(count)))
     except JobError as error:
         raise ReplicationError(f"In the pilot for alpha='auto': {error}", None) from error
-    return choose_alpha(sizes, ratio, np.stack([paths[i] for i in sorted(paths)]), cost)
+    return np.stack([paths[i] for i in sorted(paths)])
 
 
 def _replicate(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,8 @@ MAX_LEVELS = 5
 MAX_BETA = 1.0
 #: Slower convergence than this leaves no α > 0 worth the name.
 MIN_BETA = 0.1
+#: The standard error of β is a jackknife over pilot paths; from fewer it cannot be relied on.
+MIN_PILOT_PATHS = 8
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,50 @@ class Choice:
     beta_error: float
     reason: str
     rows: int = 0
+
+
+def choose(
+    alpha: float | Literal["auto"],
+    sizes: tuple[int, ...],
+    ratio: float,
+    cost: Callable[[int], float],
+    pilot_paths: int,
+    pilot: Callable[[tuple[int, ...]], NDArray[np.float64]],
+) -> Choice:
+    """Take the α of the user, or find one with a pilot run where there is something to find.
+
+    Parameters
+    ----------
+    alpha : float or "auto"
+        What the user asked for.
+    sizes : tuple of int
+        Batch sizes n_1 … n_L.
+    ratio : float
+        Growth of the batches.
+    cost : callable
+        Cost of φ on n rows.
+    pilot_paths : int
+        Number K of pilot paths.
+    pilot : callable
+        ``pilot(sizes)`` walks K pilot paths over these batches and returns φ on them, shape (K, m, ...).
+
+    Returns
+    -------
+    Choice
+    """
+    if alpha != "auto":
+        return Choice(float(alpha), np.nan, np.nan, "given by the user")
+    if len(sizes) == 1:
+        return Choice(1.0, np.nan, np.nan, "the only batch is the whole data; α plays no part")
+    levels = pilot_levels(sizes)
+    if not levels:
+        return choose_alpha(sizes, ratio, None, cost)
+    if not (isinstance(pilot_paths, Integral) and pilot_paths >= MIN_PILOT_PATHS):
+        raise ValueError(
+            f"pilot_paths must be a whole number of at least {MIN_PILOT_PATHS} for a usable convergence rate, found "
+            f"{pilot_paths}. Raise it, or give alpha."
+        )
+    return choose_alpha(sizes, ratio, pilot(sizes[:levels]), cost)
 
 
 def pilot_levels(sizes: Sequence[int]) -> int:

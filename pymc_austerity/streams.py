@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
 from pymc_austerity.paths import MIN_REPLICATIONS, ReplicationError, Seed, as_seed, check_stopping
-from pymc_austerity.pilot import Choice, choose_alpha, pilot_levels
+from pymc_austerity.pilot import choose
 from pymc_austerity.replicates import Replicate, Settings, result_dataset
 from pymc_austerity.replication import checked_value, level_of, telescope, wants_rng
 from pymc_austerity.replication_progress import ReplicationProgress
@@ -114,7 +115,7 @@ def debias_stream(
     reader = _Reader(batches)
     walker = _Walker(phi, reader, seed)
     try:
-        choice = _choose(walker, sizes, alpha, ratio, cost, pilot_paths)
+        choice = choose(alpha, sizes, ratio, cost, pilot_paths, partial(walker.pilot, pilot_paths))
     except _StreamEnded:
         raise ValueError(
             f"The stream ended after {reader.rows_read} rows, within the pilot for alpha='auto'. Give alpha."
@@ -217,6 +218,10 @@ class _Walker:
             part = tuple(a[:size] for a in rows) if isinstance(rows, tuple) else rows[:size]
             yield checked_value(self._phi(part, **extra), size)
 
+    def pilot(self, count: int, sizes: tuple[int, ...]) -> NDArray[np.float64]:
+        """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
+        return np.stack([np.stack([np.asarray(v) for v in self.path(sizes)]) for _ in range(count)])
+
 
 class _Steps:
     """Mean and standard error of φ_t − φ_{t−1}, level by level."""
@@ -244,23 +249,6 @@ class _Steps:
             mean = sums / counts
             error = np.sqrt(np.maximum(squares / counts - mean**2, 0) / (counts - 1))
         return mean, error
-
-
-def _choose(
-    walker: _Walker,
-    sizes: tuple[int, ...],
-    alpha: float | Literal["auto"],
-    ratio: float,
-    cost: Callable[[int], float],
-    pilot_paths: int,
-) -> Choice:
-    if alpha != "auto":
-        return Choice(float(alpha), np.nan, np.nan, "given by the user")
-    levels = pilot_levels(sizes)
-    if not levels:
-        return choose_alpha(sizes, ratio, None, cost)
-    paths = [np.stack([np.asarray(v) for v in walker.path(sizes[:levels])]) for _ in range(pilot_paths)]
-    return choose_alpha(sizes, ratio, np.stack(paths), cost)
 
 
 def _with_remaining_bias(result: xr.Dataset, steps: _Steps, settings: Settings, rows_read: int) -> xr.Dataset:

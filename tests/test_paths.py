@@ -294,6 +294,7 @@ def test_the_progress_bar_shows_estimate_and_error(capsys):
         ({"alpha": -1}, "alpha"),
         ({"alpha": 1_000}, "alpha"),
         ({"alpha": "auto", "pilot_paths": 2}, "pilot_paths"),
+        ({"alpha": "auto", "pilot_paths": 9.5}, "pilot_paths"),
     ],
 )
 def test_bad_arguments_are_refused_before_phi_is_called(settings, message):

@@ -113,11 +113,20 @@ def test_a_stream_that_ends_gives_what_there_is():
         ({"n_max": 10}, "min_batch"),
         ({"alpha": -1}, "alpha"),
         ({"replications": 0}, "replications"),
+        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 0}, "pilot_paths must be .* at least 8"),
+        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 7}, "pilot_paths must be .* at least 8"),
+        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 9.5}, "pilot_paths must be .* at least 8"),
     ],
 )
 def test_bad_arguments_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         run(**settings)
+
+
+def test_a_single_batch_leaves_alpha_no_part():
+    result = run(alpha="auto", min_batch=1_000, replications=5)
+    assert "plays no part" in result.attrs["alpha_reason"]
+    assert result.attrs["pilot_rows"] == 0
 
 
 def test_blocks_must_fit_together():
