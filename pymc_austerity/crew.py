@@ -191,7 +191,7 @@ class Crew:
             try:
                 result = job(self._phi, index)
             except Exception as error:
-                raise JobError(_complaint(index, f"{type(error).__name__}: {error}")) from error
+                raise JobError(complaint(index, f"{type(error).__name__}: {error}")) from error
             yield index, result
 
     def _run_there(
@@ -234,7 +234,7 @@ class Crew:
                         continue
                     for index, result in results:
                         if isinstance(result, _Failure):
-                            raise JobError(_complaint(index, result.error, result.details))
+                            raise JobError(complaint(index, result.error, result.details))
                         finished += 1
                         yield index, result
                 fill()
@@ -265,5 +265,6 @@ def _salvage(bundles: dict[Future[Any], list[int]]) -> Generator[tuple[int, Any]
                 yield from ((i, r) for i, r in results if not isinstance(r, _Failure))
 
 
-def _complaint(index: int, error: str, details: str = "") -> str:
+def complaint(index: int, error: str, details: str = "") -> str:
+    """Say in which replication φ failed, and how."""
     return f"phi failed in replication {index}: {error}" + (f"\n\n{details}" if details else "")

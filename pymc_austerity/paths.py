@@ -35,7 +35,7 @@ MIN_REPLICATIONS = 25
 
 
 class ReplicationError(RuntimeError):
-    """φ failed in a replication.
+    """φ, or the stream that feeds it, failed in a replication.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def debias(
     True
     """
     started = time.monotonic()
-    _check_phi(phi)
+    check_phi(phi, "row numbers")
     check_stopping(replications, tolerance, max_seconds)
     seed = as_seed(random_seed)
     done: dict[int, Replicate] = {}
@@ -165,8 +165,7 @@ def debias(
         done = finished_replicates(append)
     else:
         sizes = path_sizes(n_rows, min_batch, ratio)
-        if alpha != "auto":
-            Truncation(sizes, float(alpha), ratio)
+        check_alpha(alpha, sizes, ratio)
     deadline = started + max_seconds if max_seconds is not None else float("inf")
     with Crew(phi, executor) as crew:
         if append is None:
@@ -209,8 +208,7 @@ def _replicate(
             todo = crew.run(job, () if progress.update() else missing, deadline)
             with closing(todo) as results:
                 for index, replicate in results:
-                    done[index] = replicate
-                    if progress.update():
+                    if progress.add(index, replicate):
                         break
         except KeyboardInterrupt:
             if not done:
@@ -220,7 +218,7 @@ def _replicate(
             if not done:
                 raise
             return _warn_cut(done, settings, f"workers lost: {error}")
-        except JobError as error:
+        except (JobError, ValueError) as error:
             finished = result_dataset(done, settings, "phi failed") if done else None
             raise ReplicationError(str(error), finished) from error
     if progress.precise_at is not None:
@@ -259,17 +257,24 @@ def as_seed(seed: Seed) -> SeedSequence:
     return SeedSequence(seed)
 
 
-def _check_phi(phi: Phi) -> None:
+def check_phi(phi: Phi, of: str) -> None:
+    """Refuse a φ that is no function of what it will be handed."""
     if not callable(phi):
-        raise TypeError(f"phi must be a function of row numbers, found {type(phi).__name__}.")
+        raise TypeError(f"phi must be a function of {of}, found {type(phi).__name__}.")
+
+
+def check_alpha(alpha: float | Literal["auto"], sizes: tuple[int, ...], ratio: float) -> None:
+    """Refuse an α for which these batches have no law of truncation."""
+    if alpha != "auto":
+        Truncation(sizes, alpha, ratio)
 
 
 def check_stopping(replications: int | None, tolerance: ArrayLike | None, max_seconds: float | None) -> None:
     """Refuse stopping rules that make no sense."""
     if replications is None and tolerance is None and max_seconds is None:
         raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
-    if replications is not None and replications < 1:
-        raise ValueError(f"replications must be at least 1, found {replications}.")
+    if replications is not None and not (isinstance(replications, int | np.integer) and replications >= 1):
+        raise ValueError(f"replications must be a whole number of at least 1, found {replications}.")
     if tolerance is not None and not (np.asarray(tolerance) > 0).all():
         raise ValueError(f"tolerance is a standard error in the unit of phi and must be positive, found {tolerance}.")
     if max_seconds is not None and not max_seconds > 0:

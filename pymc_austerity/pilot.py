@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -89,7 +88,7 @@ def choose(
     levels = pilot_levels(sizes)
     if not levels:
         return choose_alpha(sizes, ratio, None, cost)
-    if not (isinstance(pilot_paths, Integral) and pilot_paths >= MIN_PILOT_PATHS):
+    if not (isinstance(pilot_paths, int | np.integer) and pilot_paths >= MIN_PILOT_PATHS):
         raise ValueError(
             f"pilot_paths must be a whole number of at least {MIN_PILOT_PATHS} for a usable convergence rate, found "
             f"{pilot_paths}. Raise it, or give alpha."
@@ -117,7 +116,8 @@ def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, f
     Returns
     -------
     beta, standard_error : float
-        The standard error is a jackknife over the paths.  β is infinite where φ does not change at all.
+        The standard error is a jackknife over the paths.  β is infinite where φ does not change at all, or no longer
+        after the first batches.  One of them is NaN where φ changes on too few of the paths.
     """
     increments = np.diff(paths, axis=1) ** 2
     increments = increments.reshape(*increments.shape[:2], -1)
@@ -130,11 +130,11 @@ def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, f
     log_n = np.log(np.asarray(sizes[:-1], dtype=float))
     weights = (log_n - log_n.mean()) / ((log_n - log_n.mean()) ** 2).sum()
     total = per_path.sum(axis=0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         beta = -float(weights @ np.log(total))
         left_out = -np.log(total - per_path) @ weights
-    count = len(per_path)
-    error = float(np.sqrt((count - 1) * np.mean((left_out - left_out.mean()) ** 2)))
+        count = len(per_path)
+        error = float(np.sqrt((count - 1) * np.mean((left_out - left_out.mean()) ** 2)))
     return beta, error
 
 
@@ -198,6 +198,11 @@ def choose_alpha(
     Returns
     -------
     Choice
+
+    Raises
+    ------
+    ValueError
+        When φ changes on too few of the paths for a rate.
     """
     if paths is None:
         alpha = best_alpha(sizes, ratio, 1.0, cost)
@@ -206,10 +211,16 @@ def choose_alpha(
     n_paths, levels = paths.shape[:2]
     rows = n_paths * sum(sizes[:levels])
     beta, error = fit_rate(sizes[:levels], paths)
-    if np.isinf(beta):
+    if np.isposinf(beta):
         alpha = best_alpha(sizes, ratio, MAX_BETA, cost)
-        reason = f"φ did not change along {n_paths} pilot paths; α is that of a fast rate, β = {MAX_BETA}."
+        how = "did not change" if error == 0 else "stopped changing"
+        reason = f"φ {how} along {n_paths} pilot paths; α is that of a fast rate, β = {MAX_BETA}."
         return Choice(alpha, beta, error, reason, rows)
+    if not (np.isfinite(beta) and np.isfinite(error)):
+        raise ValueError(
+            f"alpha='auto' finds no convergence rate: φ changed on too few of {n_paths} pilot paths. Raise pilot_paths "
+            "or min_batch, so that φ changes on several of them, or give alpha."
+        )
     used = float(np.clip(beta - error, MIN_BETA, MAX_BETA))
     alpha = best_alpha(sizes, ratio, used, cost)
     reason = (

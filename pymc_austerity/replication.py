@@ -108,6 +108,9 @@ def telescope(
 
 def checked_value(value: Any, size: int) -> NDArray[np.float64] | xr.DataArray:
     """Return what φ returned as floats, or say what is wrong with it."""
+    taken = {"replication", "batch"}.intersection(value.dims) if isinstance(value, xr.DataArray) else ()
+    if taken:
+        raise ValueError(f"phi returns a DataArray with the dimension {min(taken)!r}, which is taken. Rename it.")
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "fiub":
         raise TypeError(f"phi must return real numbers, found dtype {numbers.dtype} ({type(value).__name__}).")

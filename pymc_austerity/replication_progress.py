@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from types import TracebackType
 
 import numpy as np
@@ -20,7 +20,7 @@ class ReplicationProgress:
     total : int or None
         Number of replications, where it is known.
     done : mapping of int to Replicate
-        Filled by the caller.
+        Replications there are already; `add` puts the others in.
     tolerance : array or None
         Standard error to reach in every component.
     least : int
@@ -38,7 +38,7 @@ class ReplicationProgress:
     def __init__(
         self,
         total: int | None,
-        done: Mapping[int, Replicate],
+        done: MutableMapping[int, Replicate],
         tolerance: ArrayLike | None,
         least: int,
         show: bool,
@@ -66,6 +66,29 @@ class ReplicationProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+    def add(self, index: int, replicate: Replicate) -> bool:
+        """Put a replication into `done`, and say whether the estimate is precise enough.
+
+        Raises
+        ------
+        ValueError
+            When its shape is not that of the others, or not one that the tolerance fits.
+        """
+        shape = np.shape(replicate.value)
+        before = np.shape(next(iter(self._done.values())).value) if self._done else shape
+        if shape != before:
+            raise ValueError(
+                f"phi returned the shape {shape} in replication {index} and {before} before: its shape must not depend "
+                "on the rows (or append= holds a run with another phi)."
+            )
+        if self._tolerance is not None and self._tolerance.shape not in ((), shape):
+            raise ValueError(
+                f"The tolerance of shape {self._tolerance.shape} does not fit phi, which returns the shape {shape}. "
+                "Give one number, or one for each component."
+            )
+        self._done[index] = replicate
+        return self.update()
 
     def update(self) -> bool:
         """Take in what has been added to `done`, and say whether the estimate is precise enough."""

@@ -18,12 +18,21 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.paths import MIN_REPLICATIONS, ReplicationError, Seed, as_seed, check_stopping
+from pymc_austerity.crew import JobError, complaint
+from pymc_austerity.paths import (
+    MIN_REPLICATIONS,
+    ReplicationError,
+    Seed,
+    as_seed,
+    check_alpha,
+    check_phi,
+    check_stopping,
+)
 from pymc_austerity.pilot import choose
 from pymc_austerity.replicates import Replicate, Settings, result_dataset
 from pymc_austerity.replication import checked_value, level_of, telescope, wants_rng
 from pymc_austerity.replication_progress import ReplicationProgress
-from pymc_austerity.truncation import FloatArray, Truncation, path_sizes
+from pymc_austerity.truncation import FloatArray, path_sizes
 
 Block: TypeAlias = NDArray[Any] | tuple[NDArray[Any], ...]
 
@@ -31,8 +40,12 @@ Block: TypeAlias = NDArray[Any] | tuple[NDArray[Any], ...]
 _MIN_PATHS = 10
 
 
-class _StreamEnded(Exception):
-    pass
+class _StreamEndedError(Exception):
+    """No more rows."""
+
+
+class _StreamError(Exception):
+    """The stream raised an error, or its blocks do not fit together."""
 
 
 def debias_stream(
@@ -83,10 +96,12 @@ def debias_stream(
     Raises
     ------
     ValueError
-        For arguments out of range, blocks that do not fit together, or a stream that ends before the
-        first replication does.
+        For arguments out of range, or a stream that ends before the first replication does.
+    TypeError
+        For a φ or a stream of the wrong kind.
     ReplicationError
-        When φ raises, or returns something not finite or of changing shape.
+        When φ raises, or returns something not finite or of changing shape; when the stream raises, or its blocks
+        do not fit together.  It holds what was finished.
 
     Warns
     -----
@@ -104,123 +119,175 @@ def debias_stream(
     >>> bool(abs(result.estimate[-1] - 2) < 4 * result.standard_error[-1])
     True
     """
-    sizes = path_sizes(n_max, min_batch, ratio)
-    if alpha != "auto":
-        Truncation(sizes, float(alpha), ratio)
-    endless = replications is None and tolerance is None and max_seconds is None
-    if not endless:
+    check_phi(phi, "rows")
+    if replications is not None or tolerance is not None or max_seconds is not None:
         check_stopping(replications, tolerance, max_seconds)
+    sizes = path_sizes(n_max, min_batch, ratio)
+    check_alpha(alpha, sizes, ratio)
     deadline = time.monotonic() + max_seconds if max_seconds is not None else float("inf")
     seed = as_seed(random_seed)
     reader = _Reader(batches)
     walker = _Walker(phi, reader, seed)
-    try:
-        choice = choose(alpha, sizes, ratio, cost, pilot_paths, partial(walker.pilot, pilot_paths))
-    except _StreamEnded:
-        raise ValueError(
-            f"The stream ended after {reader.rows_read} rows, within the pilot for alpha='auto'. Give alpha."
-        ) from None
+    choice = choose(alpha, sizes, ratio, cost, pilot_paths, partial(_pilot, walker, pilot_paths))
     settings = Settings(n_max, min_batch, ratio, sizes, choice, seed)
     done: dict[int, Replicate] = {}
     steps = _Steps(len(sizes))
-    stopped = "max_seconds reached"
+    stopped = _replicate(walker, settings, done, steps, replications, tolerance, deadline, progressbar)
+    return _with_remaining_bias(result_dataset(done, settings, stopped), steps, settings, reader.rows_read)
+
+
+def _pilot(walker: _Walker, count: int, sizes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
+    try:
+        return np.stack([np.stack([np.asarray(v) for v in walker.path(sizes, i)]) for i in range(count)])
+    except _StreamEndedError:
+        raise ValueError(
+            f"The stream ended after {walker.reader.rows_read} rows, within the pilot for alpha='auto'. Give alpha."
+        ) from None
+    except (JobError, _StreamError) as error:
+        raise ReplicationError(f"In the pilot for alpha='auto': {error}", None) from error
+
+
+def _replicate(
+    walker: _Walker,
+    settings: Settings,
+    done: dict[int, Replicate],
+    steps: _Steps,
+    replications: int | None,
+    tolerance: ArrayLike | None,
+    deadline: float,
+    progressbar: bool,
+) -> str:
+    """Fill `done` with replications until a stopping rule holds or the stream ends, and say which it was."""
     with ReplicationProgress(replications, done, tolerance, MIN_REPLICATIONS, progressbar) as progress:
         try:
             while not done or time.monotonic() < deadline:
                 index = len(done)
                 begun = time.perf_counter()
-                level = level_of(settings.truncation, seed, index)
-                path = list(walker.path(sizes[:level]))
-                steps.add(path)
+                level = level_of(settings.truncation, settings.seed, index)
+                path = walker.path(settings.sizes[:level], index)
                 value = telescope(path, settings.truncation)
                 seconds = time.perf_counter() - begun
-                done[index] = Replicate(level, settings.truncation.rows(level), seconds, value)
-                if progress.update():
-                    stopped = "tolerance reached"
-                    break
+                precise = progress.add(index, Replicate(level, settings.truncation.rows(level), seconds, value))
+                steps.add(path)
+                if precise:
+                    return "tolerance reached"
                 if replications is not None and len(done) >= replications:
-                    stopped = "replications done"
-                    break
-        except _StreamEnded:
-            stopped = "stream ended"
-            if not done:
-                raise ValueError(
-                    f"The stream ended after {reader.rows_read} rows, within the first replication. Lower n_max."
-                ) from None
-            if not endless or reader.cut:
-                warnings.warn(
-                    f"The stream ended after {reader.rows_read} rows and {len(done)} replications; {reader.cut} rows "
-                    "of an unfinished one are not used.",
-                    UserWarning,
-                    stacklevel=2,
-                )
+                    return "replications done"
+        except _StreamEndedError:
+            endless = replications is None and tolerance is None and deadline == float("inf")
+            return _end_of_stream(walker.reader, len(done), endless)
         except KeyboardInterrupt:
             if not done:
                 raise
-            stopped = "interrupted by the user"
+            why = "interrupted by the user"
             warnings.warn(
-                f"Run stopped, {stopped}: {len(done)} finished replications are returned.", UserWarning, stacklevel=2
+                f"Run stopped, {why}: {len(done)} finished replications are returned.", UserWarning, stacklevel=3
             )
-        except Exception as error:
-            finished = result_dataset(done, settings, "phi failed") if done else None
-            raise ReplicationError(f"phi failed in replication {len(done)}: {error}", finished) from error
-    return _with_remaining_bias(result_dataset(done, settings, stopped), steps, settings, reader.rows_read)
+            return why
+        except (JobError, ValueError, _StreamError) as error:
+            who = "stream failed" if isinstance(error, _StreamError) else "phi failed"
+            finished = result_dataset(done, settings, who) if done else None
+            raise ReplicationError(str(error), finished) from error
+    return "max_seconds reached"
+
+
+def _end_of_stream(reader: _Reader, finished: int, expected: bool) -> str:
+    if not finished:
+        raise ValueError(
+            f"The stream ended after {reader.rows_read} rows, within the first replication. Lower n_max."
+        ) from None
+    if reader.cut or not expected:
+        warnings.warn(
+            f"The stream ended after {reader.rows_read} rows and {finished} replications; {reader.cut} rows of an "
+            "unfinished one are not used.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return "stream ended"
 
 
 class _Reader:
     """Takes rows off a stream of blocks."""
 
     def __init__(self, batches: Iterable[Block]):
+        if not isinstance(batches, Iterable):
+            raise TypeError(
+                f"batches must be an iterable of arrays, or of tuples of arrays, found {type(batches).__name__}. Pass "
+                "[array] for a single one."
+            )
         self._blocks: Iterator[Block] = iter(batches)
         self._held: list[tuple[NDArray[Any], ...]] = []
         self._single = True
+        self._arrays_per_block: int | None = None
         self.rows_read = 0
         self.cut = 0
 
     def take(self, count: int) -> Block:
+        """Return the next `count` rows.
+
+        Raises
+        ------
+        _StreamEndedError
+            When fewer are left; `cut` says how many.
+        _StreamError
+            When the stream fails.
+        """
         have = sum(len(block[0]) for block in self._held)
         while have < count:
             try:
                 block = next(self._blocks)
             except StopIteration:
                 self.cut = have
-                raise _StreamEnded from None
-            self._single = not isinstance(block, tuple)
-            arrays = tuple(np.asarray(a) for a in (block if isinstance(block, tuple) else (block,)))
-            lengths = {len(a) if a.ndim else 0 for a in arrays}
-            if len(lengths) != 1 or (self._held and len(self._held[0]) != len(arrays)):
-                raise ValueError(
-                    f"Blocks must be arrays of the same length, rows first, found shapes {[a.shape for a in arrays]}."
-                )
-            self._held.append(arrays)
-            have += len(arrays[0])
+                raise _StreamEndedError from None
+            except Exception as error:
+                text = f"The stream failed after {self.rows_read + have} rows: {type(error).__name__}: {error}"
+                raise _StreamError(text) from error
+            self._held.append(self._arrays_of(block))
+            have += len(self._held[-1][0])
         columns = [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*self._held)]
         self._held = [tuple(column[count:] for column in columns)] if have > count else []
         self.rows_read += count
         taken = tuple(column[:count] for column in columns)
         return taken[0] if self._single else taken
 
+    def _arrays_of(self, block: Block) -> tuple[NDArray[Any], ...]:
+        self._single = not isinstance(block, tuple)
+        arrays = tuple(np.asarray(a) for a in (block if isinstance(block, tuple) else (block,)))
+        if self._arrays_per_block is None:
+            self._arrays_per_block = len(arrays)
+        same_length = all(a.ndim for a in arrays) and len({len(a) for a in arrays}) == 1
+        if not same_length or len(arrays) != self._arrays_per_block:
+            raise _StreamError(
+                "Every block must be the same number of arrays, all of the same length, rows first; found shapes "
+                f"{[a.shape for a in arrays]}."
+            )
+        return arrays
+
 
 class _Walker:
     """φ along nested beginnings of fresh rows."""
 
     def __init__(self, phi: Callable[..., ArrayLike], reader: _Reader, seed: SeedSequence):
-        self._phi, self._reader = phi, reader
+        self._phi, self.reader = phi, reader
         self._wants_rng = wants_rng(phi)
         # Apart from the truncations, which `level_of` draws.
         self._inner = SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2))
 
-    def path(self, sizes: Sequence[int]) -> Iterator[NDArray[np.float64] | xr.DataArray]:
-        rows = self._reader.take(sizes[-1])
+    def path(self, sizes: Sequence[int], index: int) -> list[NDArray[np.float64] | xr.DataArray]:
+        """Return φ on batches of `sizes` for replication `index`."""
+        rows = self.reader.take(sizes[-1])
         seeds = self._inner.spawn(1)[0].spawn(len(sizes))
+        values = []
         for size, seed in zip(sizes, seeds):
             extra = {"rng": np.random.default_rng(seed)} if self._wants_rng else {}
             part = tuple(a[:size] for a in rows) if isinstance(rows, tuple) else rows[:size]
-            yield checked_value(self._phi(part, **extra), size)
-
-    def pilot(self, count: int, sizes: tuple[int, ...]) -> NDArray[np.float64]:
-        """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
-        return np.stack([np.stack([np.asarray(v) for v in self.path(sizes)]) for _ in range(count)])
+            try:
+                values.append(checked_value(self._phi(part, **extra), size))
+            except Exception as error:
+                error.add_note(f"while phi read {size} rows")
+                raise JobError(complaint(index, f"{type(error).__name__}: {error}")) from error
+        return values
 
 
 class _Steps:

@@ -286,6 +286,7 @@ def test_the_progress_bar_shows_estimate_and_error(capsys):
     [
         ({"replications": None}, "when to stop"),
         ({"replications": 0}, "replications"),
+        ({"replications": 2.5}, "replications must be a whole number"),
         ({"tolerance": -1}, "tolerance"),
         ({"max_seconds": 0}, "max_seconds"),
         ({"min_batch": 0}, "min_batch"),
@@ -293,6 +294,7 @@ def test_the_progress_bar_shows_estimate_and_error(capsys):
         ({"ratio": 1}, "ratio"),
         ({"alpha": -1}, "alpha"),
         ({"alpha": 1_000}, "alpha"),
+        ({"alpha": "best"}, "alpha must be a number.*'best'"),
         ({"alpha": "auto", "pilot_paths": 2}, "pilot_paths"),
         ({"alpha": "auto", "pilot_paths": 9.5}, "pilot_paths"),
     ],
@@ -319,11 +321,34 @@ def test_bad_types_are_refused():
         (lambda rows: "mean", "real numbers"),
         (lambda rows: 1 / 0, "ZeroDivisionError"),
         (lambda rows: xr.DataArray([1.0], dims="batch"), "taken"),
+        (lambda rows, rng: np.ones(rng.integers(1, 9)), "shape"),
     ],
 )
 def test_errors_of_phi_are_explained(phi, message):
-    with pytest.raises((ReplicationError, ValueError), match=message):
+    with pytest.raises(ReplicationError, match=message):
         run(phi)
+
+
+def test_a_shape_that_changes_between_replications_keeps_what_was_finished():
+    calls = []
+
+    def phi(rows):
+        calls.append(rows)
+        return np.ones(2 if len(calls) < 20 else 3)
+
+    with pytest.raises(ReplicationError, match=r"shape \(3,\) in replication 19 and \(2,\) before") as caught:
+        run(phi, min_batch=N_ROWS)
+    assert caught.value.finished.sizes["replication"] == 19
+
+
+def test_a_tolerance_must_have_the_shape_of_phi():
+    with pytest.raises(ReplicationError, match=r"tolerance of shape \(3,\).*phi.*shape \(2,\)"):
+        run(lambda rows: [X[rows].mean(), X[rows].std()], tolerance=[1.0, 1.0, 1.0])
+
+
+def test_a_run_over_a_number_that_is_not_whole_is_refused():
+    with pytest.raises(ValueError, match="whole number.*1000.0"):
+        debias(posterior_mean, 1e3, min_batch=10, replications=2)
 
 
 def test_an_error_of_phi_keeps_what_was_finished():

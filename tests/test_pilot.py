@@ -37,6 +37,25 @@ def test_a_constant_phi_has_an_infinite_rate():
     assert "did not change" in choice.reason
 
 
+def test_a_phi_that_moves_too_seldom_for_a_rate_is_refused():
+    paths = np.zeros((24, 5))
+    paths[3, 2:] = 1.0
+    with pytest.raises(ValueError, match="no convergence rate.*24 pilot paths.*pilot_paths.*alpha"):
+        choose_alpha(SIZES, 2, paths)
+    # One path that moves at every batch: the jackknife leaves nothing when it leaves that path out.
+    paths[3] = np.arange(5)
+    with pytest.raises(ValueError, match="no convergence rate"):
+        choose_alpha(SIZES, 2, paths)
+
+
+def test_a_phi_that_comes_to_rest_has_a_fast_rate():
+    paths = np.zeros((24, 5))
+    paths[::2, :3] = 4.0, 1.0, 0.0
+    choice = choose_alpha(SIZES, 2, paths)
+    assert choice.alpha == best_alpha(SIZES, 2, MAX_BETA)
+    assert "stopped changing" in choice.reason
+
+
 def test_alpha_is_the_minimum_over_a_grid_and_stays_below_the_rate():
     grid = np.linspace(0.01, 0.99, 197)
 

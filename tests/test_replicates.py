@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_austerity.paths import debias
+from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.replicates import settings_of, unseen_variance
+from pymc_austerity.streams import debias_stream
 
 N_ROWS = 1_000
 X = np.random.default_rng(8).normal(size=(N_ROWS, 2))
@@ -67,8 +68,16 @@ def test_other_settings_are_not_appended():
             run(append=part, **settings)
     with pytest.raises(ValueError, match="not the result of a run"):
         run(append=xr.Dataset())
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ReplicationError, match="shape"):
         run(lambda rows: 0.0, append=part)
+
+
+def test_a_run_over_a_stream_is_not_appended():
+    """Its replications are of rows that no other run has."""
+    blocks = (X[:500, 0] for _ in range(1_000))
+    part = debias_stream(blocks, np.mean, n_max=N_ROWS, min_batch=10, alpha=0.5, replications=5, progressbar=False)
+    with pytest.raises(ValueError, match="debias_stream"):
+        run(append=part, random_seed=None)
 
 
 def test_unseen_variance_is_what_deeper_truncations_would_add():
