@@ -11,11 +11,16 @@ from pymc_austerity.decision_error import acceptance_error, total_variation_boun
 from pymc_austerity.design import Design, design_test, evaluate_test
 from pymc_austerity.diagnostics import compare, data_usage
 from pymc_austerity.gibbs import ApproxGibbs
-from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.langevin import Langevin
 from pymc_austerity.operating_characteristic import OperatingCharacteristic, analyse_test
-from pymc_austerity.partial_posterior import PartialPosteriorPaths
-from pymc_austerity.paths import ReplicationError, debias
+from pymc_austerity.paths import (
+    NutpieNUTS,
+    PartialPosteriorPaths,
+    PyMCNUTS,
+    ReplicationError,
+    debias,
+    debias_stream,
+)
 from pymc_austerity.plots import plot_comparison, plot_data_usage
 from pymc_austerity.plots_trust import plot_decisions, plot_error, plot_spot_check
 from pymc_austerity.proposals import AdaptiveMetropolis, RandomWalk
@@ -27,7 +32,6 @@ from pymc_austerity.rows import Uniform
 from pymc_austerity.sgld import SGLD
 from pymc_austerity.steps import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.stiefel import StiefelWalk, UniformStiefel, amari_distance
-from pymc_austerity.streams import debias_stream
 from pymc_austerity.surrogate_hmc import SurrogateHMC
 from pymc_austerity.temperature import Annealing, TemperatureDrop
 from pymc_austerity.trial import Trial, run_trial

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_austerity.replication import telescope
-from pymc_austerity.truncation import Truncation, path_sizes
+from pymc_austerity.paths.replication import telescope
+from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 
 @pytest.mark.parametrize(

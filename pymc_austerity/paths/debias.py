@@ -21,12 +21,12 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.crew import Crew, JobError, WorkersLostError
-from pymc_austerity.pilot import choose
-from pymc_austerity.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
-from pymc_austerity.replication import Phi, PilotPath, Replication, level_of, wants_rng
-from pymc_austerity.replication_progress import ReplicationProgress
-from pymc_austerity.truncation import Truncation, path_sizes
+from pymc_austerity.paths.convergence_rate import choose
+from pymc_austerity.paths.progress import ReplicationProgress
+from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
+from pymc_austerity.paths.replication import Phi, PilotPath, Replication, level_of, wants_rng
+from pymc_austerity.paths.truncation import Truncation, path_sizes
+from pymc_austerity.paths.workers import Crew, JobError, WorkersLostError
 
 Seed = int | Sequence[int] | SeedSequence | np.random.Generator | None
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pymc_austerity.replicates import Replicate
+from pymc_austerity.paths.replicates import Replicate
 
 
 class ReplicationProgress:

@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from pymc_austerity import paths, replication
-from pymc_austerity.paths import ReplicationError, debias
-from pymc_austerity.replication import draw_rows
-from pymc_austerity.truncation import Truncation
+from pymc_austerity.paths import replication
+from pymc_austerity.paths.debias import ReplicationError, debias
+from pymc_austerity.paths.replication import draw_rows
+from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 N_ROWS, SHRINK = 1_000, 100.0
 X = np.random.default_rng(11).normal(2, 3, N_ROWS)
@@ -73,8 +73,9 @@ def test_bias_of_a_truncation_that_never_reaches_the_end_is_seen(monkeypatch):
 
 @pytest.mark.slow
 def test_bias_of_a_last_batch_that_is_not_all_rows_is_seen(monkeypatch):
-    right = paths.path_sizes
-    monkeypatch.setattr(paths, "path_sizes", lambda *arguments: right(*arguments)[:-1])
+    right = path_sizes
+    # `paths.debias` is the function, so its module is patched through it.
+    monkeypatch.setitem(debias.__globals__, "path_sizes", lambda *arguments: right(*arguments)[:-1])
     with pytest.raises(AssertionError):
         assert_unbiased(z_scores())
 

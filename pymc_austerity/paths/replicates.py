@@ -13,8 +13,8 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from pymc_austerity.pilot import MAX_BETA, MIN_BETA, Choice, squared_errors
-from pymc_austerity.truncation import FloatArray, Truncation, path_sizes
+from pymc_austerity.paths.convergence_rate import MAX_BETA, MIN_BETA, Choice, squared_errors
+from pymc_austerity.paths.truncation import FloatArray, Truncation, path_sizes
 
 
 @dataclass(frozen=True)

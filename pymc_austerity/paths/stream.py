@@ -18,8 +18,8 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.crew import JobError, complaint
-from pymc_austerity.paths import (
+from pymc_austerity.paths.convergence_rate import choose
+from pymc_austerity.paths.debias import (
     MIN_REPLICATIONS,
     ReplicationError,
     Seed,
@@ -28,11 +28,11 @@ from pymc_austerity.paths import (
     check_phi,
     check_stopping,
 )
-from pymc_austerity.pilot import choose
-from pymc_austerity.replicates import Replicate, Settings, result_dataset
-from pymc_austerity.replication import checked_value, level_of, telescope, wants_rng
-from pymc_austerity.replication_progress import ReplicationProgress
-from pymc_austerity.truncation import FloatArray, path_sizes
+from pymc_austerity.paths.progress import ReplicationProgress
+from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset
+from pymc_austerity.paths.replication import checked_value, level_of, telescope, wants_rng
+from pymc_austerity.paths.truncation import FloatArray, path_sizes
+from pymc_austerity.paths.workers import JobError, complaint
 
 Block: TypeAlias = NDArray[Any] | tuple[NDArray[Any], ...]
 

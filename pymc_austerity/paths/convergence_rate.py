@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from pymc_austerity.truncation import FloatArray, Truncation
+from pymc_austerity.paths.truncation import FloatArray, Truncation
 
 #: Increments of this many batches give a slope; fewer leave nothing to fit.
 MIN_LEVELS = 3
@@ -164,7 +164,7 @@ def best_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable
     --------
     Figure 2 of the paper: N = 10,000, a = 128, β = 1 (α = 0.87 there).
 
-    >>> from pymc_austerity.truncation import path_sizes
+    >>> from pymc_austerity.paths.truncation import path_sizes
     >>> round(best_alpha(path_sizes(10_000, 128), 2, beta=1.0), 2)
     0.85
     """

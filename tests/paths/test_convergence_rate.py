@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pymc_austerity.pilot import MAX_BETA, best_alpha, choose_alpha, fit_rate, pilot_levels
-from pymc_austerity.truncation import Truncation, path_sizes
+from pymc_austerity.paths.convergence_rate import MAX_BETA, best_alpha, choose_alpha, fit_rate, pilot_levels
+from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 SIZES = path_sizes(10_000, 10)
 

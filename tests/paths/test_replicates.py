@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_austerity.paths import ReplicationError, debias
-from pymc_austerity.replicates import settings_of, unseen_variance
-from pymc_austerity.streams import debias_stream
+from pymc_austerity.paths.debias import ReplicationError, debias
+from pymc_austerity.paths.replicates import settings_of, unseen_variance
+from pymc_austerity.paths.stream import debias_stream
 
 N_ROWS = 1_000
 X = np.random.default_rng(8).normal(size=(N_ROWS, 2))

@@ -3,8 +3,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_austerity import subset_model as module
-from pymc_austerity.subset_model import subset_model
+from pymc_austerity.paths import subset_model as module
+from pymc_austerity.paths.subset_model import subset_model
 
 N_ROWS = 203  # no number that a model would have for other reasons
 RNG = np.random.default_rng(5)

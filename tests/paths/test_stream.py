@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_austerity.paths import ReplicationError
-from pymc_austerity.streams import debias_stream
+from pymc_austerity.paths.debias import ReplicationError
+from pymc_austerity.paths.stream import debias_stream
 
 SHRINK, MEAN = 200.0, 3.0
 

@@ -13,8 +13,8 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.replicates import Replicate
-from pymc_austerity.truncation import Truncation
+from pymc_austerity.paths.replicates import Replicate
+from pymc_austerity.paths.truncation import Truncation
 
 Phi = Callable[..., ArrayLike]
 

@@ -7,8 +7,8 @@ import pytensor
 import pytest
 import xarray as xr
 
-from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
-from pymc_austerity.partial_posterior import PartialPosteriorPaths
+from pymc_austerity.paths.inner_samplers import NutpieNUTS, PyMCNUTS
+from pymc_austerity.paths.partial_posterior import PartialPosteriorPaths
 
 N_ROWS, PRECISION = 2_000, 100.0
 X = np.random.default_rng(3).normal(2, 1, N_ROWS)
