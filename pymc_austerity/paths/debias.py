@@ -8,9 +8,8 @@ all rows (Lemma 1), although it mostly reads a few hundred of them.
 from __future__ import annotations
 
 import itertools
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import closing
 from functools import partial
@@ -21,33 +20,13 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
+from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha, check_phi
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.progress import ReplicationProgress
 from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
-from pymc_austerity.paths.replication import Phi, PilotPath, Replication, level_of, wants_rng
-from pymc_austerity.paths.truncation import Truncation, path_sizes
+from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, level_of, wants_rng
+from pymc_austerity.paths.truncation import path_sizes
 from pymc_austerity.paths.workers import Crew, JobError, WorkersLostError
-
-Seed = int | Sequence[int] | SeedSequence | np.random.Generator | None
-
-#: A standard error from fewer replications is too uncertain (15 % at 25) to stop a run.
-MIN_REPLICATIONS = 25
-
-
-class ReplicationError(RuntimeError):
-    """φ, or the stream that feeds it, failed in a replication.
-
-    Parameters
-    ----------
-    message : str
-        What went wrong, and where.
-    finished : xarray.Dataset or None
-        The replications finished before, ready for ``append=``; kept as an attribute.
-    """
-
-    def __init__(self, message: str, finished: xr.Dataset | None):
-        super().__init__(message)
-        self.finished = finished
 
 
 def debias(
@@ -152,9 +131,10 @@ def debias(
     >>> int(result.rows_touched.sum()) < len(x)
     True
     """
-    started = time.monotonic()
     check_phi(phi, "row numbers")
-    check_stopping(replications, tolerance, max_seconds)
+    stopping = Stopping(replications, tolerance, max_seconds)
+    if stopping.never:
+        raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
     seed = as_seed(random_seed)
     done: dict[int, Replicate] = {}
     if append is not None:
@@ -166,13 +146,12 @@ def debias(
     else:
         sizes = path_sizes(n_rows, min_batch, ratio)
         check_alpha(alpha, sizes, ratio)
-    deadline = started + max_seconds if max_seconds is not None else float("inf")
     with Crew(phi, executor) as crew:
         if append is None:
             pilot = partial(_pilot, crew, phi, n_rows, seed, pilot_paths)
             choice = choose(alpha, sizes, ratio, cost, pilot_paths, pilot)
             settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
-        stopped = _replicate(crew, phi, settings, done, replications, tolerance, deadline, progressbar)
+        stopped = _replicate(crew, phi, settings, stopping, done, progressbar)
     return result_dataset(done, settings, stopped)
 
 
@@ -192,20 +171,18 @@ def _replicate(
     crew: Crew,
     phi: Phi,
     settings: Settings,
+    stopping: Stopping,
     done: dict[int, Replicate],
-    replications: int | None,
-    tolerance: ArrayLike | None,
-    deadline: float,
     progressbar: bool,
 ) -> str:
     """Fill `done` with replications until a stopping rule holds, and say which one did."""
-    everything: Iterable[int] = itertools.count() if replications is None else range(replications)
+    everything: Iterable[int] = itertools.count() if stopping.replications is None else range(stopping.replications)
     had = frozenset(done)
     missing = (i for i in everything if i not in had)
     job = Replication(settings.truncation, settings.n_rows, settings.seed, wants_rng(phi))
-    with ReplicationProgress(replications, done, tolerance, MIN_REPLICATIONS, progressbar) as progress:
+    with ReplicationProgress(stopping, done, progressbar) as progress:
         try:
-            todo = crew.run(job, () if progress.update() else missing, deadline)
+            todo = crew.run(job, () if progress.update() else missing, stopping.deadline)
             with closing(todo) as results:
                 for index, replicate in results:
                     if progress.add(index, replicate):
@@ -226,8 +203,7 @@ def _replicate(
         for index in [i for i in done if i >= progress.precise_at]:
             del done[index]
         return "tolerance reached"
-    complete = replications is not None and len(done) >= replications
-    return "replications done" if complete else "max_seconds reached"
+    return "replications done" if stopping.complete(len(done)) else "max_seconds reached"
 
 
 def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> str:
@@ -246,36 +222,3 @@ def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> st
         stacklevel=4,
     )
     return why
-
-
-def as_seed(seed: Seed) -> SeedSequence:
-    """Turn any accepted seed into a `SeedSequence` of its own."""
-    if isinstance(seed, SeedSequence):
-        return seed
-    if isinstance(seed, np.random.Generator):
-        return SeedSequence([int(word) for word in seed.integers(2**32, size=4)])
-    return SeedSequence(seed)
-
-
-def check_phi(phi: Phi, of: str) -> None:
-    """Refuse a φ that is no function of what it will be handed."""
-    if not callable(phi):
-        raise TypeError(f"phi must be a function of {of}, found {type(phi).__name__}.")
-
-
-def check_alpha(alpha: float | Literal["auto"], sizes: tuple[int, ...], ratio: float) -> None:
-    """Refuse an α for which these batches have no law of truncation."""
-    if alpha != "auto":
-        Truncation(sizes, alpha, ratio)
-
-
-def check_stopping(replications: int | None, tolerance: ArrayLike | None, max_seconds: float | None) -> None:
-    """Refuse stopping rules that make no sense."""
-    if replications is None and tolerance is None and max_seconds is None:
-        raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
-    if replications is not None and not (isinstance(replications, int | np.integer) and replications >= 1):
-        raise ValueError(f"replications must be a whole number of at least 1, found {replications}.")
-    if tolerance is not None and not (np.asarray(tolerance) > 0).all():
-        raise ValueError(f"tolerance is a standard error in the unit of phi and must be positive, found {tolerance}.")
-    if max_seconds is not None and not max_seconds > 0:
-        raise ValueError(f"max_seconds must be positive, found {max_seconds}.")

@@ -6,10 +6,13 @@ from collections.abc import MutableMapping
 from types import TracebackType
 
 import numpy as np
-from numpy.typing import ArrayLike
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pymc_austerity.paths.arguments import Stopping
 from pymc_austerity.paths.replicates import Replicate
+
+#: A standard error from fewer replications is too uncertain (15 % at 25) to stop a run.
+_MIN_REPLICATIONS = 25
 
 
 class ReplicationProgress:
@@ -17,14 +20,10 @@ class ReplicationProgress:
 
     Parameters
     ----------
-    total : int or None
-        Number of replications, where it is known.
+    stopping : Stopping
+        The number of replications, where it is known, and the tolerance.
     done : mapping of int to Replicate
         Replications there are already; `add` puts the others in.
-    tolerance : array or None
-        Standard error to reach in every component.
-    least : int
-        No stop before this many replications.
     show : bool
         Draw a progress bar.
 
@@ -32,20 +31,12 @@ class ReplicationProgress:
     ----------
     precise_at : int or None
         Smallest number of replications, counted from the first without a gap, whose standard error is
-        within `tolerance`.
+        within the tolerance in every component.
     """
 
-    def __init__(
-        self,
-        total: int | None,
-        done: MutableMapping[int, Replicate],
-        tolerance: ArrayLike | None,
-        least: int,
-        show: bool,
-    ):
+    def __init__(self, stopping: Stopping, done: MutableMapping[int, Replicate], show: bool):
         self._done = done
-        self._tolerance = None if tolerance is None else np.asarray(tolerance, dtype=float)
-        self._least = least
+        self._tolerance = None if stopping.tolerance is None else np.asarray(stopping.tolerance, dtype=float)
         self._count = 0
         self._mean = self._squares = np.zeros(())
         self.precise_at: int | None = None
@@ -56,7 +47,7 @@ class ReplicationProgress:
             TimeElapsedColumn(),
             disable=not show,
         )
-        self._task = self._bar.add_task("replications", total=total)
+        self._task = self._bar.add_task("replications", total=stopping.replications)
 
     def __enter__(self) -> ReplicationProgress:
         self._bar.start()
@@ -99,7 +90,7 @@ class ReplicationProgress:
             step = value - self._mean
             self._mean = self._mean + step / self._count
             self._squares = self._squares + step * (value - self._mean)
-            if self._count >= self._least and self._precise():
+            if self._count >= _MIN_REPLICATIONS and self._precise():
                 self.precise_at = self._count
         self._bar.update(self._task, completed=len(self._done), description=self.summary())
         return self.precise_at is not None

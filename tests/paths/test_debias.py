@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from pymc_austerity.paths import replication
-from pymc_austerity.paths.debias import ReplicationError, debias
+from pymc_austerity.paths import ReplicationError, debias, replication
 from pymc_austerity.paths.replication import draw_rows
 from pymc_austerity.paths.truncation import Truncation, path_sizes
 

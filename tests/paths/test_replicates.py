@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_austerity.paths.debias import ReplicationError, debias
+from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.paths.replicates import settings_of, unseen_variance
 from pymc_austerity.paths.stream import debias_stream
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_austerity.paths.debias import ReplicationError
+from pymc_austerity.paths import ReplicationError
 from pymc_austerity.paths.stream import debias_stream
 
 SHRINK, MEAN = 200.0, 3.0
