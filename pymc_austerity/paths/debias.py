@@ -26,7 +26,7 @@ from pymc_austerity.paths.progress import ReplicationProgress
 from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
 from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, level_of, wants_rng
 from pymc_austerity.paths.truncation import path_sizes
-from pymc_austerity.paths.workers import Crew, JobError, WorkersLostError
+from pymc_austerity.paths.workers import JobError, Workers, WorkersLostError
 
 
 def debias(
@@ -146,29 +146,29 @@ def debias(
     else:
         sizes = path_sizes(n_rows, min_batch, ratio)
         check_alpha(alpha, sizes, ratio)
-    with Crew(phi, executor) as crew:
+    with Workers(phi, executor) as workers:
         if append is None:
-            pilot = partial(_pilot, crew, phi, n_rows, seed, pilot_paths)
+            pilot = partial(_pilot, workers, phi, n_rows, seed, pilot_paths)
             choice = choose(alpha, sizes, ratio, cost, pilot_paths, pilot)
             settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
-        stopped = _replicate(crew, phi, settings, stopping, done, progressbar)
+        stopped = _replicate(workers, phi, settings, stopping, done, progressbar)
     return result_dataset(done, settings, stopped)
 
 
 def _pilot(
-    crew: Crew, phi: Phi, n_rows: int, seed: SeedSequence, count: int, sizes: tuple[int, ...]
+    workers: Workers, phi: Phi, n_rows: int, seed: SeedSequence, count: int, sizes: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
     job = PilotPath(sizes, n_rows, seed, wants_rng(phi))
     try:
-        paths = dict(crew.run(job, range(count)))
+        paths = dict(workers.run(job, range(count)))
     except JobError as error:
         raise ReplicationError(f"In the pilot for alpha='auto': {error}", None) from error
     return np.stack([paths[i] for i in sorted(paths)])
 
 
 def _replicate(
-    crew: Crew,
+    workers: Workers,
     phi: Phi,
     settings: Settings,
     stopping: Stopping,
@@ -182,7 +182,7 @@ def _replicate(
     job = Replication(settings.truncation, settings.n_rows, settings.seed, wants_rng(phi))
     with ReplicationProgress(stopping, done, progressbar) as progress:
         try:
-            todo = crew.run(job, () if progress.update() else missing, stopping.deadline)
+            todo = workers.run(job, () if progress.update() else missing, stopping.deadline)
             with closing(todo) as results:
                 for index, replicate in results:
                     if progress.add(index, replicate):

@@ -92,7 +92,7 @@ def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int])
     return results
 
 
-class Crew:
+class Workers:
     """Workers that share one function φ.
 
     Parameters
@@ -109,8 +109,8 @@ class Crew:
 
     Examples
     --------
-    >>> with Crew(lambda x: x * x, None) as crew:
-    ...     list(crew.run(lambda phi, index: phi(index), range(3)))
+    >>> with Workers(lambda x: x * x, None) as workers:
+    ...     list(workers.run(lambda phi, index: phi(index), range(3)))
     [(0, 0), (1, 1), (2, 4)]
     """
 
@@ -145,7 +145,7 @@ class Crew:
         self._file = Path(file.name)
         return _Parcel(digest, file.name, None)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(

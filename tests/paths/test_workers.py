@@ -79,8 +79,8 @@ def test_phi_travels_by_value_where_the_file_is_not_seen(monkeypatch):
         return large[rows].sum() / (len(rows) + 10)
 
     # A parcel that points to a file of another machine.
-    pack = workers.Crew._pack
-    monkeypatch.setattr(workers.Crew, "_pack", lambda self: workers.replace(pack(self), path="/nowhere/phi.pickle"))
+    pack = workers.Workers._pack
+    monkeypatch.setattr(workers.Workers, "_pack", lambda self: workers.replace(pack(self), path="/nowhere/phi.pickle"))
     with processes(1) as executor:
         assert_same(run(phi, executor=executor), run())
 
