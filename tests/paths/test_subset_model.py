@@ -133,6 +133,26 @@ def test_the_users_model_is_left_alone():
     assert copy.model["X"].get_value().shape == (7, 3)
 
 
+def _two_views_of_one_memory(z):
+    slope = pm.Normal("slope")
+    last_bits = pt.as_tensor(z.view(np.int64)) % 8
+    pm.Normal("y", slope * last_bits * pt.as_tensor(z), 1, observed=np.ones(len(z)))
+
+
+def test_views_of_another_type_are_arrays_of_their_own():
+    z = DATA["z"].copy()
+    with pm.Model() as model:
+        _two_views_of_one_memory(z)
+    copy = subset_model(model)
+    rows = np.arange(50, 90)
+    copy.put(copy.take(rows))
+    with pm.Model() as written:
+        _two_views_of_one_memory(z[rows])
+    assert log_density(copy.model, {"slope": np.array(0.3)}) == pytest.approx(
+        log_density(written, {"slope": np.array(0.3)}), rel=1e-9
+    )
+
+
 def test_all_arrays_are_found_and_row_deterministics_left_out():
     copy = subset_model(build(logistic))
     assert copy.dropped == ("per_row",)
