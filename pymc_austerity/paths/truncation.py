@@ -57,14 +57,18 @@ def path_sizes(n_rows: int, min_batch: int, ratio: float = 2) -> tuple[int, ...]
             f"min_batch must be between 1 and {n_rows}, {known_as}, found {min_batch}: the first batch of a path is "
             "part of its last. Choose a smaller min_batch."
         )
-    if not (math.isfinite(ratio) and round(min_batch * ratio) > min_batch):
-        raise ValueError(
-            f"ratio must make each batch larger than the one before, found ratio={ratio} with "
-            f"min_batch={min_batch}. Use 2, or a larger min_batch with a ratio near 1."
-        )
-    sizes = []
+    if not (math.isfinite(ratio) and ratio > 1):
+        raise ValueError(f"ratio must be a number above 1, by which batches grow, found {ratio}. Use 2.")
+    sizes: list[int] = []
     size = float(min_batch)
     while round(size) < n_rows:
+        # Rounding can bring neighbours together only while they are few rows.
+        if sizes and round(size) <= sizes[-1]:
+            raise ValueError(
+                f"ratio must make each batch larger than the one before, found ratio={ratio} with "
+                f"min_batch={min_batch}, which gives two batches of {sizes[-1]} rows. Use 2, or a larger min_batch "
+                "with a ratio near 1."
+            )
         sizes.append(round(size))
         size *= ratio
     return (*sizes, n_rows)

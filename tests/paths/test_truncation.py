@@ -116,6 +116,8 @@ def test_useless_exponents_are_refused(alpha, message):
         ((10, 0), "min_batch"),
         ((10, 1, 1.0), "ratio"),
         ((10, 2, 1.2), "ratio"),
+        # 5, 6, 6, 7: the second grows, the third does not.
+        ((7, 5, 1.125), "ratio"),
     ],
 )
 def test_useless_sizes_are_refused(arguments, message):
