@@ -8,7 +8,6 @@ import xarray as xr
 from scipy import stats
 
 from pymc_austerity.paths import ReplicationError, debias, replication
-from pymc_austerity.paths.replication import draw_rows
 from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 N_ROWS, SHRINK = 1_000, 100.0
@@ -143,19 +142,6 @@ def test_differences_between_unrelated_subsets_stay_unbiased_with_a_larger_varia
     expected = Truncation(tuple(n), 0.5).variance(X.var(ddof=1) * (1 / n - 1 / N_ROWS))
     assert abs(variance_error(nested.replicate.values, expected)) < 3.9
     assert variance_error(apart.replicate.values, 1.5 * expected) > 3.9
-
-
-def test_rows_are_a_uniform_ordering():
-    pairs = [tuple(draw_rows(4, 2, np.random.SeedSequence(i))) for i in range(6_000)]
-    counts = [pairs.count((i, j)) for i in range(4) for j in range(4) if i != j]
-    assert sum(counts) == 6_000
-    assert stats.chisquare(counts).pvalue > 1e-4
-    # A few of many: NumPy takes another algorithm there, whose order must be random too.
-    first = [draw_rows(40_000, 3, np.random.SeedSequence(i))[0] for i in range(2_000)]
-    assert stats.kstest(np.array(first) / 40_000, "uniform").pvalue > 1e-4
-    # Negative control: sorted rows.
-    first = [np.sort(draw_rows(40_000, 3, np.random.SeedSequence(i)))[0] for i in range(2_000)]
-    assert stats.kstest(np.array(first) / 40_000, "uniform").pvalue < 1e-4
 
 
 def test_subsets_are_nested_within_a_replication_and_fresh_between():

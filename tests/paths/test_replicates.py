@@ -1,10 +1,24 @@
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given
+from hypothesis import settings as limit
+from hypothesis import strategies as st
+from scipy import stats
 
 from pymc_austerity.paths import ReplicationError, debias
-from pymc_austerity.paths.replicates import settings_of, unseen_variance
+from pymc_austerity.paths.convergence_rate import Choice
+from pymc_austerity.paths.replicates import (
+    Replicate,
+    Settings,
+    finished_replicates,
+    result_dataset,
+    running_moments,
+    settings_of,
+    unseen_variance,
+)
 from pymc_austerity.paths.stream import debias_stream
+from pymc_austerity.paths.truncation import path_sizes
 
 N_ROWS = 1_000
 X = np.random.default_rng(8).normal(size=(N_ROWS, 2))
@@ -31,6 +45,55 @@ def test_appended_runs_are_one_run(phi):
     assert_same(run(phi, append=part, random_seed=None, replications=30), whole)
     # The new seconds differ, the old ones are kept.
     np.testing.assert_array_equal(run(phi, append=part).seconds[:12], part.seconds)
+
+
+@st.composite
+def runs(draw):
+    """Settings, and some of the replications of a run with them."""
+    entropy = draw(st.integers(0, 2**128 - 1) | st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=4))
+    seed = np.random.SeedSequence(entropy, spawn_key=tuple(draw(st.lists(st.integers(0, 9), max_size=2))))
+    beta = draw(st.floats(0.1, 2) | st.sampled_from([np.nan, np.inf]))
+    choice = Choice(draw(st.floats(0, 1.5)), beta, 0.1, "a reason", draw(st.integers(0, 10**9)))
+    settings = Settings(N_ROWS, 10, 2.0, path_sizes(N_ROWS, 10, 2.0), choice, seed)
+    indices = draw(st.lists(st.integers(0, 10**6), min_size=1, max_size=12, unique=True))
+    done = {}
+    for index in indices:
+        level = draw(st.integers(1, len(settings.sizes)))
+        value = xr.DataArray(list(draw(st.tuples(*[st.floats(-1e6, 1e6)] * 2))), dims="column")
+        done[index] = Replicate(level, settings.truncation.rows(level), 0.5, value)
+    return settings, done
+
+
+@limit(max_examples=15)
+@given(runs(), st.data())
+def test_replications_merged_in_any_grouping_are_one_run(run, data):
+    settings, done = run
+    whole = result_dataset(done, settings, "stopped")
+    groups = {}
+    for index in data.draw(st.permutations(list(done))):
+        groups.setdefault(data.draw(st.integers(0, 2)), {})[index] = done[index]
+    merged = {}
+    for group in groups.values():
+        merged |= finished_replicates(result_dataset(group, settings, "stopped"))
+    xr.testing.assert_identical(result_dataset(merged, settings, "stopped"), whole)
+
+
+@limit(max_examples=15)
+@given(runs())
+def test_settings_are_read_back_as_they_were(run):
+    settings, done = run
+    found = settings_of(result_dataset(done, settings, "stopped"))
+    assert found.attrs() == pytest.approx(settings.attrs(), nan_ok=True)
+    assert found.sizes == settings.sizes
+    np.testing.assert_array_equal(found.seed.generate_state(4), settings.seed.generate_state(4))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20), st.floats(-1e6, 1e6))
+def test_running_moments_are_those_of_every_beginning(values, shift):
+    mean, error = running_moments(np.array(values) + shift)
+    beginnings = [np.array(values[: k + 1]) + shift for k in range(len(values))]
+    np.testing.assert_allclose(mean, [b.mean() for b in beginnings], rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(error[1:], [stats.sem(b) for b in beginnings[1:]], rtol=1e-6, atol=1e-2)
 
 
 def test_gaps_are_filled_first():

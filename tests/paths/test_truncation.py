@@ -1,11 +1,10 @@
-import itertools
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
 from scipy import stats
 
-from pymc_austerity.paths.replication import telescope
+from pymc_austerity.paths.convergence_rate import squared_errors
 from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 
@@ -37,6 +36,82 @@ def test_tail_is_the_formula_of_the_paper(alpha):
     np.testing.assert_allclose(law.probability.sum(), 1)
 
 
+@st.composite
+def laws(draw):
+    """A law of truncation of any kind that is allowed."""
+    min_batch, ratio = draw(st.integers(1, 200)), draw(st.floats(1.1, 8.0))
+    n_rows = min_batch + draw(st.integers(0, 10**9))
+    try:
+        sizes = path_sizes(n_rows, min_batch, ratio)
+    except ValueError:
+        reject()
+    # The least tail is about ratio**(-alpha * batches), which has a lower limit.
+    steepest = 300 / (len(sizes) * np.log(ratio))
+    return Truncation(sizes, draw(st.floats(0.0, min(steepest, 3.0))), ratio)
+
+
+class Grid:
+    """The numbers (k + 1/2) / n in place of uniform ones."""
+
+    def __init__(self, n):
+        self._values = iter((np.arange(n) + 0.5) / n)
+
+    def random(self):
+        return next(self._values)
+
+
+@given(laws())
+def test_batches_grow_from_the_smallest_to_all_rows(law):
+    sizes = np.array(law.sizes)
+    assert (np.diff(sizes) > 0).all()
+    inner = sizes[:-1]
+    # Every batch but the last is the first one times a power of the ratio, rounded.
+    np.testing.assert_allclose(inner, inner[:1] * law.ratio ** np.arange(len(inner)), atol=0.5, rtol=1e-9)
+
+
+@given(laws())
+def test_the_law_is_one(law):
+    assert law.probability.sum() == pytest.approx(1, rel=1e-12)
+    assert law.tail[0] == pytest.approx(1, rel=1e-12)
+    assert (law.tail > 0).all()
+    np.testing.assert_allclose(-np.diff(law.tail, append=0), law.probability, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(law.probability[1:] / law.probability[:-1], law.ratio**-law.alpha, rtol=1e-9)
+
+
+@given(laws())
+def test_a_grid_of_uniform_numbers_is_divided_as_the_law_says(law):
+    grid = Grid(1_000)
+    levels = [law.draw(grid) for _ in range(1_000)]
+    assert (np.diff(levels) <= 0).all()
+    counts = np.bincount(levels, minlength=len(law.sizes) + 1)
+    assert counts[0] == 0
+    np.testing.assert_allclose(counts[1:], 1_000 * law.probability, atol=1.0 + 1e-9)
+
+
+@given(laws(), st.floats(0.1, 2.0))
+def test_the_variance_is_a_sum_over_levels_without_a_negative_term(law, beta):
+    error = squared_errors(law.sizes, beta)
+    assert (law.variance_by_level(error) >= 0).all()
+    assert law.variance(error) <= law.second_moment_bound(beta) * (1 + 1e-9)
+
+
+def _share_of_whole_paths(law, count):
+    """How often the last of two batches is reached, less its probability, in Monte Carlo standard errors."""
+    rng = np.random.default_rng(20261)
+    reached = np.mean([law.draw(rng) == 2 for _ in range(count)])
+    return (reached - law.tail[1]) / np.sqrt(law.tail[1] * (1 - law.tail[1]) / count)
+
+
+def test_two_in_a_hundred_levels_too_low_would_be_seen(monkeypatch):
+    """With two batches of equal probability a lowered level shows most: 1 % of all draws are 6.9 standard errors."""
+    law = Truncation((10, 20), 0.0)
+    assert abs(_share_of_whole_paths(law, 120_000)) < 3.9
+    # Negative control: the level lowered by one in 2 % of the draws.
+    right = Truncation.draw
+    monkeypatch.setattr(Truncation, "draw", lambda law, rng: max(1, right(law, rng) - (rng.random() < 0.02)))
+    assert _share_of_whole_paths(law, 120_000) < -3.9
+
+
 def test_draws_follow_the_law_and_reach_both_ends():
     law = Truncation(path_sizes(160, 10), 0.7)
     rng = np.random.default_rng(20260)
@@ -44,44 +119,6 @@ def test_draws_follow_the_law_and_reach_both_ends():
     assert stats.chisquare(counts, 20_000 * law.probability).pvalue > 1e-4
     # Negative control: draws truncated one batch early.
     assert stats.chisquare(np.roll(counts, 1), 20_000 * law.probability).pvalue < 1e-4
-
-
-def _all_replicates(x, law, weights):
-    """Every ordering and every truncation, with its probability: no Monte Carlo error at all."""
-    values, probabilities = [], []
-    orderings = list(itertools.permutations(range(len(x))))
-    for order in orderings:
-        path = [x[list(order[:n])].sum() / (n + 3.0) for n in law.sizes]
-        for level, probability in enumerate(law.probability, start=1):
-            values.append(float(telescope(iter(path[:level]), weights)))
-            probabilities.append(probability / len(orderings))
-    return np.array(values), np.array(probabilities)
-
-
-X = np.array([0.3, -1.2, 4.0, 2.2, 0.9, 7.0])
-LAW = Truncation(path_sizes(6, 1), 0.8)
-
-
-def test_enumeration_is_unbiased_with_the_variance_of_lemma_1():
-    values, probabilities = _all_replicates(X, LAW, LAW)
-    full = X.sum() / 9
-    mean = probabilities @ values
-    assert mean == pytest.approx(full, rel=1e-12)
-    subsets = [[X[list(s)].sum() / (n + 3.0) for s in itertools.combinations(range(6), n)] for n in LAW.sizes]
-    squared_error = np.array([np.mean((np.array(s) - full) ** 2) for s in subsets])
-    assert probabilities @ (values - mean) ** 2 == pytest.approx(LAW.variance(squared_error), rel=1e-12)
-
-
-def test_enumeration_catches_wrong_weights():
-    wrong = SimpleNamespace(tail=LAW.probability, sizes=LAW.sizes)
-    values, probabilities = _all_replicates(X, LAW, wrong)
-    assert abs(probabilities @ values - X.sum() / 9) > 0.1
-
-
-def test_enumeration_catches_a_truncation_that_stops_short():
-    law = Truncation((*LAW.sizes[:-1],), 0.8)
-    values, probabilities = _all_replicates(X, law, law)
-    assert abs(probabilities @ values - X.sum() / 9) > 0.1
 
 
 def _gaussian_squared_error(sizes, shrink=1.0):
