@@ -64,7 +64,7 @@ def runs(draw):
     return settings, done
 
 
-@limit(max_examples=15)
+@limit(max_examples=8)
 @given(runs(), st.data())
 def test_replications_merged_in_any_grouping_are_one_run(run, data):
     settings, done = run
@@ -78,7 +78,7 @@ def test_replications_merged_in_any_grouping_are_one_run(run, data):
     xr.testing.assert_identical(result_dataset(merged, settings, "stopped"), whole)
 
 
-@limit(max_examples=15)
+@limit(max_examples=8)
 @given(runs())
 def test_settings_are_read_back_as_they_were(run):
     settings, done = run
