@@ -13,9 +13,7 @@ import pymc as pm
 from rich.console import Console
 from rich.table import Table
 
-from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
-from pymc_austerity.partial_posterior import PartialPosteriorPaths
-from pymc_austerity.paths import debias
+from pymc_austerity import NutpieNUTS, PartialPosteriorPaths, PyMCNUTS, debias
 
 
 def logistic(n_rows: int, columns: int) -> pm.Model:

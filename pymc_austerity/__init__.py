@@ -20,11 +20,16 @@ from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
 from pymc_austerity.diagnostics.tables import compare, data_usage
 from pymc_austerity.diagnostics.trial import Trial, run_trial
 from pymc_austerity.distributions import UniformStiefel
-from pymc_austerity.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.kernel.temperature import Annealing, TemperatureDrop
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
-from pymc_austerity.partial_posterior import PartialPosteriorPaths
-from pymc_austerity.paths import ReplicationError, debias
+from pymc_austerity.paths import (
+    NutpieNUTS,
+    PartialPosteriorPaths,
+    PyMCNUTS,
+    ReplicationError,
+    debias,
+    debias_stream,
+)
 from pymc_austerity.proposals.crank_nicolson import CrankNicolson
 from pymc_austerity.proposals.jumps.reversible_jump import ReversibleJump
 from pymc_austerity.proposals.langevin import Langevin
@@ -37,7 +42,6 @@ from pymc_austerity.rows.weighted import Weighted
 from pymc_austerity.steps.gibbs import ApproxGibbs
 from pymc_austerity.steps.methods import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 from pymc_austerity.steps.sgld import SGLD
-from pymc_austerity.streams import debias_stream
 
 __version__ = version("pymc-austerity")
 

@@ -8,8 +8,13 @@ import arviz as az
 import matplotlib as mpl
 import numpy as np
 import pytest
+from hypothesis import settings
 
 mpl.use("Agg")
+
+# The same examples in every run, and no limit on the time of one, which compiled code takes once.
+settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=25)
+settings.load_profile("ci")
 
 # A shell starts background jobs with Ctrl-C ignored and their children inherit that; what is interrupted on purpose
 # here must be interrupted there as well.

@@ -13,6 +13,7 @@ import pytest
 import pymc_austerity as pma
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "pymc_austerity"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 RUNS = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
@@ -130,7 +131,7 @@ def imported(nodes):
     return {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"pymc_austerity"}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "pymc_austerity").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_every_import_is_a_declared_requirement(path):
     """What a module imports when it is imported is required; what a function imports may be an extra."""
     tree = ast.parse(path.read_text())

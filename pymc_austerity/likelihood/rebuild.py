@@ -8,7 +8,7 @@ it is made again, and only then is the log-probability derived.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -47,6 +47,16 @@ def array_of(leaf: Variable) -> np.ndarray:
 def is_array_leaf(var: Variable) -> bool:
     """Whether `var` is a constant or shared array (a random generator is neither)."""
     return isinstance(var, Constant | SharedVariable) and isinstance(var.type, TensorType)
+
+
+def leaf_identity(leaf: Variable) -> Hashable:
+    """Return what is equal for leaves that hold the same data: a shared variable itself, of a constant its memory."""
+    if isinstance(leaf, SharedVariable):
+        return leaf
+    array = np.asarray(array_of(leaf))
+    memory = array.__array_interface__
+    # The type too: a view of floats as integers lies in the same memory.
+    return memory["data"], memory["strides"], array.shape, array.dtype.str
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ def find_row_leaves(
         return [] if var in blocked or var.owner is None else list(var.owner.inputs)
 
     leaves: dict[Variable, RowLeaf] = {}
-    by_memory: dict[tuple[Any, ...], RowLeaf] = {}
+    by_identity: dict[Hashable, RowLeaf] = {}
     for name, graphs in terms.items():
         for var in walk(graphs, parents, bfs=False):
             if var in leaves or not is_array_leaf(var) or var.type.ndim == 0:
@@ -96,14 +106,13 @@ def find_row_leaves(
             array = array_of(var)
             if array.shape[0] != n_rows:
                 continue
-            memory = array.__array_interface__
-            key = (memory["data"][0], memory["strides"], array.shape, array.dtype.str)
-            if isinstance(var, SharedVariable) or key not in by_memory:
+            key = leaf_identity(var)
+            if key not in by_identity:
                 label = var.name or f"array of shape {array.shape} ({array.dtype})"
                 batch_type = TensorType(var.type.dtype, shape=(None, *array.shape[1:]))
                 leaf = RowLeaf(var, batch_type(f"batch_{len(leaves)}"), f"{label!r} of {name!r}")
-                by_memory[key] = leaf
-            leaves[var] = by_memory[key]
+                by_identity[key] = leaf
+            leaves[var] = by_identity[key]
     return leaves
 
 

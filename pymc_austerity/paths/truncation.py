@@ -39,28 +39,36 @@ def path_sizes(n_rows: int, min_batch: int, ratio: float = 2) -> tuple[int, ...]
     Raises
     ------
     ValueError
-        When `min_batch` is not between 1 and `n_rows`, or the sizes would not grow.
+        When `n_rows` is not a whole number, `min_batch` not between 1 and `n_rows`, or the sizes would not grow.
 
     Examples
     --------
     >>> path_sizes(100, 10)
     (10, 20, 40, 80, 100)
     """
-    if n_rows < 1:
-        raise ValueError(f"n_rows must be a positive number of rows, found {n_rows}.")
+    known_as = "the n_rows of debias or the n_max of debias_stream"
+    if not (isinstance(n_rows, int | np.integer) and n_rows >= 1):
+        raise ValueError(
+            f"The rows of the last batch, {known_as}, must be a whole number of at least 1, found {n_rows!r}. "
+            "Write an int."
+        )
     if not 1 <= min_batch <= n_rows:
         raise ValueError(
-            f"min_batch must be between 1 and n_rows = {n_rows}, found {min_batch}: the first batch of a "
-            "path is drawn from the rows without replacement. Choose a smaller min_batch."
+            f"min_batch must be between 1 and {n_rows}, {known_as}, found {min_batch}: the first batch of a path is "
+            "part of its last. Choose a smaller min_batch."
         )
-    if not (math.isfinite(ratio) and round(min_batch * ratio) > min_batch):
-        raise ValueError(
-            f"ratio must make each batch larger than the one before, found ratio={ratio} with "
-            f"min_batch={min_batch}. Use 2, or a larger min_batch with a ratio near 1."
-        )
-    sizes = []
+    if not (math.isfinite(ratio) and ratio > 1):
+        raise ValueError(f"ratio must be a number above 1, by which batches grow, found {ratio}. Use 2.")
+    sizes: list[int] = []
     size = float(min_batch)
     while round(size) < n_rows:
+        # Rounding can bring neighbours together only while they are few rows.
+        if sizes and round(size) <= sizes[-1]:
+            raise ValueError(
+                f"ratio must make each batch larger than the one before, found ratio={ratio} with "
+                f"min_batch={min_batch}, which gives two batches of {sizes[-1]} rows. Use 2, or a larger min_batch "
+                "with a ratio near 1."
+            )
         sizes.append(round(size))
         size *= ratio
     return (*sizes, n_rows)
@@ -82,7 +90,7 @@ class Truncation:
     Raises
     ------
     ValueError
-        When `alpha` is negative or not finite, or so large that the last batch has probability zero.
+        When `alpha` is no number, negative or not finite, or so large that the last batch has probability zero.
 
     Examples
     --------
@@ -96,9 +104,10 @@ class Truncation:
     ratio: float = 2
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.alpha) and self.alpha >= 0):
+        number = isinstance(self.alpha, float | int | np.number)
+        if not (number and math.isfinite(self.alpha) and self.alpha >= 0):
             raise ValueError(
-                f"alpha must be a number ≥ 0 or 'auto', found {self.alpha}: P(T = t) ∝ ratio^(−alpha·t) "
+                f"alpha must be a number ≥ 0 or 'auto', found {self.alpha!r}: P(T = t) ∝ ratio^(−alpha·t) "
                 "has to fall with t. Values between 0 and the convergence rate β (often 1) are useful."
             )
         # Below this, 1 / P(T ≥ L) and its square leave the range of a double.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from types import TracebackType
 
 import numpy as np
-from numpy.typing import ArrayLike
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pymc_austerity.replicates import Replicate
+from pymc_austerity.paths.arguments import Stopping
+from pymc_austerity.paths.replicates import Replicate
+
+#: A standard error from fewer replications is too uncertain (15 % at 25) to stop a run.
+_MIN_REPLICATIONS = 25
 
 
 class ReplicationProgress:
@@ -17,14 +20,10 @@ class ReplicationProgress:
 
     Parameters
     ----------
-    total : int or None
-        Number of replications, where it is known.
+    stopping : Stopping
+        The number of replications, where it is known, and the tolerance.
     done : mapping of int to Replicate
-        Filled by the caller.
-    tolerance : array or None
-        Standard error to reach in every component.
-    least : int
-        No stop before this many replications.
+        Replications there are already; `add` puts the others in.
     show : bool
         Draw a progress bar.
 
@@ -32,20 +31,12 @@ class ReplicationProgress:
     ----------
     precise_at : int or None
         Smallest number of replications, counted from the first without a gap, whose standard error is
-        within `tolerance`.
+        within the tolerance in every component.
     """
 
-    def __init__(
-        self,
-        total: int | None,
-        done: Mapping[int, Replicate],
-        tolerance: ArrayLike | None,
-        least: int,
-        show: bool,
-    ):
+    def __init__(self, stopping: Stopping, done: MutableMapping[int, Replicate], show: bool):
         self._done = done
-        self._tolerance = None if tolerance is None else np.asarray(tolerance, dtype=float)
-        self._least = least
+        self._tolerance = None if stopping.tolerance is None else np.asarray(stopping.tolerance, dtype=float)
         self._count = 0
         self._mean = self._squares = np.zeros(())
         self.precise_at: int | None = None
@@ -56,7 +47,7 @@ class ReplicationProgress:
             TimeElapsedColumn(),
             disable=not show,
         )
-        self._task = self._bar.add_task("replications", total=total)
+        self._task = self._bar.add_task("replications", total=stopping.replications)
 
     def __enter__(self) -> ReplicationProgress:
         self._bar.start()
@@ -67,6 +58,29 @@ class ReplicationProgress:
     ) -> None:
         self._bar.stop()
 
+    def add(self, index: int, replicate: Replicate) -> bool:
+        """Put a replication into `done`, and say whether the estimate is precise enough.
+
+        Raises
+        ------
+        ValueError
+            When its shape is not that of the others, or not one that the tolerance fits.
+        """
+        shape = np.shape(replicate.value)
+        before = np.shape(next(iter(self._done.values())).value) if self._done else shape
+        if shape != before:
+            raise ValueError(
+                f"phi returned the shape {shape} in replication {index} and {before} before: its shape must not depend "
+                "on the rows (or append= holds a run with another phi)."
+            )
+        if self._tolerance is not None and self._tolerance.shape not in ((), shape):
+            raise ValueError(
+                f"The tolerance of shape {self._tolerance.shape} does not fit phi, which returns the shape {shape}. "
+                "Give one number, or one for each component."
+            )
+        self._done[index] = replicate
+        return self.update()
+
     def update(self) -> bool:
         """Take in what has been added to `done`, and say whether the estimate is precise enough."""
         while self._count in self._done and self.precise_at is None:
@@ -76,7 +90,7 @@ class ReplicationProgress:
             step = value - self._mean
             self._mean = self._mean + step / self._count
             self._squares = self._squares + step * (value - self._mean)
-            if self._count >= self._least and self._precise():
+            if self._count >= _MIN_REPLICATIONS and self._precise():
                 self.precise_at = self._count
         self._bar.update(self._task, completed=len(self._done), description=self.summary())
         return self.precise_at is not None

@@ -7,10 +7,8 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from pymc_austerity import paths, replication
-from pymc_austerity.paths import ReplicationError, debias
-from pymc_austerity.replication import draw_rows
-from pymc_austerity.truncation import Truncation
+from pymc_austerity.paths import ReplicationError, debias, replication
+from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 N_ROWS, SHRINK = 1_000, 100.0
 X = np.random.default_rng(11).normal(2, 3, N_ROWS)
@@ -73,8 +71,9 @@ def test_bias_of_a_truncation_that_never_reaches_the_end_is_seen(monkeypatch):
 
 @pytest.mark.slow
 def test_bias_of_a_last_batch_that_is_not_all_rows_is_seen(monkeypatch):
-    right = paths.path_sizes
-    monkeypatch.setattr(paths, "path_sizes", lambda *arguments: right(*arguments)[:-1])
+    right = path_sizes
+    # `paths.debias` is the function, so its module is patched through it.
+    monkeypatch.setitem(debias.__globals__, "path_sizes", lambda *arguments: right(*arguments)[:-1])
     with pytest.raises(AssertionError):
         assert_unbiased(z_scores())
 
@@ -143,19 +142,6 @@ def test_differences_between_unrelated_subsets_stay_unbiased_with_a_larger_varia
     expected = Truncation(tuple(n), 0.5).variance(X.var(ddof=1) * (1 / n - 1 / N_ROWS))
     assert abs(variance_error(nested.replicate.values, expected)) < 3.9
     assert variance_error(apart.replicate.values, 1.5 * expected) > 3.9
-
-
-def test_rows_are_a_uniform_ordering():
-    pairs = [tuple(draw_rows(4, 2, np.random.SeedSequence(i))) for i in range(6_000)]
-    counts = [pairs.count((i, j)) for i in range(4) for j in range(4) if i != j]
-    assert sum(counts) == 6_000
-    assert stats.chisquare(counts).pvalue > 1e-4
-    # A few of many: NumPy takes another algorithm there, whose order must be random too.
-    first = [draw_rows(40_000, 3, np.random.SeedSequence(i))[0] for i in range(2_000)]
-    assert stats.kstest(np.array(first) / 40_000, "uniform").pvalue > 1e-4
-    # Negative control: sorted rows.
-    first = [np.sort(draw_rows(40_000, 3, np.random.SeedSequence(i)))[0] for i in range(2_000)]
-    assert stats.kstest(np.array(first) / 40_000, "uniform").pvalue < 1e-4
 
 
 def test_subsets_are_nested_within_a_replication_and_fresh_between():
@@ -286,6 +272,7 @@ def test_the_progress_bar_shows_estimate_and_error(capsys):
     [
         ({"replications": None}, "when to stop"),
         ({"replications": 0}, "replications"),
+        ({"replications": 2.5}, "replications must be a whole number"),
         ({"tolerance": -1}, "tolerance"),
         ({"max_seconds": 0}, "max_seconds"),
         ({"min_batch": 0}, "min_batch"),
@@ -293,7 +280,9 @@ def test_the_progress_bar_shows_estimate_and_error(capsys):
         ({"ratio": 1}, "ratio"),
         ({"alpha": -1}, "alpha"),
         ({"alpha": 1_000}, "alpha"),
+        ({"alpha": "best"}, "alpha must be a number.*'best'"),
         ({"alpha": "auto", "pilot_paths": 2}, "pilot_paths"),
+        ({"alpha": "auto", "pilot_paths": 9.5}, "pilot_paths"),
     ],
 )
 def test_bad_arguments_are_refused_before_phi_is_called(settings, message):
@@ -318,11 +307,34 @@ def test_bad_types_are_refused():
         (lambda rows: "mean", "real numbers"),
         (lambda rows: 1 / 0, "ZeroDivisionError"),
         (lambda rows: xr.DataArray([1.0], dims="batch"), "taken"),
+        (lambda rows, rng: np.ones(rng.integers(1, 9)), "shape"),
     ],
 )
 def test_errors_of_phi_are_explained(phi, message):
-    with pytest.raises((ReplicationError, ValueError), match=message):
+    with pytest.raises(ReplicationError, match=message):
         run(phi)
+
+
+def test_a_shape_that_changes_between_replications_keeps_what_was_finished():
+    calls = []
+
+    def phi(rows):
+        calls.append(rows)
+        return np.ones(2 if len(calls) < 20 else 3)
+
+    with pytest.raises(ReplicationError, match=r"shape \(3,\) in replication 19 and \(2,\) before") as caught:
+        run(phi, min_batch=N_ROWS)
+    assert caught.value.finished.sizes["replication"] == 19
+
+
+def test_a_tolerance_must_have_the_shape_of_phi():
+    with pytest.raises(ReplicationError, match=r"tolerance of shape \(3,\).*phi.*shape \(2,\)"):
+        run(lambda rows: [X[rows].mean(), X[rows].std()], tolerance=[1.0, 1.0, 1.0])
+
+
+def test_a_run_over_a_number_that_is_not_whole_is_refused():
+    with pytest.raises(ValueError, match="whole number.*1000.0"):
+        debias(posterior_mean, 1e3, min_batch=10, replications=2)
 
 
 def test_an_error_of_phi_keeps_what_was_finished():

@@ -2,9 +2,10 @@ import signal
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from pymc_austerity.paths import ReplicationError
-from pymc_austerity.streams import debias_stream
+from pymc_austerity.paths.stream import debias_stream
 
 SHRINK, MEAN = 200.0, 3.0
 
@@ -97,8 +98,9 @@ def test_same_stream_and_seed_same_result():
 
 
 def test_a_stream_that_ends_gives_what_there_is():
-    with pytest.warns(UserWarning, match="stream ended"):
+    with pytest.warns(UserWarning, match="stream ended") as warned:
         result = run(stream(0, blocks=20), replications=None)
+    assert warned[0].filename == __file__
     assert result.attrs["stopped"] == "stream ended"
     assert result.sizes["replication"] > 10
     with pytest.warns(UserWarning, match="stream ended"):
@@ -110,9 +112,16 @@ def test_a_stream_that_ends_gives_what_there_is():
     [
         ({"batches": iter([])}, "first replication"),
         ({"batches": iter([np.ones(30)]), "alpha": "auto"}, "pilot"),
-        ({"n_max": 10}, "min_batch"),
+        ({"n_max": 10}, "min_batch must be between 1 and 10, the n_rows of debias or the n_max of debias_stream"),
+        ({"n_max": 0}, "n_max"),
+        ({"n_max": 1e3}, "n_max of debias_stream, must be a whole number.*1000.0"),
         ({"alpha": -1}, "alpha"),
+        ({"alpha": "best"}, "alpha must be a number.*'best'"),
         ({"replications": 0}, "replications"),
+        ({"replications": 2.5}, "replications must be a whole number"),
+        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 0}, "pilot_paths must be .* at least 8"),
+        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 7}, "pilot_paths must be .* at least 8"),
+        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 9.5}, "pilot_paths must be .* at least 8"),
     ],
 )
 def test_bad_arguments_are_refused(settings, message):
@@ -120,9 +129,66 @@ def test_bad_arguments_are_refused(settings, message):
         run(**settings)
 
 
-def test_blocks_must_fit_together():
-    with pytest.raises(ReplicationError, match="same length"):
-        run(iter([(np.ones(5), np.ones(4))]))
+def test_a_single_batch_leaves_alpha_no_part():
+    result = run(alpha="auto", min_batch=1_000, replications=5)
+    assert "plays no part" in result.attrs["alpha_reason"]
+    assert result.attrs["pilot_rows"] == 0
+
+
+def test_bad_types_are_refused_before_a_row_is_read():
+    rows = iter([np.ones(1_000)])
+    with pytest.raises(TypeError, match="phi must be a function of rows, found float"):
+        run(rows, 3.0)
+    assert len(list(rows)) == 1
+    with pytest.raises(TypeError, match="batches must be an iterable .* found int"):
+        run(3)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "shapes"),
+    [
+        ([(np.ones(5), np.ones(4))], r"\[\(5,\), \(4,\)\]"),
+        ([(np.ones(2_000), np.ones(2_000)), np.ones(2_000)], r"\[\(2000,\)\]"),
+        (np.ones(50), r"\[\(\)\]"),
+    ],
+)
+@pytest.mark.parametrize("alpha", [0.5, "auto"])
+def test_blocks_must_fit_together(blocks, shapes, alpha):
+    with pytest.raises(ReplicationError, match=f"same number of arrays.*same length.*found shapes {shapes}") as caught:
+        run(blocks, lambda rows: 0.0, alpha=alpha, n_max=2_000)
+    assert "phi failed" not in str(caught.value)
+
+
+def test_an_error_of_the_stream_is_not_laid_at_the_door_of_phi():
+    def blocks():
+        yield np.ones(2_000)
+        raise OSError("disk gone")
+
+    with pytest.raises(ReplicationError, match="The stream failed after .* rows: OSError: disk gone") as caught:
+        run(blocks())
+    assert caught.value.finished.sizes["replication"] > 3
+    assert caught.value.finished.attrs["stopped"] == "stream failed"
+    with pytest.raises(ReplicationError, match="In the pilot .* OSError: disk gone"):
+        run(blocks(), alpha="auto")
+
+
+@pytest.mark.parametrize(("settings", "where"), [({}, ""), ({"alpha": "auto"}, "In the pilot for alpha='auto': ")])
+def test_errors_of_phi_are_explained(settings, where):
+    with pytest.raises(ReplicationError, match=f"^{where}phi failed in replication 0: ZeroDivisionError"):
+        run(phi=lambda x: 1 / 0, **settings)
+
+
+@pytest.mark.parametrize(
+    ("phi", "message"),
+    [
+        (lambda x: x, "shape must not depend on the rows"),
+        (lambda x: xr.DataArray([1.0], dims="batch"), "'batch', which is taken"),
+        (lambda x, rng: np.ones(rng.integers(1, 9)), "shape"),
+    ],
+)
+def test_values_that_do_not_fit_are_explained(phi, message):
+    with pytest.raises(ReplicationError, match=message):
+        run(phi=phi)
 
 
 def test_errors_of_phi_keep_what_was_finished():

@@ -13,8 +13,8 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from pymc_austerity.pilot import MAX_BETA, MIN_BETA, Choice, squared_errors
-from pymc_austerity.truncation import FloatArray, Truncation, path_sizes
+from pymc_austerity.paths.convergence_rate import MAX_BETA, MIN_BETA, Choice, squared_errors
+from pymc_austerity.paths.truncation import FloatArray, Truncation, path_sizes
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,10 @@ def settings_of(result: xr.Dataset) -> Settings:
             f"append= is not the result of a run: {sorted(missing) or ['replicate']} not found in it. "
             "Pass the Dataset that was returned, with its attributes."
         )
+    if "n_max" in attrs:
+        raise ValueError(
+            "append= holds a run of debias_stream, whose rows are not those of this run. Start anew, without append."
+        )
     n_rows, min_batch, ratio = int(attrs["n_rows"]), int(attrs["min_batch"]), float(attrs["ratio"])
     entropy, spawn_key = json.loads(attrs["seed"])
     choice = Choice(
@@ -154,12 +158,6 @@ def result_dataset(done: Mapping[int, Replicate], settings: Settings, stopped: s
     """Put replications, in their order, into a Dataset."""
     order = sorted(done)
     replicates = [done[i] for i in order]
-    shapes = {np.shape(r.value) for r in replicates}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"phi returned values of different shapes in different replications: {sorted(shapes)}. Its shape "
-            "must not depend on the rows (or append= holds a run with another phi)."
-        )
     values = np.stack([np.asarray(r.value) for r in replicates])
     first = replicates[0].value
     inner: tuple[Hashable, ...] = tuple(f"phi_dim_{i}" for i in range(values.ndim - 1))
@@ -167,9 +165,6 @@ def result_dataset(done: Mapping[int, Replicate], settings: Settings, stopped: s
     if isinstance(first, xr.DataArray):
         inner = first.dims
         coords = {name: c.variable for name, c in first.coords.items()}
-    clash = {"replication", "batch"} & set(inner)
-    if clash:
-        raise ValueError(f"phi returns a DataArray with the dimension {clash.pop()!r}, which is taken. Rename it.")
     estimate, error = running_moments(values)
     along = ("replication",)
     levels = np.array([r.level for r in replicates])

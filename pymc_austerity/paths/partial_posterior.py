@@ -12,9 +12,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from pymc.model import Model
 
-from pymc_austerity.inner_samplers import CustomSampler, Draw, InnerSampler, default_sampler
-from pymc_austerity.paths import debias
-from pymc_austerity.subset_model import subset_model
+from pymc_austerity.paths.debias import debias
+from pymc_austerity.paths.inner_samplers import CustomSampler, Draw, InnerSampler, default_sampler
+from pymc_austerity.paths.subset_model import subset_model
 
 
 class PartialPosteriorPaths:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from pymc_austerity.truncation import FloatArray, Truncation
+from pymc_austerity.paths.truncation import FloatArray, Truncation
 
 #: Increments of this many batches give a slope; fewer leave nothing to fit.
 MIN_LEVELS = 3
@@ -24,6 +25,8 @@ MAX_LEVELS = 5
 MAX_BETA = 1.0
 #: Slower convergence than this leaves no α > 0 worth the name.
 MIN_BETA = 0.1
+#: The standard error of β is a jackknife over pilot paths; from fewer it cannot be relied on.
+MIN_PILOT_PATHS = 8
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,50 @@ class Choice:
     rows: int = 0
 
 
+def choose(
+    alpha: float | Literal["auto"],
+    sizes: tuple[int, ...],
+    ratio: float,
+    cost: Callable[[int], float],
+    pilot_paths: int,
+    pilot: Callable[[tuple[int, ...]], NDArray[np.float64]],
+) -> Choice:
+    """Take the α of the user, or find one with a pilot run where there is something to find.
+
+    Parameters
+    ----------
+    alpha : float or "auto"
+        What the user asked for.
+    sizes : tuple of int
+        Batch sizes n_1 … n_L.
+    ratio : float
+        Growth of the batches.
+    cost : callable
+        Cost of φ on n rows.
+    pilot_paths : int
+        Number K of pilot paths.
+    pilot : callable
+        ``pilot(sizes)`` walks K pilot paths over these batches and returns φ on them, shape (K, m, ...).
+
+    Returns
+    -------
+    Choice
+    """
+    if alpha != "auto":
+        return Choice(float(alpha), np.nan, np.nan, "given by the user")
+    if len(sizes) == 1:
+        return Choice(1.0, np.nan, np.nan, "the only batch is the whole data; α plays no part")
+    levels = pilot_levels(sizes)
+    if not levels:
+        return choose_alpha(sizes, ratio, None, cost)
+    if not (isinstance(pilot_paths, int | np.integer) and pilot_paths >= MIN_PILOT_PATHS):
+        raise ValueError(
+            f"pilot_paths must be a whole number of at least {MIN_PILOT_PATHS} for a usable convergence rate, found "
+            f"{pilot_paths}. Raise it, or give alpha."
+        )
+    return choose_alpha(sizes, ratio, pilot(sizes[:levels]), cost)
+
+
 def pilot_levels(sizes: Sequence[int]) -> int:
     """Return the number of batches that a pilot path walks; 0 where the path is too short for a pilot."""
     # The last batch is left out: it is the whole data, and a pilot must stay cheap.
@@ -69,7 +116,8 @@ def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, f
     Returns
     -------
     beta, standard_error : float
-        The standard error is a jackknife over the paths.  β is infinite where φ does not change at all.
+        The standard error is a jackknife over the paths.  β is infinite where φ does not change at all, or no longer
+        after the first batches.  One of them is NaN where φ changes on too few of the paths.
     """
     increments = np.diff(paths, axis=1) ** 2
     increments = increments.reshape(*increments.shape[:2], -1)
@@ -82,11 +130,11 @@ def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, f
     log_n = np.log(np.asarray(sizes[:-1], dtype=float))
     weights = (log_n - log_n.mean()) / ((log_n - log_n.mean()) ** 2).sum()
     total = per_path.sum(axis=0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         beta = -float(weights @ np.log(total))
         left_out = -np.log(total - per_path) @ weights
-    count = len(per_path)
-    error = float(np.sqrt((count - 1) * np.mean((left_out - left_out.mean()) ** 2)))
+        count = len(per_path)
+        error = float(np.sqrt((count - 1) * np.mean((left_out - left_out.mean()) ** 2)))
     return beta, error
 
 
@@ -116,7 +164,7 @@ def best_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable
     --------
     Figure 2 of the paper: N = 10,000, a = 128, β = 1 (α = 0.87 there).
 
-    >>> from pymc_austerity.truncation import path_sizes
+    >>> from pymc_austerity.paths.truncation import path_sizes
     >>> round(best_alpha(path_sizes(10_000, 128), 2, beta=1.0), 2)
     0.85
     """
@@ -150,6 +198,11 @@ def choose_alpha(
     Returns
     -------
     Choice
+
+    Raises
+    ------
+    ValueError
+        When φ changes on too few of the paths for a rate.
     """
     if paths is None:
         alpha = best_alpha(sizes, ratio, 1.0, cost)
@@ -158,10 +211,16 @@ def choose_alpha(
     n_paths, levels = paths.shape[:2]
     rows = n_paths * sum(sizes[:levels])
     beta, error = fit_rate(sizes[:levels], paths)
-    if np.isinf(beta):
+    if np.isposinf(beta):
         alpha = best_alpha(sizes, ratio, MAX_BETA, cost)
-        reason = f"φ did not change along {n_paths} pilot paths; α is that of a fast rate, β = {MAX_BETA}."
+        how = "did not change" if error == 0 else "stopped changing"
+        reason = f"φ {how} along {n_paths} pilot paths; α is that of a fast rate, β = {MAX_BETA}."
         return Choice(alpha, beta, error, reason, rows)
+    if not (np.isfinite(beta) and np.isfinite(error)):
+        raise ValueError(
+            f"alpha='auto' finds no convergence rate: φ changed on too few of {n_paths} pilot paths. Raise pilot_paths "
+            "or min_batch, so that φ changes on several of them, or give alpha."
+        )
     used = float(np.clip(beta - error, MIN_BETA, MAX_BETA))
     alpha = best_alpha(sizes, ratio, used, cost)
     reason = (

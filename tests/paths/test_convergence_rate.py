@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pymc_austerity.pilot import MAX_BETA, best_alpha, choose_alpha, fit_rate, pilot_levels
-from pymc_austerity.truncation import Truncation, path_sizes
+from pymc_austerity.paths.convergence_rate import MAX_BETA, best_alpha, choose_alpha, fit_rate, pilot_levels
+from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 SIZES = path_sizes(10_000, 10)
 
@@ -35,6 +35,25 @@ def test_a_constant_phi_has_an_infinite_rate():
     assert np.isinf(choice.beta)
     assert 0 < choice.alpha < MAX_BETA
     assert "did not change" in choice.reason
+
+
+def test_a_phi_that_moves_too_seldom_for_a_rate_is_refused():
+    paths = np.zeros((24, 5))
+    paths[3, 2:] = 1.0
+    with pytest.raises(ValueError, match="no convergence rate.*24 pilot paths.*pilot_paths.*alpha"):
+        choose_alpha(SIZES, 2, paths)
+    # One path that moves at every batch: the jackknife leaves nothing when it leaves that path out.
+    paths[3] = np.arange(5)
+    with pytest.raises(ValueError, match="no convergence rate"):
+        choose_alpha(SIZES, 2, paths)
+
+
+def test_a_phi_that_comes_to_rest_has_a_fast_rate():
+    paths = np.zeros((24, 5))
+    paths[::2, :3] = 4.0, 1.0, 0.0
+    choice = choose_alpha(SIZES, 2, paths)
+    assert choice.alpha == best_alpha(SIZES, 2, MAX_BETA)
+    assert "stopped changing" in choice.reason
 
 
 def test_alpha_is_the_minimum_over_a_grid_and_stays_below_the_rate():

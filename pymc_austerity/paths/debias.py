@@ -8,45 +8,25 @@ all rows (Lemma 1), although it mostly reads a few hundred of them.
 from __future__ import annotations
 
 import itertools
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import closing
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import xarray as xr
 from numpy.random import SeedSequence
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.crew import Crew, JobError, WorkersLostError
-from pymc_austerity.pilot import Choice, choose_alpha, pilot_levels
-from pymc_austerity.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
-from pymc_austerity.replication import Phi, PilotPath, Replication, level_of, wants_rng
-from pymc_austerity.replication_progress import ReplicationProgress
-from pymc_austerity.truncation import Truncation, path_sizes
-
-Seed = int | Sequence[int] | SeedSequence | np.random.Generator | None
-
-#: A standard error from fewer replications is too uncertain (15 % at 25) to stop a run.
-MIN_REPLICATIONS = 25
-
-
-class ReplicationError(RuntimeError):
-    """φ failed in a replication.
-
-    Parameters
-    ----------
-    message : str
-        What went wrong, and where.
-    finished : xarray.Dataset or None
-        The replications finished before, ready for ``append=``; kept as an attribute.
-    """
-
-    def __init__(self, message: str, finished: xr.Dataset | None):
-        super().__init__(message)
-        self.finished = finished
+from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha, check_phi
+from pymc_austerity.paths.convergence_rate import choose
+from pymc_austerity.paths.progress import ReplicationProgress
+from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
+from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, level_of, wants_rng
+from pymc_austerity.paths.truncation import path_sizes
+from pymc_austerity.paths.workers import JobError, Workers, WorkersLostError
 
 
 def debias(
@@ -151,9 +131,10 @@ def debias(
     >>> int(result.rows_touched.sum()) < len(x)
     True
     """
-    started = time.monotonic()
-    _check_phi(phi)
-    check_stopping(replications, tolerance, max_seconds)
+    check_phi(phi, "row numbers")
+    stopping = Stopping(replications, tolerance, max_seconds)
+    if stopping.never:
+        raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
     seed = as_seed(random_seed)
     done: dict[int, Replicate] = {}
     if append is not None:
@@ -164,69 +145,47 @@ def debias(
         done = finished_replicates(append)
     else:
         sizes = path_sizes(n_rows, min_batch, ratio)
-        if alpha != "auto":
-            Truncation(sizes, float(alpha), ratio)
-    deadline = started + max_seconds if max_seconds is not None else float("inf")
-    with Crew(phi, executor) as crew:
+        check_alpha(alpha, sizes, ratio)
+    with Workers(phi, executor) as workers:
         if append is None:
-            choice = _choose(crew, phi, sizes, seed, alpha, ratio, cost, pilot_paths)
+            pilot = partial(_pilot, workers, phi, n_rows, seed, pilot_paths)
+            choice = choose(alpha, sizes, ratio, cost, pilot_paths, pilot)
             settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
-        stopped = _replicate(crew, phi, settings, done, replications, tolerance, deadline, progressbar)
+        stopped = _replicate(workers, phi, settings, stopping, done, progressbar)
     return result_dataset(done, settings, stopped)
 
 
-def _choose(
-    crew: Crew,
-    phi: Phi,
-    sizes: tuple[int, ...],
-    seed: SeedSequence,
-    alpha: float | Literal["auto"],
-    ratio: float,
-    cost: Callable[[int], float],
-    pilot_paths: int,
-) -> Choice:
-    if alpha != "auto":
-        return Choice(float(alpha), np.nan, np.nan, "given by the user")
-    if len(sizes) == 1:
-        return Choice(1.0, np.nan, np.nan, "the only batch is the whole data; α plays no part")
-    levels = pilot_levels(sizes)
-    if not levels:
-        return choose_alpha(sizes, ratio, None, cost)
-    if pilot_paths < 8:
-        raise ValueError(
-            f"pilot_paths must be at least 8 for a usable convergence rate, found {pilot_paths}. "
-            "Raise it, or give alpha."
-        )
-    job = PilotPath(sizes[:levels], sizes[-1], seed, wants_rng(phi))
+def _pilot(
+    workers: Workers, phi: Phi, n_rows: int, seed: SeedSequence, count: int, sizes: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
+    job = PilotPath(sizes, n_rows, seed, wants_rng(phi))
     try:
-        paths = dict(crew.run(job, range(pilot_paths)))
+        paths = dict(workers.run(job, range(count)))
     except JobError as error:
         raise ReplicationError(f"In the pilot for alpha='auto': {error}", None) from error
-    return choose_alpha(sizes, ratio, np.stack([paths[i] for i in sorted(paths)]), cost)
+    return np.stack([paths[i] for i in sorted(paths)])
 
 
 def _replicate(
-    crew: Crew,
+    workers: Workers,
     phi: Phi,
     settings: Settings,
+    stopping: Stopping,
     done: dict[int, Replicate],
-    replications: int | None,
-    tolerance: ArrayLike | None,
-    deadline: float,
     progressbar: bool,
 ) -> str:
     """Fill `done` with replications until a stopping rule holds, and say which one did."""
-    everything: Iterable[int] = itertools.count() if replications is None else range(replications)
+    everything: Iterable[int] = itertools.count() if stopping.replications is None else range(stopping.replications)
     had = frozenset(done)
     missing = (i for i in everything if i not in had)
     job = Replication(settings.truncation, settings.n_rows, settings.seed, wants_rng(phi))
-    with ReplicationProgress(replications, done, tolerance, MIN_REPLICATIONS, progressbar) as progress:
+    with ReplicationProgress(stopping, done, progressbar) as progress:
         try:
-            todo = crew.run(job, () if progress.update() else missing, deadline)
+            todo = workers.run(job, () if progress.update() else missing, stopping.deadline)
             with closing(todo) as results:
                 for index, replicate in results:
-                    done[index] = replicate
-                    if progress.update():
+                    if progress.add(index, replicate):
                         break
         except KeyboardInterrupt:
             if not done:
@@ -236,7 +195,7 @@ def _replicate(
             if not done:
                 raise
             return _warn_cut(done, settings, f"workers lost: {error}")
-        except JobError as error:
+        except (JobError, ValueError) as error:
             finished = result_dataset(done, settings, "phi failed") if done else None
             raise ReplicationError(str(error), finished) from error
     if progress.precise_at is not None:
@@ -244,8 +203,7 @@ def _replicate(
         for index in [i for i in done if i >= progress.precise_at]:
             del done[index]
         return "tolerance reached"
-    complete = replications is not None and len(done) >= replications
-    return "replications done" if complete else "max_seconds reached"
+    return "replications done" if stopping.complete(len(done)) else "max_seconds reached"
 
 
 def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> str:
@@ -264,29 +222,3 @@ def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> st
         stacklevel=4,
     )
     return why
-
-
-def as_seed(seed: Seed) -> SeedSequence:
-    """Turn any accepted seed into a `SeedSequence` of its own."""
-    if isinstance(seed, SeedSequence):
-        return seed
-    if isinstance(seed, np.random.Generator):
-        return SeedSequence([int(word) for word in seed.integers(2**32, size=4)])
-    return SeedSequence(seed)
-
-
-def _check_phi(phi: Phi) -> None:
-    if not callable(phi):
-        raise TypeError(f"phi must be a function of row numbers, found {type(phi).__name__}.")
-
-
-def check_stopping(replications: int | None, tolerance: ArrayLike | None, max_seconds: float | None) -> None:
-    """Refuse stopping rules that make no sense."""
-    if replications is None and tolerance is None and max_seconds is None:
-        raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
-    if replications is not None and replications < 1:
-        raise ValueError(f"replications must be at least 1, found {replications}.")
-    if tolerance is not None and not (np.asarray(tolerance) > 0).all():
-        raise ValueError(f"tolerance is a standard error in the unit of phi and must be positive, found {tolerance}.")
-    if max_seconds is not None and not max_seconds > 0:
-        raise ValueError(f"max_seconds must be positive, found {max_seconds}.")

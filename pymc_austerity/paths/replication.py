@@ -13,10 +13,28 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.replicates import Replicate
-from pymc_austerity.truncation import Truncation
+from pymc_austerity.paths.block_reader import Block
+from pymc_austerity.paths.replicates import Replicate
+from pymc_austerity.paths.truncation import Truncation
 
 Phi = Callable[..., ArrayLike]
+
+
+class ReplicationError(RuntimeError):
+    """φ, or the stream that feeds it, failed in a replication.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong, and where.
+    finished : xarray.Dataset or None
+        The replications finished before, ready for ``append=``; kept as an attribute.
+    """
+
+    def __init__(self, message: str, finished: xr.Dataset | None):
+        super().__init__(message)
+        self.finished = finished
+
 
 #: Streams of random numbers: pilot paths must not be the replications whose truncation they chose.
 _PILOT, _REPLICATION = 0, 1
@@ -34,7 +52,8 @@ class PilotPath:
     def __call__(self, phi: Phi, index: int) -> NDArray[np.float64]:
         """Walk pilot path `index`."""
         _, order, inner = _streams(self.seed, _PILOT, index)
-        return np.stack([np.asarray(v) for v in walk(phi, self.sizes, self.n_rows, order, inner, self.wants_rng)])
+        rows = draw_rows(self.n_rows, self.sizes[-1], order)
+        return np.stack([np.asarray(v) for v in walk(phi, rows, self.sizes, inner, self.wants_rng)])
 
 
 @dataclass(frozen=True)
@@ -51,7 +70,8 @@ class Replication:
         begun = time.perf_counter()
         _, order, inner = _streams(self.seed, _REPLICATION, index)
         level = level_of(self.truncation, self.seed, index)
-        path = walk(phi, self.truncation.sizes[:level], self.n_rows, order, inner, self.wants_rng)
+        sizes = self.truncation.sizes[:level]
+        path = walk(phi, draw_rows(self.n_rows, sizes[-1], order), sizes, inner, self.wants_rng)
         value = telescope(path, self.truncation)
         return Replicate(level, self.truncation.rows(level), time.perf_counter() - begun, value)
 
@@ -72,18 +92,18 @@ def draw_rows(n_rows: int, count: int, seed: SeedSequence) -> NDArray[np.int64]:
 
 
 def walk(
-    phi: Phi, sizes: Sequence[int], n_rows: int, order: SeedSequence, inner: SeedSequence, wants_rng: bool
+    phi: Phi, rows: Block, sizes: Sequence[int], seed: SeedSequence, wants_rng: bool
 ) -> Iterator[NDArray[np.float64] | xr.DataArray]:
-    """Yield φ on the nested subsets of one random ordering of the rows."""
-    rows = draw_rows(n_rows, sizes[-1], order)
-    for size, seed in zip(sizes, inner.spawn(len(sizes))):
-        extra = {"rng": np.random.default_rng(seed)} if wants_rng else {}
+    """Yield φ on the first n_1, n_2, … rows (or row numbers), each with a generator of its own if φ wants one."""
+    for size, inner in zip(sizes, seed.spawn(len(sizes))):
+        extra = {"rng": np.random.default_rng(inner)} if wants_rng else {}
+        first = tuple(a[:size] for a in rows) if isinstance(rows, tuple) else rows[:size]
         try:
-            value = phi(rows[:size], **extra)
+            value = checked_value(phi(first, **extra), size)
         except Exception as error:
-            error.add_note(f"while phi read {size} of {n_rows} rows")
+            error.add_note(f"while phi read {size} rows")
             raise
-        yield checked_value(value, size)
+        yield value
 
 
 def telescope(
@@ -108,6 +128,9 @@ def telescope(
 
 def checked_value(value: Any, size: int) -> NDArray[np.float64] | xr.DataArray:
     """Return what φ returned as floats, or say what is wrong with it."""
+    taken = {"replication", "batch"}.intersection(value.dims) if isinstance(value, xr.DataArray) else ()
+    if taken:
+        raise ValueError(f"phi returns a DataArray with the dimension {min(taken)!r}, which is taken. Rename it.")
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "fiub":
         raise TypeError(f"phi must return real numbers, found dtype {numbers.dtype} ({type(value).__name__}).")

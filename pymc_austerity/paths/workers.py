@@ -92,7 +92,7 @@ def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int])
     return results
 
 
-class Crew:
+class Workers:
     """Workers that share one function φ.
 
     Parameters
@@ -109,8 +109,8 @@ class Crew:
 
     Examples
     --------
-    >>> with Crew(lambda x: x * x, None) as crew:
-    ...     list(crew.run(lambda phi, index: phi(index), range(3)))
+    >>> with Workers(lambda x: x * x, None) as workers:
+    ...     list(workers.run(lambda phi, index: phi(index), range(3)))
     [(0, 0), (1, 1), (2, 4)]
     """
 
@@ -145,7 +145,7 @@ class Crew:
         self._file = Path(file.name)
         return _Parcel(digest, file.name, None)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(
@@ -191,7 +191,7 @@ class Crew:
             try:
                 result = job(self._phi, index)
             except Exception as error:
-                raise JobError(_complaint(index, f"{type(error).__name__}: {error}")) from error
+                raise JobError(complaint(index, f"{type(error).__name__}: {error}")) from error
             yield index, result
 
     def _run_there(
@@ -234,7 +234,7 @@ class Crew:
                         continue
                     for index, result in results:
                         if isinstance(result, _Failure):
-                            raise JobError(_complaint(index, result.error, result.details))
+                            raise JobError(complaint(index, result.error, result.details))
                         finished += 1
                         yield index, result
                 fill()
@@ -265,5 +265,6 @@ def _salvage(bundles: dict[Future[Any], list[int]]) -> Generator[tuple[int, Any]
                 yield from ((i, r) for i, r in results if not isinstance(r, _Failure))
 
 
-def _complaint(index: int, error: str, details: str = "") -> str:
+def complaint(index: int, error: str, details: str = "") -> str:
+    """Say in which replication φ failed, and how."""
     return f"phi failed in replication {index}: {error}" + (f"\n\n{details}" if details else "")

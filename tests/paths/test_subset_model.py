@@ -3,8 +3,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_austerity import subset_model as module
-from pymc_austerity.subset_model import subset_model
+from pymc_austerity.paths import subset_model as module
+from pymc_austerity.paths.subset_model import subset_model
 
 N_ROWS = 203  # no number that a model would have for other reasons
 RNG = np.random.default_rng(5)
@@ -131,6 +131,26 @@ def test_the_users_model_is_left_alone():
     assert model["X"].get_value().shape == (N_ROWS, 3)
     assert len(model.coords["row"]) == N_ROWS
     assert copy.model["X"].get_value().shape == (7, 3)
+
+
+def _two_views_of_one_memory(z):
+    slope = pm.Normal("slope")
+    last_bits = pt.as_tensor(z.view(np.int64)) % 8
+    pm.Normal("y", slope * last_bits * pt.as_tensor(z), 1, observed=np.ones(len(z)))
+
+
+def test_views_of_another_type_are_arrays_of_their_own():
+    z = DATA["z"].copy()
+    with pm.Model() as model:
+        _two_views_of_one_memory(z)
+    copy = subset_model(model)
+    rows = np.arange(50, 90)
+    copy.put(copy.take(rows))
+    with pm.Model() as written:
+        _two_views_of_one_memory(z[rows])
+    assert log_density(copy.model, {"slope": np.array(0.3)}) == pytest.approx(
+        log_density(written, {"slope": np.array(0.3)}), rel=1e-9
+    )
 
 
 def test_all_arrays_are_found_and_row_deterministics_left_out():

@@ -19,7 +19,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from pymc_austerity.subset_model import SubsetModel
+from pymc_austerity.paths.subset_model import SubsetModel
 
 Subset = Mapping[str, NDArray[Any]]
 Draw = Callable[..., Any]

@@ -6,7 +6,7 @@ variable of free length; nothing is asked about how the likelihood uses the rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
-from pymc_austerity.likelihood.rebuild import BatchRebuild, array_of, is_array_leaf
+from pymc_austerity.likelihood.rebuild import BatchRebuild, array_of, is_array_leaf, leaf_identity
 
 #: Rows that the shared variables hold until the first subset is put in.
 _PROBE_ROWS = 16
@@ -193,7 +193,7 @@ def _row_arrays(
     graph: FunctionGraph, n_rows: int, row_axes: Mapping[str, int | Sequence[int]]
 ) -> dict[Variable, RowArray]:
     found: dict[Variable, RowArray] = {}
-    by_memory: dict[Any, RowArray] = {}
+    by_identity: dict[Hashable, RowArray] = {}
     unknown = set(row_axes)
     for out in graph.outputs:
         for leaf in ancestors([out]):
@@ -203,19 +203,18 @@ def _row_arrays(
             label = leaf.name or _label(out, leaf, values)
             unknown.discard(label)
             axes = _axes_of(label, values, n_rows, row_axes)
-            memory = values.__array_interface__
-            key = leaf if isinstance(leaf, SharedVariable) else (*memory["data"], memory["strides"], *values.shape)
-            if axes and key not in by_memory:
+            key = leaf_identity(leaf)
+            if axes and key not in by_identity:
                 static = tuple(None if axis in axes else n for axis, n in enumerate(values.shape))
                 probe = values
                 for axis in axes:
                     probe = np.take(probe, np.arange(min(n_rows, _PROBE_ROWS)), axis=axis)
-                name = f"rows_{len(by_memory)}" if isinstance(leaf, Constant) else leaf.name
+                name = f"rows_{len(by_identity)}" if isinstance(leaf, Constant) else leaf.name
                 shared = pytensor.shared(probe, name=name, shape=static)
-                by_memory[key] = RowArray(label, shared, values, axes)
+                by_identity[key] = RowArray(label, shared, values, axes)
             if axes:
                 # An array that the model reads twice is subset once.
-                found[leaf] = by_memory[key]
+                found[leaf] = by_identity[key]
     if unknown:
         raise ValueError(f"row_axes names {sorted(unknown)}, but the model has no data of that name (pm.Data).")
     return found

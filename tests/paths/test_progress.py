@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pymc_austerity.paths.arguments import Stopping
+from pymc_austerity.paths.progress import ReplicationProgress
+from pymc_austerity.paths.replicates import Replicate, running_moments
+
+values = st.lists(st.floats(-1e3, 1e3), min_size=26, max_size=40)
+
+
+def follow(numbers, order, tolerance):
+    progress = ReplicationProgress(Stopping(None, tolerance, None), {}, show=False)
+    for index in order:
+        progress.add(index, Replicate(1, 1, 0.0, np.asarray(numbers[index])))
+    return progress
+
+
+@given(values, st.randoms(use_true_random=False), st.floats(1.0, 200.0))
+def test_a_run_is_precise_at_the_same_replication_in_whatever_order_they_arrive(numbers, random, tolerance):
+    order = list(range(len(numbers)))
+    random.shuffle(order)
+    assert follow(numbers, order, tolerance).precise_at == follow(numbers, range(len(numbers)), tolerance).precise_at
+
+
+@given(values)
+def test_the_running_error_is_that_of_the_result(numbers):
+    progress = follow(numbers, range(len(numbers)), None)
+    mean, error = running_moments(np.array(numbers))
+    scale = 1e-9 * (1 + np.abs(numbers).max())
+    assert float(progress._mean) == pytest.approx(mean[-1], abs=scale)
+    assert float(progress._error()) == pytest.approx(error[-1], abs=scale)

@@ -1,0 +1,162 @@
+import numpy as np
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+from scipy import stats
+
+from pymc_austerity.paths.convergence_rate import squared_errors
+from pymc_austerity.paths.truncation import Truncation, path_sizes
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "min_batch", "ratio", "expected"),
+    [
+        (80, 10, 2, (10, 20, 40, 80)),
+        (81, 10, 2, (10, 20, 40, 80, 81)),
+        (79, 10, 2, (10, 20, 40, 79)),
+        (10, 10, 2, (10,)),
+        (100, 10, 3, (10, 30, 90, 100)),
+        (50, 10, 1.5, (10, 15, 22, 34, 50)),
+    ],
+)
+def test_the_last_batch_is_the_whole_data(n_rows, min_batch, ratio, expected):
+    assert path_sizes(n_rows, min_batch, ratio) == expected
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0, 1.7])
+def test_tail_is_the_formula_of_the_paper(alpha):
+    law = Truncation(path_sizes(1024, 8), alpha)
+    levels = np.arange(1, len(law.sizes) + 1)
+    count = len(levels)
+    if alpha == 0:
+        expected = (count - levels + 1) / count
+    else:
+        expected = (2 ** (-alpha * (levels - 1)) - 2 ** (-alpha * count)) / (1 - 2 ** (-alpha * count))
+    np.testing.assert_allclose(law.tail, expected, rtol=1e-12)
+    np.testing.assert_allclose(law.probability.sum(), 1)
+
+
+@st.composite
+def laws(draw):
+    """A law of truncation of any kind that is allowed."""
+    min_batch, ratio = draw(st.integers(1, 200)), draw(st.floats(1.1, 8.0))
+    n_rows = min_batch + draw(st.integers(0, 10**9))
+    try:
+        sizes = path_sizes(n_rows, min_batch, ratio)
+    except ValueError:
+        reject()
+    # The least tail is about ratio**(-alpha * batches), which has a lower limit.
+    steepest = 300 / (len(sizes) * np.log(ratio))
+    return Truncation(sizes, draw(st.floats(0.0, min(steepest, 3.0))), ratio)
+
+
+class Grid:
+    """The numbers (k + 1/2) / n in place of uniform ones."""
+
+    def __init__(self, n):
+        self._values = iter((np.arange(n) + 0.5) / n)
+
+    def random(self):
+        return next(self._values)
+
+
+@given(laws())
+def test_batches_grow_from_the_smallest_to_all_rows(law):
+    sizes = np.array(law.sizes)
+    assert (np.diff(sizes) > 0).all()
+    inner = sizes[:-1]
+    # Every batch but the last is the first one times a power of the ratio, rounded.
+    np.testing.assert_allclose(inner, inner[:1] * law.ratio ** np.arange(len(inner)), atol=0.5, rtol=1e-9)
+
+
+@given(laws())
+def test_the_law_is_one(law):
+    assert law.probability.sum() == pytest.approx(1, rel=1e-12)
+    assert law.tail[0] == pytest.approx(1, rel=1e-12)
+    assert (law.tail > 0).all()
+    np.testing.assert_allclose(-np.diff(law.tail, append=0), law.probability, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(law.probability[1:] / law.probability[:-1], law.ratio**-law.alpha, rtol=1e-9)
+
+
+@given(laws())
+def test_a_grid_of_uniform_numbers_is_divided_as_the_law_says(law):
+    grid = Grid(200)
+    levels = [law.draw(grid) for _ in range(200)]
+    assert (np.diff(levels) <= 0).all()
+    counts = np.bincount(levels, minlength=len(law.sizes) + 1)
+    assert counts[0] == 0
+    np.testing.assert_allclose(counts[1:], 200 * law.probability, atol=1.0 + 1e-9)
+
+
+@given(laws(), st.floats(0.1, 2.0))
+def test_the_variance_is_a_sum_over_levels_without_a_negative_term(law, beta):
+    error = squared_errors(law.sizes, beta)
+    assert (law.variance_by_level(error) >= 0).all()
+    assert law.variance(error) <= law.second_moment_bound(beta) * (1 + 1e-9)
+
+
+def _share_of_whole_paths(law, count):
+    """How often the last of two batches is reached, less its probability, in Monte Carlo standard errors."""
+    rng = np.random.default_rng(20261)
+    reached = np.mean([law.draw(rng) == 2 for _ in range(count)])
+    return (reached - law.tail[1]) / np.sqrt(law.tail[1] * (1 - law.tail[1]) / count)
+
+
+def test_two_in_a_hundred_levels_too_low_would_be_seen(monkeypatch):
+    """With two batches of equal probability a lowered level shows most: 1 % of all draws are 6.9 standard errors."""
+    law = Truncation((10, 20), 0.0)
+    assert abs(_share_of_whole_paths(law, 120_000)) < 3.9
+    # Negative control: the level lowered by one in 2 % of the draws.
+    right = Truncation.draw
+    monkeypatch.setattr(Truncation, "draw", lambda law, rng: max(1, right(law, rng) - (rng.random() < 0.02)))
+    assert _share_of_whole_paths(law, 120_000) < -3.9
+
+
+def test_draws_follow_the_law_and_reach_both_ends():
+    law = Truncation(path_sizes(160, 10), 0.7)
+    rng = np.random.default_rng(20260)
+    counts = np.bincount([law.draw(rng) for _ in range(20_000)], minlength=len(law.sizes) + 1)[1:]
+    assert stats.chisquare(counts, 20_000 * law.probability).pvalue > 1e-4
+    # Negative control: draws truncated one batch early.
+    assert stats.chisquare(np.roll(counts, 1), 20_000 * law.probability).pvalue < 1e-4
+
+
+def _gaussian_squared_error(sizes, shrink=1.0):
+    """δ_t² of a posterior mean S_n / (n + shrink) for data of variance 1 and mean 0, without replacement."""
+    n = np.array(sizes, dtype=float)
+    return n * (1 - n / n[-1]) / (n + shrink) ** 2
+
+
+@pytest.mark.parametrize(("alpha", "bounded"), [(0.5, True), (0.8, True), (1.3, False), (1.6, False)])
+def test_variance_is_bounded_below_the_rate_and_grows_above_it(alpha, bounded):
+    laws = [Truncation(path_sizes(8 * 2**k, 8), alpha) for k in (12, 16, 20, 24)]
+    variances = np.array([law.variance(_gaussian_squared_error(law.sizes)) for law in laws])
+    growth = variances[1:] / variances[:-1]
+    if bounded:
+        # What sixteen times the rows add shrinks geometrically, so the sum converges.
+        assert (np.abs(np.diff(variances)[1:] / np.diff(variances)[:-1]) < 0.7).all()
+    else:
+        np.testing.assert_allclose(growth, 2 ** (4 * (alpha - 1)), rtol=0.15)
+
+
+@pytest.mark.parametrize(("alpha", "message"), [(-0.1, "alpha"), (np.nan, "alpha"), (50.0, "never be reached")])
+def test_useless_exponents_are_refused(alpha, message):
+    with pytest.raises(ValueError, match=message):
+        Truncation(path_sizes(2**20, 8), alpha)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 1), "n_rows"),
+        ((10, 11), "min_batch"),
+        ((10, 0), "min_batch"),
+        ((10, 1, 1.0), "ratio"),
+        ((10, 2, 1.2), "ratio"),
+        # 5, 6, 6, 7: the second grows, the third does not.
+        ((7, 5, 1.125), "ratio"),
+    ],
+)
+def test_useless_sizes_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        path_sizes(*arguments)
