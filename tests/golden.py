@@ -517,7 +517,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--exact", action="store_true", help="compare digests too (check)")
     parser.add_argument("--resume", action="store_true", help="leave out those whose digest is there (renew)")
     parser.add_argument("--digests", type=Path, default=DIGESTS, help=f"file of the digests, {DIGESTS} by default")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     logging.getLogger("pymc").setLevel(logging.ERROR)
     logging.getLogger("pymc_austerity").setLevel(logging.ERROR)
 
