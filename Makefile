@@ -15,7 +15,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo test test-fast lint format types doctest docs notebooks notebooks-refresh bench clean
+.PHONY: help python demo test test-fast golden lint format types doctest docs notebooks notebooks-refresh bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ test: $(VENV)/.installed-test ## Every test, the slow statistical ones included
 
 test-fast: $(VENV)/.installed-test ## The tests without those marked slow
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared with
+	$(BIN)/python tests/golden.py renew
 
 lint: $(VENV)/.installed-dev ## Style and formatting
 	$(BIN)/ruff check .

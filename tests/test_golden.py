@@ -1,0 +1,159 @@
+"""Draws of one run of each kind, against those kept in ``tests/golden``; and changes that the comparison must see."""
+
+import copy
+
+import golden
+import numpy as np
+import pytest
+
+import pymc_austerity as pma
+
+STORED = golden.read(golden.STORED)
+RENEW = "If the draws were meant to change, run `make golden` under both versions of PyMC and say so in the changelog."
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", golden.CHOSEN)
+def test_draws_and_statistics_are_those_of_before(name):
+    found = golden.stored_form(golden.EVERYTHING[name].run(), in_full=True)
+    assert golden.differences(found, STORED[name]) == [], RENEW
+
+
+def test_what_is_stored_is_what_is_allowed():
+    assert set(golden.CHOSEN) <= STORED.keys() <= golden.EVERYTHING.keys()
+    for name, entry in STORED.items():
+        assert ("refused" in entry) != golden.EVERYTHING[name].allowed, name
+
+
+def test_most_runs_move_and_decide_before_all_rows_are_read():
+    shares = [entry["sample_stats/accepted"] for entry in STORED.values() if "sample_stats/accepted" in entry]
+    accepted = [np.mean(share["values"]) for share in shares if "values" in share]
+    assert np.mean(np.array(accepted) > 0) > 0.95
+    early = [
+        0 in entry["sample_stats/full_data"]["values"]
+        for entry in STORED.values()
+        if "values" in entry.get("sample_stats/full_data", ())
+    ]
+    assert np.mean(early) > 0.5
+
+
+# Planted changes
+
+
+ONE = STORED.get("ApproxMH RandomWalk none default", {})
+
+
+def planted(change):
+    entry = copy.deepcopy(ONE)
+    change(entry)
+    return golden.differences(entry, ONE)
+
+
+def _move_a_draw(entry):
+    entry["posterior/beta"]["values"][7] *= 1 + 1e-5
+
+
+def _flip_a_decision(entry):
+    entry["sample_stats/accepted"]["values"][3] ^= 1
+
+
+def _read_a_row_more(entry):
+    entry["sample_stats/n_rows"]["values"][3] += 1
+
+
+def _swap_chains(entry):
+    values = entry["posterior/beta"]["values"]
+    values[:] = values[len(values) // 2 :] + values[: len(values) // 2]
+
+
+def _drop_a_statistic(entry):
+    del entry["sample_stats/threshold"]
+
+
+def _add_a_statistic(entry):
+    entry["sample_stats/more"] = {"shape": [2, 3], "values": [0]}
+
+
+def _keep_fewer(entry):
+    entry["posterior/beta"]["shape"][1] -= 1
+
+
+def _lose_a_number(entry):
+    entry["sample_stats/log_ratio"]["values"][0] = "nan"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _move_a_draw,
+        _flip_a_decision,
+        _read_a_row_more,
+        _swap_chains,
+        _drop_a_statistic,
+        _add_a_statistic,
+        _keep_fewer,
+        _lose_a_number,
+    ],
+)
+def test_a_planted_change_of_the_record_is_seen(change):
+    assert len(planted(change)) == 1
+
+
+def test_rounding_is_not_taken_for_a_change():
+    def round_differently(entry):
+        entry["posterior/beta"]["values"] = [v * (1 + 1e-8) for v in entry["posterior/beta"]["values"]]
+
+    assert planted(round_differently) == []
+
+
+def test_an_allowed_step_that_becomes_refused_is_seen():
+    refused = {"refused": "ValueError"}
+    assert golden.differences(refused, ONE)
+    assert golden.differences(ONE, refused)
+    assert golden.differences(refused, {"refused": "TypeError"}) == ["refused: ValueError in place of TypeError"]
+
+
+def test_the_digest_sees_the_last_bit_and_names_and_shapes():
+    found = {"a": np.array([1.0, np.nan, 0.3]), "b": np.array("trust")}
+    same = {"b": np.array("trust"), "a": np.array([1.0, -np.nan, 0.3])}
+    others = [
+        {**found, "a": np.array([1.0, np.nan, np.nextafter(0.3, 1)])},
+        {**found, "b": np.array("do not trust")},
+        {"c": found["a"], "b": found["b"]},
+        {**found, "a": found["a"][None]},
+    ]
+    assert golden.digest(found) == golden.digest(same)
+    assert len({golden.digest(found), *map(golden.digest, others)}) == 5
+
+
+class Swapped(pma.ExactMH):
+    """Planted mistake: the generators of the step handed out in another order."""
+
+    def step(self, point):
+        streams = {name: value for name, value in vars(self).items() if isinstance(value, np.random.Generator)}
+        if not getattr(self, "_swapped", False):
+            assert len(streams) > 1
+            for name, stream in zip(streams, reversed(streams.values())):
+                setattr(self, name, stream)
+            self._swapped = True
+        return super().step(point)
+
+
+@pytest.mark.slow
+def test_planted_changes_of_a_step_are_seen():
+    def run(step, scale=0.2, **settings):
+        model = golden.logistic()
+        with model:
+            built = step(proposal=pma.RandomWalk(scale=scale), proxy=None)
+        return golden.arrays_of(golden.sample(model, built, **settings))
+
+    def against(found):
+        return golden.differences(golden.stored_form(found, True), STORED["ExactMH RandomWalk none default"])
+
+    before = run(pma.ExactMH)
+    assert against(before) == []
+    assert against(run(Swapped))
+    assert against(run(pma.ExactMH, seed=golden.SEED + 1))
+    nudged = run(pma.ExactMH, scale=0.2 * (1 + 1e-12))
+    assert against(nudged) == []  # as from another processor
+    assert golden.digest(nudged) != golden.digest(before)
