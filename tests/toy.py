@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 from numba import njit
-from test_rows import draw_positions
+from test_sources import draw_positions
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Stages
