@@ -64,9 +64,10 @@ test-fast: $(VENV)/.installed-test ## The tests without those marked slow
 golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared with
 	$(BIN)/python tests/golden.py renew
 
-lint: $(VENV)/.installed-dev ## Style and formatting
+lint: $(VENV)/.installed-dev ## Style, formatting, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 format: $(VENV)/.installed-dev ## Rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .

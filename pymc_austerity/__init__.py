@@ -2,26 +2,39 @@
 
 from importlib.metadata import version
 
-from pymc_austerity.acceptance.barker import ExactBarker
-from pymc_austerity.acceptance.concentration import (
+from pymc_austerity.acceptance import (
+    Exact,
+    ExactBarker,
+    OperatingCharacteristic,
+    acceptance_error,
+    analyse_test,
     empirical_bernstein,
     empirical_bernstein_serfling,
     hoeffding_serfling,
+    total_variation_bound,
 )
-from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
-from pymc_austerity.acceptance.metropolis import Exact
-from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
-from pymc_austerity.diagnostics.amari import amari_distance
-from pymc_austerity.diagnostics.design import Design, design_test, evaluate_test
-from pymc_austerity.diagnostics.plots import plot_comparison, plot_data_usage
-from pymc_austerity.diagnostics.plots_decisions import plot_decisions, plot_error, plot_spot_check
-from pymc_austerity.diagnostics.reliability import Reliability, reliability
-from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
-from pymc_austerity.diagnostics.tables import compare, data_usage
-from pymc_austerity.diagnostics.trial import Trial, run_trial
+from pymc_austerity.diagnostics import (
+    Design,
+    Reliability,
+    Trial,
+    amari_distance,
+    compare,
+    data_usage,
+    design_test,
+    evaluate_test,
+    plot_comparison,
+    plot_data_usage,
+    plot_decisions,
+    plot_error,
+    plot_risk,
+    plot_spot_check,
+    reliability,
+    risk_over_time,
+    run_trial,
+)
 from pymc_austerity.distributions import UniformStiefel
-from pymc_austerity.kernel.temperature import Annealing, TemperatureDrop
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.kernel import Annealing, TemperatureDrop
+from pymc_austerity.likelihood import NotRowWiseError
 from pymc_austerity.paths import (
     NutpieNUTS,
     PartialPosteriorPaths,
@@ -30,18 +43,18 @@ from pymc_austerity.paths import (
     debias,
     debias_stream,
 )
-from pymc_austerity.proposals.crank_nicolson import CrankNicolson
-from pymc_austerity.proposals.jumps.reversible_jump import ReversibleJump
-from pymc_austerity.proposals.langevin import Langevin
-from pymc_austerity.proposals.random_walk import AdaptiveMetropolis, RandomWalk
-from pymc_austerity.proposals.stiefel import StiefelWalk
-from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
-from pymc_austerity.proxy.expansion import Taylor
-from pymc_austerity.rows.sources import Uniform
-from pymc_austerity.rows.weighted import Weighted
-from pymc_austerity.steps.gibbs import ApproxGibbs
-from pymc_austerity.steps.methods import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
-from pymc_austerity.steps.sgld import SGLD
+from pymc_austerity.proposals import (
+    AdaptiveMetropolis,
+    CrankNicolson,
+    Langevin,
+    RandomWalk,
+    ReversibleJump,
+    StiefelWalk,
+    SurrogateHMC,
+)
+from pymc_austerity.proxy import Taylor
+from pymc_austerity.rows import Uniform, Weighted
+from pymc_austerity.steps import SGLD, ApproxGibbs, ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
 
 __version__ = version("pymc-austerity")
 

@@ -14,10 +14,8 @@ import pandas as pd
 import pymc as pm
 from matplotlib.figure import Figure
 
-from pymc_austerity.diagnostics.plots import plot_comparison, plot_data_usage
-from pymc_austerity.diagnostics.results import SamplingResult
-from pymc_austerity.diagnostics.tables import compare, data_usage
-from pymc_austerity.steps.methods import PenaltyMH
+from pymc_austerity.diagnostics import SamplingResult, compare, data_usage, plot_comparison, plot_data_usage
+from pymc_austerity.steps import PenaltyMH
 
 FAMILIES = {"yes/no": "logistic", "count": "negative binomial", "measurement": "linear"}
 

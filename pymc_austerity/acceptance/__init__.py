@@ -1,1 +1,60 @@
-"""Room."""
+"""When the rows read so far decide.
+
+May import `rows`.  A test is one class in one file that inherits from `AcceptanceTest`.
+"""
+
+from pymc_austerity.acceptance.always import AlwaysAccept
+from pymc_austerity.acceptance.barker import Barker, ExactBarker
+from pymc_austerity.acceptance.concentration import (
+    ConcentrationBound,
+    Inequality,
+    empirical_bernstein,
+    empirical_bernstein_serfling,
+    hoeffding_serfling,
+)
+from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
+from pymc_austerity.acceptance.fixed_batch import FixedBatch
+from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.moments import NO_SHAPE, add_shape
+from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
+from pymc_austerity.acceptance.penalty import NoisePenalty
+from pymc_austerity.acceptance.protocol import (
+    ACCEPT,
+    REJECT,
+    UNDECIDED,
+    AcceptanceTest,
+    Moments,
+    NeedsDistinctRowsError,
+    Stages,
+    standard_error,
+)
+from pymc_austerity.acceptance.sequential import SequentialT
+
+__all__ = [
+    "ACCEPT",
+    "NO_SHAPE",
+    "REJECT",
+    "UNDECIDED",
+    "AcceptanceTest",
+    "AlwaysAccept",
+    "Barker",
+    "ConcentrationBound",
+    "Exact",
+    "ExactBarker",
+    "FixedBatch",
+    "Inequality",
+    "Moments",
+    "NeedsDistinctRowsError",
+    "NoisePenalty",
+    "OperatingCharacteristic",
+    "SequentialT",
+    "Stages",
+    "acceptance_error",
+    "add_shape",
+    "analyse_test",
+    "empirical_bernstein",
+    "empirical_bernstein_serfling",
+    "hoeffding_serfling",
+    "standard_error",
+    "total_variation_bound",
+]

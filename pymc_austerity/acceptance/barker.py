@@ -25,7 +25,7 @@ from pymc_austerity.acceptance.protocol import (
     standard_error,
 )
 from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
-from pymc_austerity.rows.sources import InOrder
+from pymc_austerity.rows import InOrder
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)

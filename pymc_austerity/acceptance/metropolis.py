@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, Stages
-from pymc_austerity.rows.sources import InOrder
+from pymc_austerity.rows import InOrder
 
 
 @njit

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance.moments import NO_SHAPE, Shape
-from pymc_austerity.rows.sources import RowSource, Uniform
+from pymc_austerity.rows import RowSource, Uniform
 
 UNDECIDED, REJECT, ACCEPT = -1, 0, 1
 

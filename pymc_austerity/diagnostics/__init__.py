@@ -1,1 +1,42 @@
-"""Room."""
+"""Judges a `Decider` or a finished run.
+
+May import `kernel` and what lies below it; never a step.
+"""
+
+from pymc_austerity.diagnostics.amari import amari_distance
+from pymc_austerity.diagnostics.built_steps import remember
+from pymc_austerity.diagnostics.design import Design, check_tolerance, default_sizes, design_test, evaluate_test
+from pymc_austerity.diagnostics.plots import plot_comparison, plot_data_usage
+from pymc_austerity.diagnostics.plots_decisions import plot_decisions, plot_error, plot_spot_check
+from pymc_austerity.diagnostics.reliability import Reliability, reliability
+from pymc_austerity.diagnostics.results import SamplingResult
+from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
+from pymc_austerity.diagnostics.tables import compare, data_usage
+from pymc_austerity.diagnostics.trial import Trial, collect, run_trial
+from pymc_austerity.diagnostics.watch import Watch
+
+__all__ = [
+    "Design",
+    "Reliability",
+    "SamplingResult",
+    "Trial",
+    "Watch",
+    "amari_distance",
+    "check_tolerance",
+    "collect",
+    "compare",
+    "data_usage",
+    "default_sizes",
+    "design_test",
+    "evaluate_test",
+    "plot_comparison",
+    "plot_data_usage",
+    "plot_decisions",
+    "plot_error",
+    "plot_risk",
+    "plot_spot_check",
+    "reliability",
+    "remember",
+    "risk_over_time",
+    "run_trial",
+]

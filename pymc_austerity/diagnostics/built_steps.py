@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from pymc.model import Model
 
-from pymc_austerity.kernel.decider import Decider
+from pymc_austerity.kernel import Decider
 
 #: The newest decider of each model, and descriptions of all that were built for it.  They live as long as the model.
 _NEWEST: WeakKeyDictionary[Model, Decider] = WeakKeyDictionary()

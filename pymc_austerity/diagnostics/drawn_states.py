@@ -9,12 +9,11 @@ import xarray as xr
 from pymc.model import Model
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.acceptance.protocol import AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.diagnostics.results import SamplingResult, group
-from pymc_austerity.kernel.decider import Decider
-from pymc_austerity.kernel.tuned_state import TUNED, restore
-from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.kernel import TUNED, Decider, restore
+from pymc_austerity.likelihood import flatten
 
 #: Statistics that hold the settings of a test which was designed when tuning ended.
 _DESIGNED = ("epsilon", "batch_size", "alpha")

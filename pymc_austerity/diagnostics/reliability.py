@@ -38,7 +38,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_wrong_decisions,
     overall,
 )
-from pymc_austerity.kernel.decider import Decider, Proposed
+from pymc_austerity.kernel import Decider, Proposed
 
 __all__ = ["Reliability", "reliability"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pymc_austerity.kernel.decider import Decider
+from pymc_austerity.kernel import Decider
 
 
 def decision_remedy(decider: Decider) -> str:

@@ -12,16 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.moments import NO_SHAPE
-from pymc_austerity.acceptance.protocol import ACCEPT, AcceptanceTest, Moments
+from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
-from pymc_austerity.kernel.decider import Decider, Proposed
-from pymc_austerity.kernel.transition import build_transition
-from pymc_austerity.likelihood.bounds import no_bound
-from pymc_austerity.likelihood.density import Density
-from pymc_austerity.rows.sources import RowSource
+from pymc_austerity.kernel import Decider, Proposed, build_transition
+from pymc_austerity.likelihood import Density, no_bound
+from pymc_austerity.rows import RowSource
 
 _CHUNK = 8192
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.acceptance.protocol import Stages
+from pymc_austerity.acceptance import Stages
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
-from pymc_austerity.kernel.chain import Chain
-from pymc_austerity.kernel.transition import DECIDED
+from pymc_austerity.kernel import DECIDED, Chain
 
 
 @dataclass(frozen=True, eq=False)

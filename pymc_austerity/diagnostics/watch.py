@@ -19,8 +19,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_wrong_decisions,
     overall,
 )
-from pymc_austerity.kernel.chain import Chain
-from pymc_austerity.kernel.transition import Outcome
+from pymc_austerity.kernel import Chain, Outcome
 
 #: Fewer draws show nothing; of more, the last ones are looked at.
 _FEWEST, _LAST = 100, 5_000

@@ -1,1 +1,39 @@
-"""Room."""
+"""One compiled transition, and the `Decider`: everything that a decision needs, without PyMC's step contract.
+
+May import `proposals`, `proxy`, `acceptance`, `likelihood` and `rows`.
+"""
+
+from pymc_austerity.kernel.chain import Chain, ChainState
+from pymc_austerity.kernel.decider import Decider, Parts, Proposed, assemble
+from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
+from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
+from pymc_austerity.kernel.temperature import Annealing, Schedule, TemperatureDrop, as_schedule
+from pymc_austerity.kernel.transition import BAD_BOUND, BAD_PRIOR, DECIDED, Outcome, build_transition
+from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
+
+__all__ = [
+    "BAD_BOUND",
+    "BAD_PRIOR",
+    "DECIDED",
+    "TUNED",
+    "Annealing",
+    "Chain",
+    "ChainState",
+    "Decider",
+    "Incidence",
+    "Outcome",
+    "Parts",
+    "Proposed",
+    "Schedule",
+    "SweepOutcome",
+    "TemperatureDrop",
+    "TunedState",
+    "as_schedule",
+    "assemble",
+    "build_sweep",
+    "build_transition",
+    "check_incidence",
+    "incidence_of",
+    "looks_of",
+    "restore",
+]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
-from pymc_austerity.acceptance.protocol import AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.transition import Outcome
 

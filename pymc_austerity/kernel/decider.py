@@ -12,23 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import NumbaPerformanceWarning
 
-from pymc_austerity.acceptance.protocol import AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.kernel.generators import pack_generators, take_packed
 from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.kernel.transition import Outcome, build_offset, build_transition
-from pymc_austerity.likelihood.bounds import Bound
-from pymc_austerity.likelihood.density import Density, Surroundings, compile_density, numba_options
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.proposals.default import default_proposal
-from pymc_austerity.proposals.protocol import Move, Proposal, Target
-from pymc_austerity.proxy.effects import Effects
-from pymc_austerity.proxy.expansion import compile_remainder_density
-from pymc_austerity.proxy.plan import ProxyPlan
-from pymc_austerity.proxy.preparation import Prepared
-from pymc_austerity.proxy.surrogate import Surrogate, compile_surrogate
-from pymc_austerity.rows.sources import RowSource
-from pymc_austerity.rows.storage import Rows
-from pymc_austerity.rows.weighted import WeightedRows
+from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, compile_density, numba_options
+from pymc_austerity.proposals import Move, Proposal, Target, default_proposal
+from pymc_austerity.proxy import Effects, Prepared, ProxyPlan, Surrogate, compile_remainder_density, compile_surrogate
+from pymc_austerity.rows import Rows, RowSource, WeightedRows
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64

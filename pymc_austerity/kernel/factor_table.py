@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_austerity.kernel.gibbs_sweep import Incidence, Looks
-from pymc_austerity.likelihood.density import Density
-from pymc_austerity.likelihood.layout import Block
-from pymc_austerity.rows.storage import Rows
+from pymc_austerity.likelihood import Block, Density
+from pymc_austerity.rows import Rows
 
 #: Factors that a check of one variable looks at, and the variables that are checked.
 _CHECKED_FACTORS, _CHECKED_VARIABLES = 5_000, 500

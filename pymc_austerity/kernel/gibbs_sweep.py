@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.rows.storage import build_gather
+from pymc_austerity.rows import build_gather
 
 #: Factors evaluated at once at most.
 CHUNK = 4096

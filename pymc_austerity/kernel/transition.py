@@ -8,13 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.moments import NO_SHAPE, add_shape
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, standard_error
-from pymc_austerity.likelihood.bounds import no_bound
-from pymc_austerity.likelihood.density import CHUNK, Density, Surroundings
-from pymc_austerity.proposals.protocol import Propose
-from pymc_austerity.rows.sources import RowSource, draw_in_order
-from pymc_austerity.rows.storage import build_gather
+from pymc_austerity.acceptance import (
+    ACCEPT,
+    NO_SHAPE,
+    REJECT,
+    UNDECIDED,
+    AcceptanceTest,
+    Moments,
+    add_shape,
+    standard_error,
+)
+from pymc_austerity.likelihood import CHUNK, Density, Surroundings, no_bound
+from pymc_austerity.proposals import Propose
+from pymc_austerity.rows import RowSource, build_gather, draw_in_order
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.
 WITH_REPLACEMENT = 2**62

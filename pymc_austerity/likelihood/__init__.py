@@ -1,1 +1,43 @@
-"""Room."""
+"""From a PyMC model to a log prior and row terms, and what can be proved about them.
+
+May import `rows`.
+"""
+
+from pymc_austerity.likelihood.affine import row_predictor
+from pymc_austerity.likelihood.bounds import Bound, Unbounded, find_bound, no_bound
+from pymc_austerity.likelihood.density import CHUNK, Density, Surroundings, compile_density, numba_options
+from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
+from pymc_austerity.likelihood.model_data import ModelData, read_model
+from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
+from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.row_check import check_rows
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+
+__all__ = [
+    "CHUNK",
+    "LAPLACE",
+    "NORMAL",
+    "BatchRebuild",
+    "Block",
+    "Bound",
+    "Density",
+    "Law",
+    "ModelData",
+    "NotRowWiseError",
+    "RowLikelihood",
+    "Surroundings",
+    "Unbounded",
+    "array_of",
+    "check_rows",
+    "compile_density",
+    "find_bound",
+    "flatten",
+    "flatten_onto",
+    "is_array_leaf",
+    "leaf_identity",
+    "no_bound",
+    "numba_options",
+    "read_model",
+    "row_predictor",
+    "with_blocks",
+]

@@ -23,7 +23,7 @@ from pymc_austerity.likelihood.density import CHUNK, Density
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
-from pymc_austerity.rows.storage import build_gather
+from pymc_austerity.rows import build_gather
 
 
 class Bound(Protocol):

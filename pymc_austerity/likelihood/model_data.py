@@ -12,7 +12,7 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
-from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numba import njit
 
-from pymc_austerity.likelihood.density import Surroundings
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proposals.adaptation import adapt_scale
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
-from pymc_austerity.proxy.surrogate import SurrogateState
+from pymc_austerity.proxy import SurrogateState
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
 _TARGET = 0.6

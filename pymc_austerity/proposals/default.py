@@ -6,7 +6,7 @@ from pymc_austerity.proposals.crank_nicolson import CrankNicolson
 from pymc_austerity.proposals.protocol import Proposal
 from pymc_austerity.proposals.random_walk import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
-from pymc_austerity.proxy.preparation import Prepared
+from pymc_austerity.proxy import Prepared
 
 #: Above this many parameters a dense proposal covariance costs more than it gains by default.
 _MAX_DENSE = 200

@@ -13,10 +13,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import compile_log_density, pushforward
-from pymc_austerity.likelihood.density import Surroundings
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood, Surroundings
 from pymc_austerity.proposals.protocol import Target
-from pymc_austerity.rows.storage import build_gather
+from pymc_austerity.rows import build_gather
 
 #: Rows evaluated at once at most: bounds the memory of a gradient over all rows.
 _CHUNK = 4096

@@ -9,11 +9,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numba import njit
 
-from pymc_austerity.likelihood.density import Surroundings
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.proxy.effects import Effects
-from pymc_austerity.proxy.preparation import Prepared
-from pymc_austerity.proxy.surrogate import Surrogate
+from pymc_austerity.likelihood import RowLikelihood, Surroundings
+from pymc_austerity.proxy import Effects, Prepared, Surrogate
 
 
 class Propose(Protocol):

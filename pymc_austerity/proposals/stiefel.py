@@ -10,8 +10,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.distributions import _REMEDY, _TOLERANCE, _require_orthonormal
-from pymc_austerity.likelihood.density import Surroundings
-from pymc_austerity.likelihood.layout import Block
+from pymc_austerity.likelihood import Block, Surroundings
 from pymc_austerity.proposals.protocol import Move, Proposal, Target
 from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, walk_state
 

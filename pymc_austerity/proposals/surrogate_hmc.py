@@ -9,8 +9,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
-from pymc_austerity.proxy.linear_maps import product
-from pymc_austerity.proxy.surrogate import SurrogateState, path_search
+from pymc_austerity.proxy import SurrogateState, path_search, product
 
 #: Path lengths to choose from, in quarter periods: shorter ones are for proxies that are poor far from the start.
 _LENGTHS = (1.0, 0.5, 0.25, 0.125)

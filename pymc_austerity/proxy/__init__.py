@@ -1,1 +1,29 @@
-"""Room."""
+"""What is learnt from all rows before sampling: mode, expansion, surrogate, steering.
+
+May import `likelihood` and `rows`.
+"""
+
+from pymc_austerity.proxy.effects import Effects, build_effects
+from pymc_austerity.proxy.expansion import Taylor, compile_remainder_density
+from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
+from pymc_austerity.proxy.plan import ProxyPlan
+from pymc_austerity.proxy.preparation import Prepared
+from pymc_austerity.proxy.steering import Steering
+from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_surrogate, path_search
+
+__all__ = [
+    "Effects",
+    "Prepared",
+    "ProxyPlan",
+    "Steering",
+    "Surrogate",
+    "SurrogateState",
+    "Taylor",
+    "build_effects",
+    "compile_remainder_density",
+    "compile_surrogate",
+    "dense",
+    "path_search",
+    "product",
+    "transposed_product",
+]

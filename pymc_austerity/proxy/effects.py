@@ -16,11 +16,9 @@ import pytensor.tensor as pt
 from numba import njit
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.likelihood.density import Density
-from pymc_austerity.likelihood.layout import Block
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood import Block, Density, RowLikelihood
 from pymc_austerity.proxy.expansion import expanded_sum
-from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.
 _POINTS, _ROWS = 4, 500

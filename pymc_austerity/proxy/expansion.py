@@ -19,8 +19,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import compile_log_density, pushforward
-from pymc_austerity.likelihood.density import Density
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood import Density, RowLikelihood
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
 _ORDER_SLACK = 0.75

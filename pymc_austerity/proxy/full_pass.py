@@ -17,9 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from pymc_austerity.compat import compile_log_density, pushforward
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.likelihood.affine import row_predictor
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.rows.storage import Rows
+from pymc_austerity.likelihood import RowLikelihood, row_predictor
+from pymc_austerity.rows import Rows
 
 #: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
 _CHUNK = 2048

@@ -14,10 +14,10 @@ from pytensor.graph.replace import graph_replace
 from scipy import linalg, optimize
 
 from pymc_austerity.compat import compile_log_density, pushforward
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import FullPass, Sums
-from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows import Rows
 
 #: Rows of the first search: enough for 20 a parameter, or this many.
 _SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20

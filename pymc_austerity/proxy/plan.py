@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pymc_austerity.likelihood.bounds import Bound
+from pymc_austerity.likelihood import Bound
 from pymc_austerity.proxy.effects import Effects
 from pymc_austerity.proxy.expansion import Taylor
 from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, prepare

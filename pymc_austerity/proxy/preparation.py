@@ -14,9 +14,7 @@ from pytensor.gradient import NullTypeGradError
 from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.likelihood.density import Density, Surroundings, numba_options
-from pymc_austerity.likelihood.layout import flatten_onto
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood import Density, RowLikelihood, Surroundings, flatten_onto, numba_options
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
@@ -32,8 +30,7 @@ from pymc_austerity.proxy.surrogate import (
     adapt_step_size,
     path_search,
 )
-from pymc_austerity.rows.storage import Rows
-from pymc_austerity.rows.weighted import AliasTable, row_table
+from pymc_austerity.rows import AliasTable, Rows, row_table
 
 _log = logging.getLogger("pymc_austerity")
 

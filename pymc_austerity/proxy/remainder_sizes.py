@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows import Rows
 
 _CHUNK = 8192
 

@@ -16,7 +16,7 @@ from scipy import linalg
 
 from pymc_austerity.proxy.full_pass import FullPass, Sums
 from pymc_austerity.proxy.linear_maps import LinearMap, compressed
-from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows import Rows
 
 #: With more rows than this the posterior is narrow and two more passes are dear.
 _MAX_ROWS = 100_000

@@ -16,7 +16,7 @@ from scipy import linalg
 
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.linear_maps import product, transposed_product
 from pymc_austerity.proxy.steering import Steering
 

@@ -1,1 +1,10 @@
-"""Room."""
+"""PyMC's contract: arguments, draws, statistics, progress, warnings.
+
+May import every room but `paths`.
+"""
+
+from pymc_austerity.steps.gibbs import ApproxGibbs
+from pymc_austerity.steps.methods import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
+from pymc_austerity.steps.sgld import SGLD
+
+__all__ = ["SGLD", "ApproxGibbs", "ApproxMH", "ExactMH", "MHSubLhd", "MinibatchBarker", "MinibatchMH", "PenaltyMH"]

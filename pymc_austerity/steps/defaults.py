@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from pymc_austerity.acceptance.protocol import AcceptanceTest, NeedsDistinctRowsError
-from pymc_austerity.proposals.protocol import Proposal
-from pymc_austerity.proxy.expansion import Taylor
-from pymc_austerity.proxy.plan import ProxyPlan
-from pymc_austerity.rows.sources import Uniform
-from pymc_austerity.rows.weighted import Weighted
+from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
+from pymc_austerity.proposals import Proposal
+from pymc_austerity.proxy import ProxyPlan, Taylor
+from pymc_austerity.rows import Uniform, Weighted
 
 ProxyChoice = Taylor | Literal["auto"] | None
 

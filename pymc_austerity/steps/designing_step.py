@@ -12,10 +12,9 @@ from pymc.blocking import PointType, StatsType
 from pymc.step_methods.state import dataclass_state
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.diagnostics.design import default_sizes, design_test
-from pymc_austerity.diagnostics.trial import collect
-from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.diagnostics import collect, default_sizes, design_test
+from pymc_austerity.likelihood import flatten
 from pymc_austerity.steps.row_step import RowStep, RowStepState
 
 _log = logging.getLogger("pymc_austerity")

@@ -11,7 +11,7 @@ from typing import NoReturn
 from pymc.blocking import PointType
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.kernel.transition import BAD_BOUND, BAD_PRIOR, Outcome
+from pymc_austerity.kernel import BAD_BOUND, BAD_PRIOR, Outcome
 
 _log = logging.getLogger("pymc_austerity")
 

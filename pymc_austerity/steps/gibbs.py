@@ -17,15 +17,19 @@ from pymc.step_methods.state import RandomGeneratorState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
-from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
-from pymc_austerity.likelihood.density import Density, compile_density
-from pymc_austerity.likelihood.layout import flatten, with_blocks
-from pymc_austerity.likelihood.model_data import ModelData, read_model
-from pymc_austerity.likelihood.row_check import check_rows
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.kernel import Incidence, SweepOutcome, build_sweep, check_incidence, incidence_of, looks_of
+from pymc_austerity.likelihood import (
+    Density,
+    ModelData,
+    RowLikelihood,
+    check_rows,
+    compile_density,
+    flatten,
+    read_model,
+    with_blocks,
+)
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
 

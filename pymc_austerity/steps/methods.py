@@ -7,13 +7,18 @@ from typing import Any, Literal, Unpack
 
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance.barker import Barker, ExactBarker
-from pymc_austerity.acceptance.concentration import ConcentrationBound, Inequality, empirical_bernstein_serfling
-from pymc_austerity.acceptance.fixed_batch import FixedBatch
-from pymc_austerity.acceptance.metropolis import Exact
-from pymc_austerity.acceptance.penalty import NoisePenalty
-from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.diagnostics.design import check_tolerance
+from pymc_austerity.acceptance import (
+    Barker,
+    ConcentrationBound,
+    Exact,
+    ExactBarker,
+    FixedBatch,
+    Inequality,
+    NoisePenalty,
+    SequentialT,
+    empirical_bernstein_serfling,
+)
+from pymc_austerity.diagnostics import check_tolerance
 from pymc_austerity.steps.designing_step import TUNING_EPSILON, DesigningStep
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep

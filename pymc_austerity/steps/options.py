@@ -10,10 +10,9 @@ from pymc.blocking import PointType
 from pymc.model import Model
 from pymc.util import RandomGenerator
 
-from pymc_austerity.kernel.temperature import Schedule
-from pymc_austerity.proposals.protocol import Proposal
-from pymc_austerity.rows.sources import Uniform
-from pymc_austerity.rows.weighted import Weighted
+from pymc_austerity.kernel import Schedule
+from pymc_austerity.proposals import Proposal
+from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.row_step import RowStep
 

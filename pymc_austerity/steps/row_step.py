@@ -16,22 +16,13 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance.protocol import AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.diagnostics.built_steps import remember
-from pymc_austerity.diagnostics.watch import Watch
-from pymc_austerity.kernel.chain import Chain, ChainState
-from pymc_austerity.kernel.decider import Parts, assemble
-from pymc_austerity.kernel.temperature import Schedule, as_schedule
-from pymc_austerity.kernel.transition import DECIDED
-from pymc_austerity.kernel.tuned_state import TunedState
-from pymc_austerity.likelihood.bounds import Unbounded, find_bound
-from pymc_austerity.likelihood.layout import flatten, with_blocks
-from pymc_austerity.likelihood.model_data import ModelData, read_model
-from pymc_austerity.likelihood.row_check import check_rows
-from pymc_austerity.proposals.protocol import Proposal
-from pymc_austerity.rows.sources import Uniform
-from pymc_austerity.rows.weighted import Weighted
+from pymc_austerity.diagnostics import Watch, remember
+from pymc_austerity.kernel import DECIDED, Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble
+from pymc_austerity.likelihood import ModelData, Unbounded, check_rows, find_bound, flatten, read_model, with_blocks
+from pymc_austerity.proposals import Proposal
+from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields

@@ -11,10 +11,10 @@ from pymc.model import Model
 from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance.always import AlwaysAccept
-from pymc_austerity.kernel.temperature import Schedule
-from pymc_austerity.proposals.langevin import Langevin
-from pymc_austerity.proxy.expansion import Taylor
+from pymc_austerity.acceptance import AlwaysAccept
+from pymc_austerity.kernel import Schedule
+from pymc_austerity.proposals import Langevin
+from pymc_austerity.proxy import Taylor
 from pymc_austerity.steps.row_step import RowStep
 
 

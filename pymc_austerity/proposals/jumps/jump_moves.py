@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
+from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proposals.adaptation import adapt_scale
 
 UPDATE, BIRTH, DEATH = 0, 1, 2

@@ -15,15 +15,12 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import explicit_graph_inputs
 
 from pymc_austerity.compat import compile_log_density
-from pymc_austerity.likelihood.layout import Block
-from pymc_austerity.likelihood.prior_laws import NORMAL, Law
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood import NORMAL, Block, Law, RowLikelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
-from pymc_austerity.proxy.effects import Effects, build_effects
-from pymc_austerity.proxy.preparation import Prepared
+from pymc_austerity.proxy import Effects, Prepared, build_effects
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
-from pymc_austerity.proxy.effects import Effects
-from pymc_austerity.proxy.linear_maps import dense
-from pymc_austerity.proxy.steering import Steering
+from pymc_austerity.likelihood import LAPLACE, NORMAL
+from pymc_austerity.proxy import Effects, Steering, dense
 
 #: Probabilities of a flip, a swap and an update.
 _KINDS = (0.55, 0.3, 0.15)
