@@ -15,7 +15,7 @@ from pymc_austerity.acceptance.concentration import (
 from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.metropolis import Exact
-from pymc_austerity.acceptance.moments import NO_SHAPE, add_shape
+from pymc_austerity.acceptance.moments import NO_SHAPE, Shape, add_shape
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.protocol import (
@@ -48,6 +48,7 @@ __all__ = [
     "NoisePenalty",
     "OperatingCharacteristic",
     "SequentialT",
+    "Shape",
     "Stages",
     "acceptance_error",
     "add_shape",

@@ -122,23 +122,16 @@ def race(
     return leader if n_alive == 1 else -1
 
 
-def build_sweep(
+def build_conditional(
     log_prior: Callable[..., Any], both_sides: Callable[..., Any], array_ndims: tuple[int, ...]
 ) -> Callable[..., Any]:
-    """Compile a sweep over all variables in random order.
-
-    Parameters
-    ----------
-    log_prior, both_sides : callable
-        See `Density`.
-    array_ndims : tuple of int
-        Number of dimensions of each data array.
+    """Compile a draw of one variable from its conditional law.
 
     Returns
     -------
     callable
-        ``sweep(theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows)``,
-        which returns the fields of a `SweepOutcome`; `variables` are the numbers of those to draw.
+        ``conditional(d, n_values, theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows)`` returns the
+        value of variable d, −1 where none has a density, the factors read and the looks.
     """
     gather = build_gather(array_ndims)
 
@@ -184,6 +177,29 @@ def build_sweep(
             stage += 1
         return winner, n, stage
 
+    return conditional
+
+
+def build_sweep(
+    log_prior: Callable[..., Any], both_sides: Callable[..., Any], array_ndims: tuple[int, ...]
+) -> Callable[..., Any]:
+    """Compile a sweep over all variables in random order.
+
+    Parameters
+    ----------
+    log_prior, both_sides : callable
+        See `Density`.
+    array_ndims : tuple of int
+        Number of dimensions of each data array.
+
+    Returns
+    -------
+    callable
+        ``sweep(theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows)``,
+        which returns a `SweepOutcome`; `variables` are the numbers of those to draw.
+    """
+    conditional = build_conditional(log_prior, both_sides, array_ndims)
+
     @njit
     def sweep(  # type: ignore[no-untyped-def]
         theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows
@@ -195,11 +211,11 @@ def build_sweep(
                 d, n_values[d], theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
             )
             if value < 0:
-                return theta, changed, n_rows, n_stages, n_full, d
+                return SweepOutcome(theta, changed, n_rows, n_stages, n_full, d)
             n_rows, n_stages = n_rows + n, n_stages + stages
             n_full += n == incidence.start[d + 1] - incidence.start[d]
             changed += value != theta[d]
             theta[d] = value
-        return theta, changed, n_rows, n_stages, n_full, -1
+        return SweepOutcome(theta, changed, n_rows, n_stages, n_full, -1)
 
     return cached(sweep)

@@ -15,6 +15,7 @@ from pymc_austerity.acceptance import (
     UNDECIDED,
     AcceptanceTest,
     Moments,
+    Shape,
     add_shape,
     standard_error,
 )
@@ -69,13 +70,63 @@ class Outcome(NamedTuple):
     threshold: float
 
 
+class Reading(NamedTuple):
+    """What has been read of the rows at one transition.
+
+    Attributes
+    ----------
+    n : int
+        Rows read.
+    mean, m2 : float
+        Mean of l_i, and sum of its squared deviations from it.
+    shape : Shape
+        Higher moments, where the test reads them.
+    status : int
+        See `Outcome`.
+    settled : bool
+        Whether a row alone settles the decision: it is impossible under θ′, or an error.
+    row : int
+        The row that stops the chain, or −1.
+    """
+
+    n: int
+    mean: float
+    m2: float
+    shape: Shape
+    status: int
+    settled: bool
+    row: int
+
+
+NOTHING_READ = Reading(0, 0.0, 0.0, NO_SHAPE, DECIDED, False, -1)
+
+
 @njit
-def find_beyond(limit: float, new: np.ndarray, old: np.ndarray) -> int:
-    """Return the position of a row with |l_i| above a limit, or −1."""
-    for i in range(new.size):
-        if abs(new[i] - old[i]) > limit:
-            return i
-    return -1
+def examine(
+    numbers: np.ndarray, new: np.ndarray, old: np.ndarray, total_new: float, total_old: float, limit: float
+) -> tuple[int, bool, int]:
+    """Return status, settled and row of a `Reading`, after a batch whose |l_i| should not exceed a limit."""
+    if not np.isfinite(total_old):
+        return BAD_ROW, True, int(numbers[np.flatnonzero(~np.isfinite(old))[-1]])
+    if not np.isfinite(total_new):
+        return DECIDED, True, -1
+    if limit < np.inf:
+        for i in range(new.size):
+            if abs(new[i] - old[i]) > limit:
+                return BAD_BOUND, True, int(numbers[i])
+    return DECIDED, False, -1
+
+
+@njit
+def merge_batch(
+    n: int, mean: float, m2: float, batch_mean: float, new: np.ndarray, old: np.ndarray
+) -> tuple[float, float]:
+    """Return mean and sum of squares of `n` differences and a batch of them (Chan, Golub and LeVeque)."""
+    k, squares = new.size, 0.0
+    for i in range(k):
+        squares += (new[i] - old[i] - batch_mean) ** 2
+    shift, stop = batch_mean - mean, n + k
+    return mean + shift * k / stop, m2 + (squares + shift * shift * n * k / stop)
 
 
 def build_offset(density: Density) -> Callable[..., Any]:
@@ -102,6 +153,45 @@ def build_offset(density: Density) -> Callable[..., Any]:
         return DECIDED, offset
 
     return offset_of
+
+
+def build_reader(
+    density: Density, array_ndims: tuple[int, ...], test: AcceptanceTest, rows: RowSource
+) -> Callable[..., Any]:
+    """Compile the reading of rows up to the next look.
+
+    Returns
+    -------
+    callable
+        ``read(rng, row_state, size, all_rows, theta_new, theta, others, inputs, arrays, limit, reading)`` returns a
+        `Reading` of `size` rows, or of fewer where one of them settles the decision.
+    """
+    both_sides, reads_shape = density.both_sides, test.reads_shape
+    draw, weigh, weighted = rows.draw, rows.weigh, rows.weighted
+    gather = build_gather(array_ndims)
+
+    @njit
+    def read(rng, row_state, size, all_rows, theta_new, theta, others, inputs, arrays, limit, reading):  # type: ignore[no-untyped-def]
+        n, mean, m2, shape, status, settled, row = reading
+        while n < size and not settled:
+            stop = min(n + CHUNK, size)
+            if weighted and all_rows:  # rows drawn with replacement never add up to all rows
+                numbers = draw_in_order(rng, row_state, n, stop)
+            else:
+                numbers = draw(rng, row_state, n, stop)
+            new, old = both_sides(theta_new, theta, others, *(inputs + gather(arrays, numbers)))
+            if weighted and not all_rows:
+                weigh(row_state, numbers, new, old)
+            total_new, total_old = new.sum(), old.sum()
+            status, settled, row = examine(numbers, new, old, total_new, total_old, limit)
+            batch_mean = (total_new - total_old) / (stop - n)
+            if reads_shape:
+                shape = add_shape(shape, n, batch_mean, new, old)
+            mean, m2 = merge_batch(n, mean, m2, batch_mean, new, old)
+            n = stop
+        return Reading(n, mean, m2, shape, status, settled, row)
+
+    return read
 
 
 def build_transition(
@@ -132,12 +222,10 @@ def build_transition(
         ``transition(theta, others, fixed, arrays, row_state, state, stages, temperature, rng_propose, rng_decide,
         rng_rows, bound_constants=(), expansion=())``, which returns an `Outcome`.  It compiles at its first call.
     """
-    offset_of, both_sides, expands = build_offset(density), density.both_sides, density.expands
+    offset_of, expands = build_offset(density), density.expands
+    read = build_reader(density, array_ndims, test, rows)
     draw_noise, decide, threshold_of = test.draw_noise, test.decide, test.threshold
-    reads_shape, bounded = test.reads_shape, bound is not no_bound
-    draw, restore = rows.draw, rows.restore
-    weigh, weighted = rows.weigh, rows.weighted
-    gather = build_gather(array_ndims)
+    restore, weighted = rows.restore, rows.weighted
 
     @njit
     def transition(  # type: ignore[no-untyped-def]
@@ -147,8 +235,8 @@ def build_transition(
         n_total = len(arrays[0])
         scale = n_total / temperature
         noise = draw_noise(rng_decide)
-        surroundings = Surroundings(others, fixed, arrays, temperature, expansion)
-        theta_new, log_q_ratio, n_read = propose(rng_propose, theta, state, surroundings)
+        around = Surroundings(others, fixed, arrays, temperature, expansion)
+        theta_new, log_q_ratio, n_read = propose(rng_propose, theta, state, around)
         if not np.any(theta_new != theta):  # nothing moved, nothing to decide
             return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)
         status, offset = offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
@@ -156,70 +244,36 @@ def build_transition(
             return Outcome(theta, BAD_PRIOR, False, n_read, 0, np.nan, np.nan, -1, False, np.nan)
         if offset == -np.inf:
             return Outcome(theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False, np.nan)
-        row_inputs = (expansion[0],) + fixed if expands else fixed
-        row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, row_inputs, arrays)
-        n, n_before, mean, m2, shape = 0, 0, 0.0, 0.0, NO_SHAPE
-        bad_row, verdict, stage = -1, UNDECIDED, 0
-        log_ratio_sd, threshold = 0.0, np.nan
+        inputs = (expansion[0],) + fixed if expands else fixed
+        row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, inputs, arrays)
+        limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
+        reading, n_before, verdict, stage = NOTHING_READ, 0, UNDECIDED, 0
+        mean, log_ratio_sd, threshold = 0.0, 0.0, np.nan
         while verdict == UNDECIDED:
-            everything = stages.sizes[stage] == n_total
-            if weighted and everything:
-                # Rows drawn with replacement never add up to all rows: the last look reads them one by one.
-                n, n_before, mean, m2, shape = 0, n, 0.0, 0.0, NO_SHAPE
-            while n < stages.sizes[stage]:
-                stop = min(n + CHUNK, stages.sizes[stage])
-                if weighted and everything:
-                    numbers = draw_in_order(rng_rows, row_state, n, stop)
-                else:
-                    numbers = draw(rng_rows, row_state, n, stop)
-                batch = gather(arrays, numbers)
-                new, old = both_sides(theta_new, theta, others, *(row_inputs + batch))
-                if weighted and not everything:
-                    weigh(row_state, numbers, new, old)
-                total_new, total_old = new.sum(), old.sum()
-                if not np.isfinite(total_old):
-                    status, verdict = BAD_ROW, REJECT
-                    for i in range(old.size):
-                        if not np.isfinite(old[i]):
-                            bad_row = int(numbers[i])
-                elif not np.isfinite(total_new):
-                    verdict = REJECT
-                # Chan, Golub and LeVeque's update of mean and sum of squares by a whole batch.
-                k = stop - n
-                batch_mean = (total_new - total_old) / k
-                squares = 0.0
-                for i in range(k):
-                    squares += (new[i] - old[i] - batch_mean) ** 2
-                if bounded and verdict == UNDECIDED:
-                    outlier = find_beyond(row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK, new, old)
-                    if outlier >= 0:
-                        status, verdict, bad_row = BAD_BOUND, REJECT, int(numbers[outlier])
-                if reads_shape:
-                    shape = add_shape(shape, n, batch_mean, new, old)
-                shift = batch_mean - mean
-                m2 += squares + shift * shift * n * k / stop
-                mean += shift * k / stop
-                n = stop
-                if verdict == REJECT:
-                    break
-            if verdict == UNDECIDED:
-                of = n_total if everything or not weighted else WITH_REPLACEMENT
-                moments = Moments(n, of, mean, np.sqrt(m2 / (n - 1)), row_bound, shape)
+            size = stages.sizes[stage]
+            all_rows = size == n_total
+            if weighted and all_rows:  # the last look reads them one by one, from the first on
+                n_before, reading = reading.n, NOTHING_READ
+            reading = read(
+                rng_rows, row_state, size, all_rows, theta_new, theta, others, inputs, arrays, limit, reading
+            )
+            if reading.settled:
+                verdict, mean, log_ratio_sd = REJECT, -np.inf, 0.0
+            else:
+                of, mean = n_total if all_rows or not weighted else WITH_REPLACEMENT, reading.mean
+                sd = np.sqrt(reading.m2 / (reading.n - 1))
+                moments = Moments(reading.n, of, mean, sd, row_bound, reading.shape)
                 verdict = decide(stages, stage, moments, offset, scale, noise)
-                log_ratio_sd = scale * standard_error(moments) if n else np.nan
+                log_ratio_sd = scale * standard_error(moments) if reading.n else np.nan
                 if verdict != UNDECIDED:
                     threshold = threshold_of(stages, stage, moments, scale, noise)
-                stage += 1
-            else:
-                mean, log_ratio_sd = -np.inf, 0.0  # a row that is impossible under θ′ settles it
-                stage += 1
-        restore(row_state, n)
-        accepted = verdict == ACCEPT
-        log_ratio = scale * mean + offset if n else np.nan
-        n_rows = n + n_before + n_scanned + n_read
+            stage += 1
+        restore(row_state, reading.n)
+        accepted, n_rows = verdict == ACCEPT, reading.n + n_before + n_scanned + n_read
+        log_ratio = scale * mean + offset if reading.n else np.nan
         return Outcome(
-            theta_new if accepted else theta, status, accepted, n_rows, stage, log_ratio, log_ratio_sd, bad_row,
-            n == n_total, threshold,
+            theta_new if accepted else theta, reading.status, accepted, n_rows, stage, log_ratio, log_ratio_sd,
+            reading.row, reading.n == n_total, threshold,
         )  # fmt: skip
 
     return transition

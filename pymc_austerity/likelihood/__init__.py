@@ -5,7 +5,7 @@ May import `rows`.
 
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.bounds import Bound, Unbounded, find_bound, no_bound
-from pymc_austerity.likelihood.density import CHUNK, Density, Surroundings, compile_density, numba_options
+from pymc_austerity.likelihood.density import CHUNK, BothSides, Density, Surroundings, compile_density, numba_options
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
@@ -19,6 +19,7 @@ __all__ = [
     "NORMAL",
     "BatchRebuild",
     "Block",
+    "BothSides",
     "Bound",
     "Density",
     "Law",

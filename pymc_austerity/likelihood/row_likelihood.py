@@ -13,6 +13,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
+from pymc_austerity.likelihood.axis import LENGTH, RowAxis
 from pymc_austerity.likelihood.layout import Block, _layout, _split
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
 from pymc_austerity.likelihood.rebuild import (
@@ -24,7 +25,7 @@ from pymc_austerity.likelihood.rebuild import (
     find_row_leaves,
     shapes_without_draws,
 )
-from pymc_austerity.likelihood.row_axis import LENGTH, RowAxis, prove_row_axis
+from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_terms import RowTerms, choose_row_terms, shared_inputs
 
 _FINITE_CHUNK = 100_000

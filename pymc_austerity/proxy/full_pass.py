@@ -65,6 +65,9 @@ class FullPass:
 
     Attributes
     ----------
+    coordinates : numpy.ndarray of int64, shape (E,)
+    theta_size : int
+        Entries of ψ that are θ.
     rows_read : int
         Rows evaluated so far, over all calls.
     """
@@ -72,7 +75,7 @@ class FullPass:
     def __init__(
         self, likelihood: RowLikelihood, coordinates: np.ndarray, compile_kwargs: dict[str, Any] | None = None
     ):
-        self.coordinates = coordinates
+        self.coordinates, self.theta_size = coordinates, likelihood.theta_size
         self.rows_read = 0
         self._sums = _compile_sums(likelihood, {"mode": "NUMBA", **(compile_kwargs or {})})
 

@@ -188,6 +188,15 @@ def _single_mode(objective: Objective, start: np.ndarray) -> tuple[np.ndarray, S
     return best[:2]
 
 
+def _decrement(here: Sums) -> float | None:
+    """Return the Newton decrement, the distance from a mode in standard deviations; None where there is no mode."""
+    try:
+        factor = linalg.cho_factor(here.hessian)
+    except linalg.LinAlgError:
+        return None
+    return float(here.gradient @ linalg.cho_solve(factor, here.gradient)) ** 0.5
+
+
 def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tuple[np.ndarray, Sums]:
     """Maximise log prior + scale × log-likelihood over the coordinates `c`, until the Newton decrement is small."""
     c = objective.coordinates
@@ -213,12 +222,8 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
         return seen[key][0]
 
     def close_enough(intermediate_result: Any) -> None:
-        here = at(intermediate_result.x)
-        try:
-            factor = linalg.cho_factor(here.hessian)
-        except linalg.LinAlgError:
-            return
-        if here.gradient @ linalg.cho_solve(factor, here.gradient) < _CLOSE_ENOUGH**2:
+        decrement = _decrement(at(intermediate_result.x))
+        if decrement is not None and decrement < _CLOSE_ENOUGH:
             raise StopIteration
 
     if not np.isfinite(at(start[c]).value):
@@ -240,12 +245,9 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
         found = best[0][1]
     if np.linalg.norm(found, np.inf) > _FAR:
         raise ModeNotFoundError("the mode lies at infinity (as for separable classes under a flat prior)")
-    here = at(found)
-    try:
-        factor = linalg.cho_factor(here.hessian)
-    except linalg.LinAlgError:
-        raise ModeNotFoundError("the Hessian at the end of the search is not negative definite") from None
-    decrement = float(here.gradient @ linalg.cho_solve(factor, here.gradient)) ** 0.5
+    decrement = _decrement(at(found))
+    if decrement is None:
+        raise ModeNotFoundError("the Hessian at the end of the search is not negative definite")
     if decrement > 1.0:
         raise ModeNotFoundError(f"the search ended {decrement:.1f} posterior standard deviations from a mode")
     psi = start.copy()

@@ -4,7 +4,8 @@ May import every room but `paths`.
 """
 
 from pymc_austerity.steps.gibbs import ApproxGibbs
-from pymc_austerity.steps.methods import ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
+from pymc_austerity.steps.methods import ApproxMH, MHSubLhd, MinibatchBarker, PenaltyMH
+from pymc_austerity.steps.references import ExactMH, MinibatchMH
 from pymc_austerity.steps.sgld import SGLD
 
 __all__ = ["SGLD", "ApproxGibbs", "ApproxMH", "ExactMH", "MHSubLhd", "MinibatchBarker", "MinibatchMH", "PenaltyMH"]

@@ -180,7 +180,8 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         """Draw some or all variables from flat vectors of this step's variables and of all others."""
         incidence = Incidence(self._incidence.start, self.members)
         chosen = np.arange(theta.size) if variables is None else variables
-        return SweepOutcome(*self._call(self._sweep, theta, others, self._rows.arrays, incidence, chosen, self._rngs))
+        outcome: SweepOutcome = self._call(self._sweep, theta, others, self._rows.arrays, incidence, chosen, self._rngs)
+        return outcome
 
     @property
     def _rngs(self) -> tuple[np.random.Generator, ...]:

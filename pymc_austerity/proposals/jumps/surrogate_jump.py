@@ -129,34 +129,35 @@ def seat_weights(tableau: np.ndarray, included: np.ndarray, state: SurrogateJump
     return weights
 
 
-def build_surrogate_jump(
-    log_prior: Callable[..., Any],
-    family: int,
-    excluded_law: Callable[..., Any],
-    redraw: bool,
-    transitions: int,
-    corrections: Corrections = CORRECT,
-) -> Callable[..., Any]:
-    """Compile ``propose(rng, theta, state, surroundings)``: some transitions on the surrogate.
+class Membership(NamedTuple):
+    """How a coefficient comes into a model and leaves it, compiled.
 
-    Parameters
+    Attributes
     ----------
-    log_prior : callable
-        Compiled ``log_prior(theta, others, *fixed)``.
-    family : int
-    excluded_law : callable
-        As for `build_jump`.
-    redraw : bool
-        Whether an update draws all excluded coefficients anew.
-    transitions : int
-        At most; how many is drawn uniformly each time.
-    corrections : Corrections
+    include : callable
+        ``include(rng, theta, included, tableau, state, p)`` draws coefficient p and shifts the others; it returns the
+        log density of the draw.
+    exclude : callable
+        ``exclude(theta, included, tableau, state, p)`` takes the shift back; it returns the log density of a draw that
+        would lead here.
+    leave_out : callable
+        ``leave_out(rng, theta, p, state, surroundings)`` draws the value of an excluded coefficient; it returns its log
+        density.
+    log_left_out : callable
+        ``log_left_out(theta, p, state, surroundings)`` returns the log density of the value that it has.
     """
-    shift, flip_ratio, swap_ratio = corrections
+
+    include: Callable[..., Any]
+    exclude: Callable[..., Any]
+    leave_out: Callable[..., Any]
+    log_left_out: Callable[..., Any]
+
+
+def build_membership(family: int, excluded_law: Callable[..., Any], shift: Callable[..., float]) -> Membership:
+    """Compile how a coefficient comes into a model and leaves it."""
 
     @njit
     def include(rng, theta, included, tableau, state, p):  # type: ignore[no-untyped-def]
-        """Draw coefficient p and shift the others; return the log density of the draw."""
         mean, precision = conditional(tableau, p)
         spread = 1 / np.sqrt(precision)
         value = mean + spread * rng.standard_normal()
@@ -169,7 +170,6 @@ def build_surrogate_jump(
 
     @njit
     def exclude(theta, included, tableau, state, p):  # type: ignore[no-untyped-def]
-        """Take the shift back; return the log density of a draw that would lead here."""
         value = theta[state.places[p]]
         theta[state.switches[p]], included[p] = 0.0, False
         sweep(tableau, p, -1.0)
@@ -189,7 +189,6 @@ def build_surrogate_jump(
 
     @njit
     def leave_out(rng, theta, p, state, surroundings):  # type: ignore[no-untyped-def]
-        """Draw the value of an excluded coefficient; return its log density."""
         loc, scale, df = law_of_excluded(theta, p, state, surroundings)
         value = draw_law(rng, family, loc, scale, df)
         theta[state.places[p]] = value
@@ -200,9 +199,15 @@ def build_surrogate_jump(
         loc, scale, df = law_of_excluded(theta, p, state, surroundings)
         return log_law(theta[state.places[p]], family, loc, scale, df)
 
+    return Membership(include, exclude, leave_out, log_left_out)
+
+
+def build_flip(membership: Membership, flip_ratio: Callable[..., float]) -> Callable[..., Any]:
+    """Compile a move that includes or excludes one coefficient and returns log q(θ|θ′) − log q(θ′|θ)."""
+    include, exclude, leave_out, log_left_out = membership
+
     @njit
     def flip(rng, theta, included, tableau, state, surroundings):  # type: ignore[no-untyped-def]
-        """Include or exclude one coefficient; return log q(θ|θ′) − log q(θ′|θ)."""
         before = flip_weights(tableau, included, state)
         p = choose_weighted(rng, before)
         if included[p]:
@@ -214,9 +219,15 @@ def build_surrogate_jump(
         after = flip_weights(tableau, included, state)
         return ratio + flip_ratio(state, log_share(before, p), log_share(after, p)), p, -1
 
+    return flip
+
+
+def build_swap(membership: Membership, swap_ratio: Callable[..., float]) -> Callable[..., Any]:
+    """Compile a move that excludes one coefficient and gives its seat to another, or to itself."""
+    include, exclude, leave_out, log_left_out = membership
+
     @njit
     def swap(rng, theta, included, tableau, state, surroundings):  # type: ignore[no-untyped-def]
-        """Exclude one coefficient and give its seat to another, or to itself."""
         candidates = np.flatnonzero(included & (state.switches >= 0))
         if not candidates.size:
             return 0.0, -1, -1
@@ -232,9 +243,22 @@ def build_surrogate_jump(
             ratio -= leave_out(rng, theta, leaving, state, surroundings)
         return ratio, leaving, entering
 
+    return swap
+
+
+def build_update(membership: Membership, redraw: bool) -> Callable[..., Any]:
+    """Compile a move of all included parameters about the normal law of their model.
+
+    Parameters
+    ----------
+    membership : Membership
+    redraw : bool
+        Whether it draws all excluded coefficients anew.
+    """
+    _, _, leave_out, log_left_out = membership
+
     @njit
     def update(rng, theta, included, tableau, precision, state, surroundings):  # type: ignore[no-untyped-def]
-        """Move all included parameters about the normal law of their model, and draw the excluded ones anew."""
         ratio = 0.0
         if redraw:
             old = theta.copy()
@@ -263,6 +287,12 @@ def build_surrogate_jump(
             theta[state.places[own[i]]] = tableau[own[i], -1] + new[i]
         return ratio
 
+    return update
+
+
+def build_log_surrogate(log_prior: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile the log density of the surrogate, up to a constant."""
+
     @njit
     def log_surrogate(theta, linear, state, surroundings):  # type: ignore[no-untyped-def]
         prior = log_prior(theta, surroundings.others, *surroundings.fixed)[0].item()
@@ -279,12 +309,50 @@ def build_surrogate_jump(
                 proxy += (linear[p] - 0.5 * curved) * effects[p]
         return prior + proxy / surroundings.temperature
 
+    return log_surrogate
+
+
+@njit
+def linear_term(state: SurrogateJumpState, others: np.ndarray) -> np.ndarray:
+    """Return the linear term of the summed proxy at the present values of the other variables."""
+    linear = state.linear.copy()
+    for j in range(state.other_places.size):
+        linear -= state.cross[:, j] * (others[state.other_places[j]] - state.other_centre[j])
+    return linear
+
+
+def build_surrogate_jump(
+    log_prior: Callable[..., Any],
+    family: int,
+    excluded_law: Callable[..., Any],
+    redraw: bool,
+    transitions: int,
+    corrections: Corrections = CORRECT,
+) -> Callable[..., Any]:
+    """Compile ``propose(rng, theta, state, surroundings)``: some transitions on the surrogate.
+
+    Parameters
+    ----------
+    log_prior : callable
+        Compiled ``log_prior(theta, others, *fixed)``.
+    family : int
+    excluded_law : callable
+        As for `build_jump`.
+    redraw : bool
+        Whether an update draws all excluded coefficients anew.
+    transitions : int
+        At most; how many is drawn uniformly each time.
+    corrections : Corrections
+    """
+    shift, flip_ratio, swap_ratio = corrections
+    membership = build_membership(family, excluded_law, shift)
+    flip, swap = build_flip(membership, flip_ratio), build_swap(membership, swap_ratio)
+    update, log_surrogate = build_update(membership, redraw), build_log_surrogate(log_prior)
+
     @njit
     def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         temperature, size = surroundings.temperature, state.places.size
-        linear = state.linear.copy()
-        for j in range(state.other_places.size):
-            linear -= state.cross[:, j] * (surroundings.others[state.other_places[j]] - state.other_centre[j])
+        linear = linear_term(state, surroundings.others)
         precision = state.curvature / temperature
         for p in range(size):
             precision[p, p] += state.prior_precision[p]

@@ -1,0 +1,45 @@
+"""How a variable of a graph depends on the rows of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from pytensor.graph.basic import Apply
+
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
+
+
+class RowAxis(NamedTuple):
+    """How a variable depends on the rows.
+
+    ``axis`` is the axis along which entry i belongs to row i.  A variable of kind "length" is the number of
+    rows itself, one of kind "shape" is a shape vector that holds it at position ``axis``, and one of kind
+    "number" holds i itself in entry i, as the index of a row's own entry does.
+    """
+
+    axis: int
+    kind: Literal["rows", "length", "shape", "number"] = "rows"
+
+    @property
+    def per_row(self) -> bool:
+        """Whether there is one entry per row."""
+        return self.kind in ("rows", "number")
+
+
+Axes = Sequence[RowAxis | None]
+LENGTH = RowAxis(0, "length")
+
+
+def refuse(node: Apply, what: str) -> NotRowWiseError:
+    """Return an error that says what an op does, and where."""
+    named = next((v.name for v in (*node.outputs, *node.inputs) if v.name), None)
+    where = f" (near {named!r})" if named else ""
+    return NotRowWiseError(f"{what} in op {node.op}{where}")
+
+
+def single_axis(node: Apply, axes: Sequence[int]) -> RowAxis:
+    """Return the one row axis of several that are aligned; refuse rows along different ones."""
+    if len(set(axes)) > 1:
+        raise refuse(node, "rows meet rows along different axes, so every row reads every other,")
+    return RowAxis(axes[0])

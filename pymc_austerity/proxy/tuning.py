@@ -1,0 +1,144 @@
+"""Moves on the surrogate, tuned before sampling at no cost in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy import linalg
+
+from pymc_austerity.compile_cache import cached
+from pymc_austerity.likelihood import Surroundings
+from pymc_austerity.proxy.linear_maps import CompressedRows, dense
+from pymc_austerity.proxy.mode import PriorCurvature
+from pymc_austerity.proxy.steering import Steering
+from pymc_austerity.proxy.surrogate import (
+    INNER_TARGET,
+    QUARTER_PERIOD,
+    Surrogate,
+    SurrogateState,
+    adapt_step_size,
+    path_search,
+)
+
+#: Transitions on the surrogate in each window; the covariance is learnt anew from every one.
+_PILOT = (200, 300, 600)
+#: Draws of the pilot that are kept, for row weights and starting points.
+_KEPT = 300
+#: The centre moves to the mean of the surrogate when it is further from it than this many standard deviations.
+_OFF_CENTRE = 0.5
+#: A diagonal mass matrix takes more leapfrog steps, by the root of the condition number that it leaves, and saves
+#: products of D² operations.  It is the cheaper one where that root is below this share of D.
+_STRETCH = 0.1
+
+
+class Tuned(NamedTuple):
+    """Moves on a surrogate, and draws from it.
+
+    Attributes
+    ----------
+    normal : SurrogateState
+        The normal approximation of the surrogate: centre and factor.
+    move : SurrogateState
+        Hamiltonian moves.
+    draws : numpy.ndarray, shape (k, D)
+    """
+
+    normal: SurrogateState
+    move: SurrogateState
+    draws: np.ndarray
+
+
+def is_off_centre(draws: np.ndarray, psi: np.ndarray, coordinates: np.ndarray) -> bool:
+    """Whether the surrogate represents the posterior about a point that is not its centre."""
+    d = draws.shape[1]
+    off = np.abs(draws.mean(axis=0) - psi[:d]) / draws.std(axis=0)
+    return bool(off[coordinates[coordinates < d]].max(initial=0.0) > _OFF_CENTRE)
+
+
+def tune_moves(
+    prior: PriorCurvature,
+    steering: Steering,
+    psi: np.ndarray,
+    d: int,
+    fixed: Sequence[np.ndarray],
+    temperature: float,
+    run_pilot: Callable[..., Any],
+) -> Tuned:
+    """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it."""
+    _, slope, curvature = prior(psi, fixed, np.arange(d))
+    precision = -curvature
+    own = steering.coordinates < d
+    places = steering.coordinates[own]
+    slope[places] += steering.gradient[own] / temperature
+    precision[np.ix_(places, places)] -= dense(steering.hessian)[np.ix_(own, own)] / temperature
+    values, vectors = linalg.eigh(precision)
+    scales = 1 / np.sqrt(np.maximum(np.abs(values), 1e-6 * np.abs(values).max()))
+    identity = np.eye(d)
+    start = SurrogateState(
+        log_scale=np.log([0.5]),
+        factor=identity,
+        whiten=identity,
+        centre=psi[:d] + vectors @ (scales**2 * (vectors.T @ slope)),
+        target=np.array([INNER_TARGET]),
+        t=np.zeros(1, np.int64),
+        search=path_search([(QUARTER_PERIOD, 1)], d),
+        steering=steering,
+    ).with_factor(vectors * np.minimum(scales, 3.0), 0.5)
+    state = start.fresh()
+    sd = np.sqrt((start.factor**2).sum(axis=1))
+    if isinstance(steering.hessian, CompressedRows):
+        roots = linalg.svdvals(start.whiten * sd)  # of the precision, in units of marginal standard deviations
+        if roots[0] < _STRETCH * d * roots[-1]:
+            quarter = path_search([(QUARTER_PERIOD / roots[-1], 1)], d)
+            state = state.with_factor(sd, 0.1)._replace(search=quarter)
+    rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
+    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, ())
+    theta = psi[:d].copy()
+    for n in _PILOT:
+        state.t[0] = 0
+        draws = run_pilot(rng, theta, state, around, n)
+        theta = draws[-1].copy()
+        if state.factor.ndim == 1:
+            state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
+        elif n >= 10 * d:  # with fewer draws the curvature at the centre serves better than their covariance
+            keep = n / (n + 5.0)
+            noise = 1e-3 * (1 - keep) * np.diag(draws.var(axis=0) + 1e-12)
+            cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + noise
+            state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)
+    state.t[0] = 0
+    draws = run_pilot(rng, theta, state, around, _KEPT)
+    return Tuned(start, state, draws)
+
+
+def normality_of(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray, around: Surroundings) -> float:
+    """Return the mean acceptance, on the surrogate, of independent draws from its normal approximation."""
+    z = np.random.default_rng(1959).standard_normal(draws.shape)
+    proposed = normal.centre + z @ normal.factor.T
+    x = (draws - normal.centre) @ normal.whiten.T
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        return np.array([surrogate.evaluate(theta, normal.steering, around)[0] for theta in points])
+
+    excess_new = log_density(proposed) + 0.5 * (z**2).sum(axis=1)
+    excess = log_density(draws) + 0.5 * (x**2).sum(axis=1)
+    log_ratio = np.where(np.isfinite(excess_new), excess_new - excess, -np.inf)
+    return float(np.exp(np.minimum(log_ratio, 0)).mean())
+
+
+def build_pilot(surrogate: Surrogate) -> Callable[..., Any]:
+    """Compile ``run(rng, theta, state, surroundings, n)``: a chain on the surrogate that adapts its step size."""
+    trajectory = surrogate.trajectory
+
+    @njit
+    def run(rng, theta, state, surroundings, n):  # type: ignore[no-untyped-def]
+        draws = np.empty((n, theta.size))
+        for i in range(n):
+            theta, _, _, acceptance = trajectory(rng, theta, state, surroundings)
+            adapt_step_size(state, acceptance)
+            draws[i] = theta
+        return draws
+
+    return cached(run)

@@ -1,0 +1,99 @@
+"""What the other steps are compared with: all rows at every draw, and one batch that nothing corrects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.acceptance import (
+    Exact,
+    ExactBarker,
+    FixedBatch,
+)
+from pymc_austerity.steps.options import StepOptions, shows_options
+from pymc_austerity.steps.row_step import RowStep
+
+
+@shows_options
+class MinibatchMH(RowStep):
+    """Metropolis–Hastings on one batch of rows a decision: biased, as a baseline only.
+
+    Parameters
+    ----------
+    vars : sequence of Variable, optional
+        See `ApproxMH`.
+    batch_size : int, default 500
+        Rows a decision.
+    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+        See `ApproxMH`.
+
+    Notes
+    -----
+    The mean over the batch is taken for the mean over all rows.  Its noise makes the chain over-dispersed, by a
+    factor that grew like (N/n)^0.3 where it was measured, and no setting but all rows removes that.  The other steps
+    read more rows when the decision is unclear; use one of them.
+
+    References
+    ----------
+    Y. Gao, Bayesian posterior sampling via mini-batch MCMC, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Bernoulli("y", p, observed=np.arange(100) % 4 == 0)
+    ...     step = pma.MinibatchMH(batch_size=20)
+    >>> step.name
+    'minibatch_mh'
+    """
+
+    name = "minibatch_mh"
+
+    def __init__(
+        self, vars: Sequence[Variable] | None = None, *, batch_size: int = 500, **options: Unpack[StepOptions]
+    ):
+        super().__init__(FixedBatch(batch_size), vars, **options)
+
+
+@shows_options
+class ExactMH(RowStep):
+    """Metropolis–Hastings on all rows: the same proposals and decisions as the other steps, without approximation.
+
+    Parameters
+    ----------
+    vars : sequence of Variable, optional
+        See `ApproxMH`.
+    test : Exact or ExactBarker, optional
+        `Exact` by default.  `ExactBarker` accepts with probability 1/(1 + exp(−Δ)), as `MinibatchBarker` does.
+    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+        See `ApproxMH`.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Bernoulli("y", p, observed=np.arange(100) % 4 == 0)
+    ...     step = pma.ExactMH(proposal=pma.RandomWalk(scale=0.3))
+    >>> step.name
+    'exact_mh'
+    """
+
+    name = "exact_mh"
+
+    def __init__(
+        self,
+        vars: Sequence[Variable] | None = None,
+        *,
+        test: Exact | ExactBarker | None = None,
+        **options: Unpack[StepOptions],
+    ):
+        if test is not None and test.uses_proxy:
+            raise TypeError(
+                f"ExactMH(test={test!r}) decides on all rows and knows Exact() and ExactBarker(). For a test that "
+                "reads part of the rows use its own step, such as MinibatchBarker."
+            )
+        super().__init__(test or Exact(), vars, **options)
