@@ -51,8 +51,8 @@ TUNE, DRAWS, SEED = 200, 25, 20140621
 CHUNK = 25
 #: Other processors round differently, and log ratios near zero are differences of large sums.
 RTOL, ATOL = 1e-6, 1e-9
-#: Statistics of PyMC's own steps that are seconds.
-CLOCKS = ("perf_counter_start", "perf_counter_diff", "process_time_diff")
+#: Statistics that are seconds, and the text in which a tuned proposal is spelled out: what it says shows in the draws.
+NOT_COMPARED = ("perf_counter_start", "perf_counter_diff", "process_time_diff", "tuned")
 
 
 # Models
@@ -269,7 +269,7 @@ def arrays_of(result, prefix="") -> dict[str, np.ndarray]:
     found = {}
     for group in ("posterior", "sample_stats"):
         for name, values in result[group].data_vars.items():
-            if name not in CLOCKS:
+            if name not in NOT_COMPARED:
                 found[f"{prefix}{group}/{name}"] = values.to_numpy()
     return found
 

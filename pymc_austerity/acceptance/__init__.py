@@ -14,7 +14,7 @@ from pymc_austerity.acceptance.concentration import (
 )
 from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
-from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.metropolis import Exact, draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.moments import NO_SHAPE, Shape, add_shape
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.acceptance.penalty import NoisePenalty
@@ -29,6 +29,7 @@ from pymc_austerity.acceptance.protocol import (
     standard_error,
 )
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 
 __all__ = [
     "ACCEPT",
@@ -53,9 +54,14 @@ __all__ = [
     "acceptance_error",
     "add_shape",
     "analyse_test",
+    "check_batch_size",
+    "draw_log_uniform",
     "empirical_bernstein",
     "empirical_bernstein_serfling",
+    "growing_sizes",
     "hoeffding_serfling",
+    "log_uniform_threshold",
+    "metropolis_probability",
     "standard_error",
     "total_variation_bound",
 ]

@@ -6,6 +6,17 @@ May import every room but `paths`.
 from pymc_austerity.steps.gibbs import ApproxGibbs
 from pymc_austerity.steps.methods import ApproxMH, MHSubLhd, MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
+from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.sgld import SGLD
 
-__all__ = ["SGLD", "ApproxGibbs", "ApproxMH", "ExactMH", "MHSubLhd", "MinibatchBarker", "MinibatchMH", "PenaltyMH"]
+__all__ = [
+    "SGLD",
+    "ApproxGibbs",
+    "ApproxMH",
+    "ExactMH",
+    "MHSubLhd",
+    "MinibatchBarker",
+    "MinibatchMH",
+    "PenaltyMH",
+    "RowStep",
+]
