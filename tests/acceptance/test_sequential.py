@@ -27,7 +27,7 @@ def _log_uniform(seed):
 
 def _transition_at(step, seed):
     """Statistics of a transition 0 → 1 with the uniform number that belongs to `seed`."""
-    step.rng_decide = np.random.default_rng(seed)
+    step.chain.rng_decide = np.random.default_rng(seed)
     return step.step({"mu": np.array(0.0)})[1][0]
 
 
@@ -95,7 +95,7 @@ def _disagreements(step, values, batch):
     threshold = {seed: (_log_uniform(seed) - OFFSET) / len(values) for seed in range(3)}
     wrong, outcomes = 0, Counter()
     for i, order in enumerate(partitions(len(values), batch)):
-        step._row_state[:] = order
+        step.chain._row_state[:] = order
         seed = i % 3
         found = _transition_at(step, seed)
         expected = run_test([values[k] for k in order], threshold[seed], EPSILON, batch)

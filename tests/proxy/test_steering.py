@@ -147,7 +147,7 @@ def steered(groups):
 
 def off_by(step, mean, sd):
     """Shift of the mean of log sigma on the surrogate, in posterior standard deviations."""
-    return (step.prepared.draws[:, -1].mean() - mean[-1]) / sd[-1]
+    return (step.decider.prepared.draws[:, -1].mean() - mean[-1]) / sd[-1]
 
 
 def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(groups, steered, monkeypatch):
@@ -165,8 +165,8 @@ def test_a_model_of_many_groups_is_sampled_right_and_by_sparse_products(groups, 
             5_000, tune=500, chains=2, cores=1, step=steered, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    assert isinstance(steered.prepared.move.steering.hessian, CompressedRows)
-    assert steered.prepared.move.factor.ndim == 1
+    assert isinstance(steered.decider.prepared.move.steering.hessian, CompressedRows)
+    assert steered.decider.prepared.move.factor.ndim == 1
     draws = group(idata, "posterior")
     draws = draws.assign(sigma=np.log(draws["sigma"])) if hasattr(draws, "assign") else draws
     found = np.append(draws["effect"].mean(("chain", "draw")), draws["sigma"].mean())

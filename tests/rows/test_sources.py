@@ -195,7 +195,7 @@ def test_gather_copies_the_named_rows_of_every_array():
         rng.integers(0, 2, size=50).astype(bool),
     )
     numbers = np.array([49, 0, 7, 7, 31], dtype=np.uint32)
-    batch = build_gather([a.ndim for a in arrays])(arrays, numbers)
+    batch = build_gather(tuple(a.ndim for a in arrays))(arrays, numbers)
     for got, array in zip(batch, arrays, strict=True):
         assert got.dtype == array.dtype
         assert np.array_equal(got, array[numbers])
