@@ -137,3 +137,11 @@ def walk(step, point, n_steps):
         draws[i] = point[name]
         stats.append(stat)
     return draws, stats
+
+
+def arrow(size=40):
+    """A matrix as in a hierarchical model: a diagonal, and one parameter that goes with all others."""
+    rng = np.random.default_rng(1)
+    matrix = np.diag(-1 - rng.random(size))
+    matrix[-1, :-1] = matrix[:-1, -1] = rng.standard_normal(size - 1) / size
+    return matrix

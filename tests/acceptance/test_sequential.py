@@ -10,8 +10,7 @@ from scipy import stats
 from toy import PLANTED, AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model, walk
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.metropolis import Exact, decide_against_threshold, draw_log_uniform
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Moments
+from pymc_austerity.acceptance.metropolis import Exact, draw_log_uniform
 from pymc_austerity.acceptance.sequential import SequentialT
 
 N, BATCH, EPSILON = 12, 4, 0.1
@@ -49,30 +48,6 @@ def test_bounds_are_critical_values_of_t_with_the_finite_population_correction()
     sizes, bounds = SequentialT(0.03, 50).stages(170)
     n = sizes[:-1]
     assert bounds[:-1] == pytest.approx(stats.t.isf(0.03, n - 1) / np.sqrt(n) * np.sqrt(1 - (n - 1) / 169))
-
-
-@pytest.mark.parametrize(
-    ("n", "mean", "bound", "decision"),
-    [
-        (5, 3.0, 1.5, UNDECIDED),  # threshold 1: distance 2 against 1.5 × sd 2
-        (5, 4.1, 1.5, ACCEPT),
-        (5, -2.1, 1.5, REJECT),
-        (9, 1.1, 1e9, ACCEPT),  # all rows decide whatever the bound
-        (9, 0.9, 1e9, REJECT),
-        (9, 1.0, 1e9, REJECT),
-    ],
-)
-def test_decision_compares_the_mean_with_its_threshold(n, mean, bound, decision):
-    stages = SequentialT(0.05, 5).stages(9)._replace(bounds=np.array([bound, bound]))
-    moments = Moments(n, 9, mean, 2.0)
-    assert decide_against_threshold(stages, 0, moments, offset=-3.5, scale=3.0, noise=-0.5) == decision
-
-
-def test_noise_is_the_log_of_a_uniform_number():
-    rng = np.random.default_rng(5)
-    u = np.exp([draw_log_uniform(rng) for _ in range(5_000)])
-    assert stats.kstest(u, "uniform").pvalue > LEVEL
-    assert stats.kstest(np.sqrt(u), "uniform").pvalue < LEVEL
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 import pytest
-from evidence import LEVEL, multinomial_p
+from evidence import LEVEL
 from numba import njit
 from pytensor.gradient import undefined_grad
 from scipy import special, stats
@@ -55,22 +55,6 @@ def step():
 
 def surroundings(step, temperature=1.0):
     return step.decider.surroundings(np.empty(0))._replace(temperature=temperature)
-
-
-# Subsets
-
-
-def test_a_subset_is_any_subset_with_the_same_probability():
-    rng, n_draws = np.random.default_rng(3), 20_000
-    drawn = np.array([np.sort(draw_subset(rng, 6, 3)) for _ in range(n_draws)])
-    _, counts = np.unique(drawn @ [36, 6, 1], return_counts=True)
-    assert multinomial_p(counts, np.full(20, 1 / 20)) > LEVEL
-    slices = np.bincount(rng.integers(0, 4, n_draws), minlength=20)  # planted: contiguous rows only
-    assert multinomial_p(slices, np.full(20, 1 / 20)) < LEVEL
-
-
-def test_a_subset_of_all_rows_is_all_rows():
-    assert np.array_equal(draw_subset(np.random.default_rng(0), 5, 9), np.arange(5))
 
 
 # The move and the move back
