@@ -10,29 +10,22 @@ from test_sources import draw_positions
 import pymc_austerity as pma
 from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Stages
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.proposals.protocol import Move, Proposal, adapt_nothing
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.steps.row_step import RowStep
 
 
 @njit
-def _toggle(rng, theta, state):
-    return 1.0 - theta, 0.0
-
-
-@njit
-def _keep(state, theta, accepted):
-    pass
+def _toggle(rng, theta, state, surroundings):
+    return 1.0 - theta, 0.0, 0
 
 
 @dataclass(frozen=True)
-class Toggle:
+class Toggle(Proposal):
     """Propose 1 − θ: between 0 and 1 the row log ratios are known."""
 
-    propose = staticmethod(_toggle)
-    adapt = staticmethod(_keep)
-
-    def state(self, theta, discrete, n_rows):
-        return pma.RandomWalk(scale=1.0).state(theta, discrete, n_rows)
+    def for_model(self, target):
+        return Move(_toggle, adapt_nothing, pma.RandomWalk(scale=1.0).state)
 
 
 @njit
@@ -144,3 +137,11 @@ def walk(step, point, n_steps):
         draws[i] = point[name]
         stats.append(stat)
     return draws, stats
+
+
+def arrow(size=40):
+    """A matrix as in a hierarchical model: a diagonal, and one parameter that goes with all others."""
+    rng = np.random.default_rng(1)
+    matrix = np.diag(-1 - rng.random(size))
+    matrix[-1, :-1] = matrix[:-1, -1] = rng.standard_normal(size - 1) / size
+    return matrix

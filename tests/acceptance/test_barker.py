@@ -19,7 +19,7 @@ from pymc_austerity.acceptance.barker import (
     normality_error,
     skew_against,
 )
-from pymc_austerity.acceptance.moments import NO_SHAPE, absolute_moments, add_shape, third_central_moment
+from pymc_austerity.acceptance.moments import NO_SHAPE, add_shape
 from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, Moments, standard_error
 
 N = 20_000
@@ -160,14 +160,8 @@ def test_the_normality_bound_is_that_of_the_rows_read_or_a_little_more():
     first, second = x[:100], x[100:]
     shape = add_shape(NO_SHAPE, 0, first.mean(), first, np.zeros(100))
     shape = add_shape(shape, 100, second.mean(), second, np.zeros(300))
-    centred = x - x.mean()
-    assert third_central_moment(shape, 400, x.mean(), x.std(ddof=1)) == pytest.approx((centred**3).mean())
-    exact = np.array([np.abs(centred).mean(), (np.abs(centred) ** 3).mean()])
-    bounds = np.array(absolute_moments(shape, 400, x.mean()))
-    assert (bounds >= exact).all()
-    assert (bounds < 1.15 * exact).all()
     moments = Moments(400, 1_000, x.mean(), x.std(ddof=1), np.inf, shape)
-    x = centred / x.std(ddof=1)
+    x = (x - x.mean()) / x.std(ddof=1)
     bound = (6.4 * (np.abs(x) ** 3).mean() + 2 * np.abs(x).mean()) / 20
     assert bound <= normality_error(moments) < 1.1 * bound
 

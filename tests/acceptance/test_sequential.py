@@ -10,8 +10,7 @@ from scipy import stats
 from toy import PLANTED, AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model, walk
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.metropolis import Exact, decide_against_threshold, draw_log_uniform
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Moments
+from pymc_austerity.acceptance.metropolis import Exact, draw_log_uniform
 from pymc_austerity.acceptance.sequential import SequentialT
 
 N, BATCH, EPSILON = 12, 4, 0.1
@@ -27,7 +26,7 @@ def _log_uniform(seed):
 
 def _transition_at(step, seed):
     """Statistics of a transition 0 → 1 with the uniform number that belongs to `seed`."""
-    step.rng_decide = np.random.default_rng(seed)
+    step.chain.rng_decide = np.random.default_rng(seed)
     return step.step({"mu": np.array(0.0)})[1][0]
 
 
@@ -52,30 +51,6 @@ def test_bounds_are_critical_values_of_t_with_the_finite_population_correction()
 
 
 @pytest.mark.parametrize(
-    ("n", "mean", "bound", "decision"),
-    [
-        (5, 3.0, 1.5, UNDECIDED),  # threshold 1: distance 2 against 1.5 × sd 2
-        (5, 4.1, 1.5, ACCEPT),
-        (5, -2.1, 1.5, REJECT),
-        (9, 1.1, 1e9, ACCEPT),  # all rows decide whatever the bound
-        (9, 0.9, 1e9, REJECT),
-        (9, 1.0, 1e9, REJECT),
-    ],
-)
-def test_decision_compares_the_mean_with_its_threshold(n, mean, bound, decision):
-    stages = SequentialT(0.05, 5).stages(9)._replace(bounds=np.array([bound, bound]))
-    moments = Moments(n, 9, mean, 2.0)
-    assert decide_against_threshold(stages, 0, moments, offset=-3.5, scale=3.0, noise=-0.5) == decision
-
-
-def test_noise_is_the_log_of_a_uniform_number():
-    rng = np.random.default_rng(5)
-    u = np.exp([draw_log_uniform(rng) for _ in range(5_000)])
-    assert stats.kstest(u, "uniform").pvalue > LEVEL
-    assert stats.kstest(np.sqrt(u), "uniform").pvalue < LEVEL
-
-
-@pytest.mark.parametrize(
     ("settings", "told"),
     [
         ((-0.01, 500), r"epsilon=-0.01 .* between 0 and 0.5.*0.01"),
@@ -95,7 +70,7 @@ def _disagreements(step, values, batch):
     threshold = {seed: (_log_uniform(seed) - OFFSET) / len(values) for seed in range(3)}
     wrong, outcomes = 0, Counter()
     for i, order in enumerate(partitions(len(values), batch)):
-        step._row_state[:] = order
+        step.chain._row_state[:] = order
         seed = i % 3
         found = _transition_at(step, seed)
         expected = run_test([values[k] for k in order], threshold[seed], EPSILON, batch)

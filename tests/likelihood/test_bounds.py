@@ -9,9 +9,10 @@ from numba import njit
 from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
-from pymc_austerity.kernel.transition import compile_density, compile_remainder_density
 from pymc_austerity.likelihood.bounds import find_bound
+from pymc_austerity.likelihood.density import compile_density
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.proxy.expansion import compile_remainder_density
 
 N = 60
 RNG = np.random.default_rng(14)
@@ -251,15 +252,15 @@ def test_a_bound_that_a_row_breaks_stops_the_run(data_model):
 def test_the_bound_follows_new_data_and_a_pickled_step_keeps_it(data_model):
     with data_model:
         step = pma.MHSubLhd(proxy=None)
-        first = [np.copy(c) for c in step._bound_constants]
+        first = [np.copy(c) for c in step.decider.bound_constants]
         copy = pickle.loads(pickle.dumps(step))
         pm.set_data({"x": 10 * X[:, 0]})
         step.set_rng(np.random.default_rng(1))
-        second = step._bound_constants
+        second = step.decider.bound_constants
         pm.set_data({"x": X[:, 0]})
     assert second[0] == pytest.approx(10 * first[0])
     assert second[1] == pytest.approx(10 * first[1])
-    assert copy._bound_constants[0] == first[0]
+    assert copy.decider.bound_constants[0] == first[0]
 
 
 def _remainders(write, centre):
@@ -267,15 +268,16 @@ def _remainders(write, centre):
     with pm.Model():
         write()
         step = pma.MHSubLhd(proxy=pma.Taylor(centre={"slopes": centre}), tune=False)
-    density = compile_remainder_density(compile_density(step._likelihood), step._likelihood, 2, mode="NUMBA")
-    evaluate = step._bound.build(density, tuple(a.ndim for a in step._rows.arrays))
-    none, at = np.empty(0), step.expansion.centre
+    decider = step.decider
+    density = compile_remainder_density(compile_density(decider.likelihood), decider.likelihood, 2, mode="NUMBA")
+    evaluate = decider.bound.build(density, tuple(a.ndim for a in decider.rows.arrays))
+    none, at = np.empty(0), decider.expansion.centre
 
     def bounded(theta, new):
-        return evaluate(step._bound_constants, new, theta, none, (at, *step._fixed), step._rows.arrays)[0]
+        return evaluate(decider.bound_constants, new, theta, none, (at, *decider.fixed), decider.rows.arrays)[0]
 
     def largest(theta, new):
-        sides = density.both_sides(new, theta, none, at, *step._fixed, *step._rows.arrays)
+        sides = density.both_sides(new, theta, none, at, *decider.fixed, *decider.rows.arrays)
         return np.abs(sides[0] - sides[1]).max()
 
     return bounded, largest
@@ -334,7 +336,7 @@ def test_with_a_proxy_the_bound_on_the_remainder_saves_rows_and_the_posterior_st
 def test_where_no_bound_on_the_remainder_is_known_there_is_no_proxy():
     with pm.Model():
         _student()
-        assert pma.MHSubLhd().prepared is None
+        assert pma.MHSubLhd().decider.prepared is None
         with pytest.raises(ValueError, match="no bound is known on what it leaves.*bound='scan'"):
             pma.MHSubLhd(proxy=pma.Taylor())
 

@@ -4,30 +4,29 @@ import pymc as pm
 import pytest
 from zoo import REAL, N, X, slopes
 
-from pymc_austerity.kernel.transition import Density, compile_density
 from pymc_austerity.likelihood import row_check
+from pymc_austerity.likelihood.density import Density, compile_density
+from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
-from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.rows.storage import Rows
 
 
 @pytest.fixture(scope="module")
 def parts():
     with pm.Model() as model:
         pm.Normal("y", X @ slopes(), 1.0, observed=REAL)
-    likelihood, source, terms = row_likelihood(model)
-    return model, terms, likelihood, compile_density(likelihood), Rows(source.row_arrays())
+    data = read_model(model, model.value_vars, None, None)
+    return model, data, compile_density(data.likelihood)
 
 
 def check(parts, both_sides=None):
-    model, terms, likelihood, density, rows = parts
+    model, data, density = parts
     density = density if both_sides is None else Density(density.log_prior, both_sides)
-    row_check.check_rows(model, terms, likelihood, density, rows, (), model.initial_point())
+    row_check.check_rows(model, data, density)
 
 
 def scaled_by_the_batch(parts):
     def both_sides(theta_new, theta, others, *batch):
-        return tuple(N / len(batch[0]) * side for side in parts[3].both_sides(theta_new, theta, others, *batch))
+        return tuple(N / len(batch[0]) * side for side in parts[2].both_sides(theta_new, theta, others, *batch))
 
     return both_sides
 
@@ -35,7 +34,7 @@ def scaled_by_the_batch(parts):
 def centred_in_the_batch(parts):
     def both_sides(theta_new, theta, others, *batch):
         centred = [b - b.mean(axis=0) for b in batch]
-        return parts[3].both_sides(theta_new, theta, others, *centred)
+        return parts[2].both_sides(theta_new, theta, others, *centred)
 
     return both_sides
 
@@ -51,7 +50,7 @@ def test_a_likelihood_that_splits_passes_and_a_planted_dependence_does_not(parts
 
 def test_a_wrong_but_row_wise_likelihood_is_found_against_the_full_graph(parts):
     def both_sides(theta_new, theta, others, *batch):
-        return tuple(1.001 * side for side in parts[3].both_sides(theta_new, theta, others, *batch))
+        return tuple(1.001 * side for side in parts[2].both_sides(theta_new, theta, others, *batch))
 
     with pytest.raises(NotRowWiseError, match=r"\['y'\] at row"):
         check(parts, both_sides)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 import pytest
-from evidence import LEVEL, multinomial_p
+from evidence import LEVEL
 from numba import njit
-from pymc_austerity.model_moves import Setting
 from pytensor.gradient import undefined_grad
 from scipy import special, stats
 from toy import AnyTest, walk
@@ -17,7 +16,7 @@ from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.proposals import langevin
 from pymc_austerity.proposals.gradients import build_slope
-from pymc_austerity.proposals.random_walk import RowMove, Surroundings
+from pymc_austerity.proposals.protocol import Move, Proposal, Target
 from pymc_austerity.rows.sources import draw_subset
 
 ROWS = np.random.default_rng(60).normal(0.4, 1.0, size=600)
@@ -55,23 +54,7 @@ def step():
 
 
 def surroundings(step, temperature=1.0):
-    return Surroundings(np.empty(0), step._fixed, step._rows.arrays, temperature, step.expansion)
-
-
-# Subsets
-
-
-def test_a_subset_is_any_subset_with_the_same_probability():
-    rng, n_draws = np.random.default_rng(3), 20_000
-    drawn = np.array([np.sort(draw_subset(rng, 6, 3)) for _ in range(n_draws)])
-    _, counts = np.unique(drawn @ [36, 6, 1], return_counts=True)
-    assert multinomial_p(counts, np.full(20, 1 / 20)) > LEVEL
-    slices = np.bincount(rng.integers(0, 4, n_draws), minlength=20)  # planted: contiguous rows only
-    assert multinomial_p(slices, np.full(20, 1 / 20)) < LEVEL
-
-
-def test_a_subset_of_all_rows_is_all_rows():
-    assert np.array_equal(draw_subset(np.random.default_rng(0), 5, 9), np.arange(5))
+    return step.decider.surroundings(np.empty(0))._replace(temperature=temperature)
 
 
 # The move and the move back
@@ -80,9 +63,8 @@ def test_a_subset_of_all_rows_is_all_rows():
 @pytest.mark.parametrize("preconditioner", [[1.0, 2.0, 0.5], [[1.0, 0.5, 0.0], [0.5, 2.0, 0.1], [0.0, 0.1, 0.7]]])
 def test_the_ratio_is_that_of_two_gaussians_with_the_same_rows(step, preconditioner):
     a, n, theta = 2e-3, 50, np.array([0.6, -0.3, 0.4])
-    setting = step_setting(step)
-    move = pma.Langevin(a, n, preconditioner).for_model(setting)
-    state = move.state(theta, NOTHING, len(X))
+    move = pma.Langevin(a, n, preconditioner).for_model(target_of(step))
+    state = move.make_state(theta, NOTHING, len(X))
     M = np.asarray(preconditioner) * (np.eye(3) if np.ndim(preconditioner) == 1 else 1.0)
     for seed in range(5):
         theta_new, log_ratio, n_read = move.propose(np.random.default_rng(seed), theta, state, surroundings(step))
@@ -99,8 +81,8 @@ def test_the_ratio_is_that_of_two_gaussians_with_the_same_rows(step, preconditio
         assert abs(log_ratio - mistaken) > 0.01
 
 
-def step_setting(step, prepared=None):
-    return Setting(step._likelihood, prepared, 1.0, {"mode": "NUMBA"})
+def target_of(step, prepared=None):
+    return Target(step.decider.likelihood, prepared, 1.0, {"mode": "NUMBA"})
 
 
 def test_on_all_rows_it_is_the_metropolis_adjusted_langevin_algorithm():
@@ -138,15 +120,15 @@ def test_a_test_that_reads_all_rows_makes_the_decisions_of_the_exact_one():
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(Proposal):
     """A Langevin proposal with its ratio forgotten, taken from all rows, or with rows of its own for the move back."""
 
     ratio: str
     right: pma.Langevin
 
-    def for_model(self, setting):
-        right, ratio = self.right.for_model(setting), self.ratio
-        slope, n = build_slope(setting), self.right.batch_size
+    def for_model(self, target):
+        right, ratio = self.right.for_model(target), self.ratio
+        slope, n = build_slope(target), self.right.batch_size
 
         @njit
         def propose(rng, theta, state, around):
@@ -163,7 +145,7 @@ class Variant:
             z_back = (theta - theta_new - 0.5 * scale**2 * slope(theta_new, back, around)) / scale
             return theta_new, 0.5 * (np.dot(z, z) - np.dot(z_back, z_back)), n
 
-        return RowMove(propose, right.adapt, right.state)
+        return Move(propose, right.adapt, right.make_state)
 
 
 SMALL_BATCH = pma.Langevin(SD**2, batch_size=100)
@@ -200,7 +182,7 @@ def test_a_ratio_of_other_densities_moves_the_draws(ratio):
 
 
 def test_the_gradient_is_that_of_the_model(step):
-    slope, beta = build_slope(step_setting(step)), np.array([0.6, -0.3, 0.4])
+    slope, beta = build_slope(target_of(step)), np.array([0.6, -0.3, 0.4])
     for temperature in (1.0, 5.0):
         around = surroundings(step, temperature)
         some = np.array([4, 1_999, 7])
@@ -218,11 +200,11 @@ def step_with_proxy():
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_proxy, order):
     step = step_with_proxy
-    expansion = step.expansion
+    expansion = step.decider.expansion
     if order == 1:
         expansion = expansion._replace(hessian=np.zeros((3, 3)))
-    slope = build_slope(step_setting(step, step.prepared._replace(order=order)))
-    around = Surroundings(np.empty(0), step._fixed, step._rows.arrays, 2.0, expansion)
+    slope = build_slope(target_of(step, step.decider.prepared._replace(order=order)))
+    around = surroundings(step, 2.0)._replace(expansion=expansion)
     beta = expansion.centre + 0.05
     everything = slope(beta, np.arange(2_000), around)
     np.testing.assert_allclose(everything, logistic_slope(beta, temperature=2.0), atol=1e-8)
@@ -235,8 +217,8 @@ def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_prox
 
 
 def test_with_a_proxy_the_preconditioner_is_the_covariance_of_the_surrogate(step_with_proxy):
-    factor = step_with_proxy.walk.factor
-    curvature = np.eye(3) - step_with_proxy.expansion.hessian
+    factor = step_with_proxy.chain.state.factor
+    curvature = np.eye(3) - step_with_proxy.decider.expansion.hessian
     np.testing.assert_allclose(factor @ factor.T @ curvature, np.eye(3), atol=0.5)
 
 
@@ -269,7 +251,7 @@ def test_tuning_finds_the_covariance_and_the_best_rate_of_the_test(test, rate):
         point, (stat,) = step.step(point)
         accepted.append(stat["accepted"])
     assert np.mean(accepted[1_000:]) == pytest.approx(rate, abs=0.03)
-    sd = np.sqrt(np.diag(step.walk.factor @ step.walk.factor.T))
+    sd = np.sqrt(np.diag(step.chain.state.factor @ step.chain.state.factor.T))
     np.testing.assert_allclose(sd / sd[0], SCALE, rtol=0.4)
 
 
@@ -344,4 +326,4 @@ def test_settings_that_cannot_work_are_refused(arguments, told):
 
 def test_a_preconditioner_of_another_size_is_refused(step):
     with pytest.raises(ValueError, match=r"shape \(2,\).* moves 3 numbers"):
-        pma.Langevin(preconditioner=[1.0, 2.0]).for_model(step_setting(step))
+        pma.Langevin(preconditioner=[1.0, 2.0]).for_model(target_of(step))

@@ -13,11 +13,12 @@ CONTINUOUS = np.zeros(2, dtype=bool)
 
 def _increments(proposal, discrete=CONTINUOUS, theta=(3.0, -1.0), n=20_000):
     theta, rng = np.array(theta), np.random.default_rng(11)
-    state = proposal.state(theta, discrete, 100)
-    proposed = [proposal.propose(rng, theta, state) for _ in range(n)]
-    assert {log_ratio for _, log_ratio in proposed} == {0.0}
+    move = proposal.for_model(None)
+    state = move.make_state(theta, discrete, 100)
+    proposed = [move.propose(rng, theta, state, None) for _ in range(n)]
+    assert {(log_ratio, n_read) for _, log_ratio, n_read in proposed} == {(0.0, 0)}
     assert np.array_equal(theta, [3.0, -1.0][: theta.size])
-    return np.array([p for p, _ in proposed]) - theta
+    return np.array([p for p, _, _ in proposed]) - theta
 
 
 def _asymmetry_p(increments):
@@ -79,14 +80,15 @@ def test_discrete_variables_still_move_when_the_scale_is_tiny():
 def _random_walk_metropolis(proposal, log_density, dimension, n_tune, n_draws):
     """Plain random-walk Metropolis around a compiled proposal."""
     rng, theta = np.random.default_rng(4), np.zeros(dimension)
-    state = proposal.state(theta, np.zeros(dimension, dtype=bool), 1)
+    move = proposal.for_model(None)
+    state = move.make_state(theta, np.zeros(dimension, dtype=bool), 1)
     current, accepted = log_density(theta), np.zeros(n_tune + n_draws, dtype=bool)
     for i in range(n_tune + n_draws):
-        new, log_ratio = proposal.propose(rng, theta, state)
+        new, log_ratio, _ = move.propose(rng, theta, state, None)
         if np.log(rng.random()) < log_density(new) - current + log_ratio:
             theta, current, accepted[i] = new, log_density(new), True
         if i < n_tune:
-            proposal.adapt(state, theta, accepted[i])
+            move.adapt(state, theta, accepted[i])
     return state, accepted[n_tune:].mean()
 
 
@@ -114,7 +116,8 @@ def test_untuned_walk_is_far_from_its_target():
 @pytest.mark.parametrize(("dimension", "target"), [(1, 0.5), (2, 0.5), (3, 0.25), (10, 0.25)])
 def test_default_target_follows_the_dimension(dimension, target):
     for proposal in (pma.RandomWalk(), pma.AdaptiveMetropolis()):
-        assert proposal.state(np.zeros(dimension), np.zeros(dimension, dtype=bool), 100).target == target
+        state = proposal.for_model(None).make_state(np.zeros(dimension), np.zeros(dimension, dtype=bool), 100)
+        assert state.target == target
 
 
 def test_adaptive_metropolis_learns_a_correlated_covariance():
@@ -123,12 +126,13 @@ def test_adaptive_metropolis_learns_a_correlated_covariance():
     correlation = shape[0, 1] / np.sqrt(shape[0, 0] * shape[1, 1])
     assert correlation == pytest.approx(0.45, abs=0.12)
     assert shape[1, 1] / shape[0, 0] == pytest.approx(4.0, rel=0.35)
-    fresh = pma.AdaptiveMetropolis().state(np.zeros(2), CONTINUOUS, 100).factor
+    fresh = pma.AdaptiveMetropolis().for_model(None).make_state(np.zeros(2), CONTINUOUS, 100).factor
     assert fresh[1, 0] == 0
 
 
 def test_default_scale_shrinks_with_the_rows():
-    wide, narrow = (pma.RandomWalk().state(np.zeros(1), np.zeros(1, bool), n).factor for n in (100, 10_000))
+    start = pma.RandomWalk().for_model(None).make_state
+    wide, narrow = (start(np.zeros(1), np.zeros(1, bool), n).factor for n in (100, 10_000))
     assert wide / narrow == pytest.approx(10)
 
 
@@ -154,18 +158,19 @@ def test_walks_that_cannot_work_are_refused(arguments, told):
 )
 def test_a_size_that_does_not_fit_the_variables_is_refused(proposal, shape):
     with pytest.raises(ValueError, match=f"shape {shape}.* moves 2 numbers"):
-        proposal.state(np.zeros(2), CONTINUOUS, 100)
+        proposal.for_model(None).make_state(np.zeros(2), CONTINUOUS, 100)
 
 
 def _from_afar(proposal, n_tune=2_000, dimension=10, sd=0.017):
     """Walk from 60 standard deviations away, as from a default start, and say where and how wide it proposes."""
     rng, theta = np.random.default_rng(7), np.full(dimension, 60 * sd / np.sqrt(dimension))
-    state = proposal.state(theta, np.zeros(dimension, dtype=bool), int(sd**-2))
+    move = proposal.for_model(None)
+    state = move.make_state(theta, np.zeros(dimension, dtype=bool), int(sd**-2))
     for _ in range(n_tune):
-        new, _ = proposal.propose(rng, theta, state)
+        new, _, _ = move.propose(rng, theta, state, None)
         accepted = np.log(rng.random()) < 0.5 * (theta @ theta - new @ new) / sd**2
         theta = new if accepted else theta
-        proposal.adapt(state, theta, bool(accepted))
+        move.adapt(state, theta, bool(accepted))
     step = np.exp(state.log_scale[0]) * np.sqrt((np.atleast_2d(state.factor) ** 2).sum(axis=1)) * np.sqrt(dimension)
     return np.linalg.norm(theta) / (sd * np.sqrt(dimension)), step / (2.38 * sd)
 

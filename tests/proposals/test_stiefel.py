@@ -7,12 +7,11 @@ import pymc as pm
 import pytest
 from evidence import LEVEL, MAX_Z, mean_z
 from numba import njit
-from pymc_austerity.model_moves import Setting
 from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood.layout import Block
-from pymc_austerity.proposals.random_walk import RowMove
+from pymc_austerity.proposals.protocol import Move, Proposal, Target
 from pymc_austerity.proposals.stiefel import random_rotation
 
 N_STEPS = 20_000
@@ -31,10 +30,9 @@ def walker(*shapes, scale=0.5):
     blocks = tuple(
         Block(f"W{i}", s, "float64", int(a), int(b)) for i, (s, a, b) in enumerate(zip(shapes, starts, starts[1:]))
     )
-    known = {"likelihood": Layout(blocks), "best_rate": 1.0, "compile_kwargs": {}}
-    walk = pma.StiefelWalk(scale).for_model(Setting(**{**dict.fromkeys(Setting._fields), **known}))
+    walk = pma.StiefelWalk(scale).for_model(Target(Layout(blocks), None, 1.0, {}))
     theta = np.concatenate([np.eye(*s).ravel() for s in shapes])
-    return walk.propose, theta, walk.state(theta, np.zeros(theta.size, bool), 100)
+    return walk.propose, theta, walk.make_state(theta, np.zeros(theta.size, bool), 100)
 
 
 def wander(propose, theta, state, n_steps=N_STEPS, seed=1):
@@ -173,11 +171,11 @@ def circle_model(declare):
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Proposal):
     """Planted mistake: rotations that prefer one sense."""
 
-    def for_model(self, setting):
-        right = pma.StiefelWalk(0.8).for_model(setting)
+    def for_model(self, target):
+        right = pma.StiefelWalk(0.8).for_model(target)
 
         @njit
         def propose(rng, theta, state, around):
@@ -186,7 +184,7 @@ class Drift:
                 turn = turn.T
             return np.dot(np.ascontiguousarray(turn), theta.reshape(2, 2)).ravel(), 0.0, 0
 
-        return RowMove(propose, right.adapt, right.state)
+        return Move(propose, right.adapt, right.make_state)
 
 
 def _angle_z(proposal, declare):

@@ -29,21 +29,18 @@ def state(fresh=0.6, paths=((1.0, 1),)):
         target=np.array([0.5]),
         t=np.zeros(1, np.int64),
         search=path_search(paths, D),
-        others=np.empty(0),
-        temperature=np.ones(1),
-        fixed=(),
         steering=nothing,
     )
 
 
 @njit
-def forgets_the_scale(rng, theta, state):
+def forgets_the_scale(rng, theta, state, surroundings):
     """Planted mistake: the scale of the noise is drawn from its prior, whatever θ."""
     fresh = np.exp(state.log_scale[0])
     x = np.dot(state.whiten, theta - state.centre)
     w = 0.5 * NU / rng.standard_gamma(0.5 * NU)
     moved = np.sqrt(1 - fresh * fresh) * x + fresh * np.sqrt(w) * rng.standard_normal(D)
-    return state.centre + np.dot(state.factor, moved), 0.0
+    return state.centre + np.dot(state.factor, moved), 0.0, 0
 
 
 def asymmetry(propose, nu):
@@ -52,7 +49,7 @@ def asymmetry(propose, nu):
     x = rng.standard_normal((PAIRS, D))
     if np.isfinite(nu):
         x *= np.sqrt(nu / rng.chisquare(nu, size=(PAIRS, 1)))
-    moved = np.array([at.whiten @ (propose(rng, at.centre + at.factor @ row, at)[0] - at.centre) for row in x])
+    moved = np.array([at.whiten @ (propose(rng, at.centre + at.factor @ row, at, None)[0] - at.centre) for row in x])
     size, size_moved = np.log1p((x**2).sum(axis=1)), np.log1p((moved**2).sum(axis=1))
     differences = (size > 2) * size_moved - (size_moved > 2) * size
     return differences.mean() / (differences.std() / np.sqrt(PAIRS))
@@ -80,9 +77,10 @@ def test_the_log_ratio_is_that_of_the_distribution(propose, log_density):
     rng, at = np.random.default_rng(2), state()
     for _ in range(20):
         x = 2 * rng.standard_normal(D)
-        theta_new, log_ratio = propose(rng, at.centre + at.factor @ x, at)
+        theta_new, log_ratio, n_read = propose(rng, at.centre + at.factor @ x, at, None)
         x_new = at.whiten @ (theta_new - at.centre)
         assert log_ratio == pytest.approx(log_density(x) - log_density(x_new))
+        assert n_read == 0
 
 
 def tuned_choice(reached, move):

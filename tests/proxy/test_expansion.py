@@ -6,10 +6,16 @@ import pytest
 from zoo import SPLIT
 
 import pymc_austerity as pma
-from pymc_austerity.kernel.transition import compile_density, compile_remainder_density
+from pymc_austerity.likelihood.density import compile_density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.proxy.expansion import Expansion, check_order, expanded_sum, row_remainder
+from pymc_austerity.proxy.expansion import (
+    Expansion,
+    check_order,
+    compile_remainder_density,
+    expanded_sum,
+    row_remainder,
+)
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows.storage import Rows
 
@@ -175,7 +181,7 @@ def test_variables_of_other_steps_are_expanded_too():
         kwargs = {"chains": 2, "cores": 1, "random_seed": 9, "progressbar": False, "compute_convergence_checks": False}
         idata = pm.sample(4_000, tune=300, step=[step, pm.Slice([sigma])], **kwargs)
         exact = pm.sample(4_000, tune=300, step=[pm.Slice([mu]), pm.Slice([sigma])], **kwargs)
-    assert step.expansion.coordinates.tolist() == [0, 1]
+    assert step.decider.expansion.coordinates.tolist() == [0, 1]
     assert float(idata["sample_stats"]["n_rows"].mean()) < 300
     table = pma.compare({"ours": idata, "exact": exact}, reference="exact").xs("ours", level="run")
     assert (table["shift"].abs() < 4.5 * table["shift_mcse"]).all()
@@ -186,22 +192,22 @@ def test_a_given_centre_is_taken_as_it_is_and_costs_one_pass_less_than_a_search(
     model, X, y = logistic(2_000)
     with model:
         step = pma.ExactMH(proxy=pma.Taylor(order=1, centre={"beta": [0.9, -0.4, 0.3]}), rows=pma.Uniform())
-    expansion = step.expansion
+    expansion = step.decider.expansion
     p = 1 / (1 + np.exp(-X @ [0.9, -0.4, 0.3]))
     np.testing.assert_array_equal(expansion.centre, [0.9, -0.4, 0.3])
     np.testing.assert_allclose(expansion.gradient, X.T @ (y - p), rtol=1e-9)
     assert not expansion.hessian.any()
-    assert step.prepared.passes == 1.0
+    assert step.decider.prepared.passes == 1.0
 
 
 @pytest.mark.slow
 def test_a_glm_is_prepared_in_at_most_eight_passes():
     model, X, y = logistic(100_000)
     step = pma.PenaltyMH(model=model)
-    assert step.prepared.passes <= 8
+    assert step.decider.prepared.passes <= 8
     # The centre is the mode to within a tenth of a posterior standard deviation.
-    p = 1 / (1 + np.exp(-X @ step.expansion.centre))
-    gradient = X.T @ (y - p) - step.expansion.centre
+    p = 1 / (1 + np.exp(-X @ step.decider.expansion.centre))
+    gradient = X.T @ (y - p) - step.decider.expansion.centre
     curvature = (X.T * (p * (1 - p))) @ X + np.eye(3)
     assert gradient @ np.linalg.solve(curvature, gradient) < 0.1**2
 
@@ -212,8 +218,8 @@ def test_a_shared_value_that_changes_moves_the_expansion():
         spread = pm.Data("spread", 2.0)
         pm.Normal("y", pm.Normal("mu", 0, 10), spread, observed=values)
         step = pma.ExactMH(proxy=pma.Taylor())
-        before = float(step.expansion.hessian[0, 0])
+        before = float(step.decider.expansion.hessian[0, 0])
         pm.set_data({"spread": 4.0})
         step.start_chain(np.random.default_rng(1))
     assert before == pytest.approx(-500 / 4)
-    assert float(step.expansion.hessian[0, 0]) == pytest.approx(-500 / 16)
+    assert float(step.decider.expansion.hessian[0, 0]) == pytest.approx(-500 / 16)

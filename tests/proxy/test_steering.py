@@ -4,53 +4,17 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-from numba import njit
 from scipy import special, stats
+from toy import arrow
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proxy import preparation
 from pymc_austerity.proxy.full_pass import Sums
-from pymc_austerity.proxy.linear_maps import CompressedRows, compressed, dense, product, transposed_product
+from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.steering import average, steer
 
 GROUPS, PER_GROUP, SPREAD = 150, 6, 2.0
-
-
-@njit
-def multiplied(matrix, vector):
-    return product(matrix, vector)
-
-
-@njit
-def multiplied_transposed(matrix, vector):
-    return transposed_product(matrix, vector)
-
-
-def arrow(size=40):
-    """A matrix as in a hierarchical model: a diagonal, and one parameter that goes with all others."""
-    rng = np.random.default_rng(1)
-    matrix = np.diag(-1 - rng.random(size))
-    matrix[-1, :-1] = matrix[:-1, -1] = rng.standard_normal(size - 1) / size
-    return matrix
-
-
-@pytest.mark.parametrize("kind", ["diagonal", "sparse", "dense"])
-def test_products_are_those_of_the_matrix(kind):
-    rng = np.random.default_rng(2)
-    stored = {"diagonal": rng.random(40), "sparse": compressed(arrow()), "dense": rng.standard_normal((40, 40))}[kind]
-    assert isinstance(stored, CompressedRows) == (kind == "sparse")
-    vector = rng.standard_normal(40)
-    np.testing.assert_allclose(multiplied(stored, vector), dense(stored) @ vector, rtol=1e-12)
-    if kind == "sparse":
-        np.testing.assert_array_equal(dense(stored), arrow())
-    else:
-        np.testing.assert_allclose(multiplied_transposed(stored, vector), dense(stored).T @ vector, rtol=1e-12)
-
-
-def test_a_matrix_that_is_mostly_filled_stays_an_array():
-    matrix = np.ones((5, 5))
-    assert compressed(matrix) is matrix
 
 
 def test_a_hessian_is_made_concave_and_one_that_is_concave_keeps_its_zeros():
@@ -147,7 +111,7 @@ def steered(groups):
 
 def off_by(step, mean, sd):
     """Shift of the mean of log sigma on the surrogate, in posterior standard deviations."""
-    return (step.prepared.draws[:, -1].mean() - mean[-1]) / sd[-1]
+    return (step.decider.prepared.draws[:, -1].mean() - mean[-1]) / sd[-1]
 
 
 def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(groups, steered, monkeypatch):
@@ -165,8 +129,8 @@ def test_a_model_of_many_groups_is_sampled_right_and_by_sparse_products(groups, 
             5_000, tune=500, chains=2, cores=1, step=steered, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    assert isinstance(steered.prepared.move.steering.hessian, CompressedRows)
-    assert steered.prepared.move.factor.ndim == 1
+    assert isinstance(steered.decider.prepared.move.steering.hessian, CompressedRows)
+    assert steered.decider.prepared.move.factor.ndim == 1
     draws = group(idata, "posterior")
     draws = draws.assign(sigma=np.log(draws["sigma"])) if hasattr(draws, "assign") else draws
     found = np.append(draws["effect"].mean(("chain", "draw")), draws["sigma"].mean())

@@ -1,6 +1,5 @@
 """Rows: every subset is equally likely, a draw leaves nothing behind and costs what it reads."""
 
-import pickle
 from collections import Counter
 from itertools import permutations, product
 
@@ -9,8 +8,7 @@ import pytest
 from evidence import LEVEL, multinomial_p
 from numba import njit
 
-from pymc_austerity.rows.sources import InOrder, Uniform
-from pymc_austerity.rows.storage import Rows, build_gather
+from pymc_austerity.rows.sources import InOrder, Uniform, draw_subset
 
 
 @njit
@@ -142,65 +140,14 @@ def test_rows_in_order_are_rows_in_order():
     assert (source.draw(np.random.default_rng(0), source.state(10), 3, 8) == np.arange(3, 8)).all()
 
 
-@pytest.fixture
-def mapped(tmp_path):
-    """An array in a file, mapped into memory."""
-    np.save(tmp_path / "x.npy", np.arange(60_000.0).reshape(20_000, 3))
-    return np.load(tmp_path / "x.npy", mmap_mode="r")
+def test_a_subset_is_any_subset_with_the_same_probability():
+    rng, n_draws = np.random.default_rng(3), 20_000
+    drawn = np.array([np.sort(draw_subset(rng, 6, 3)) for _ in range(n_draws)])
+    _, counts = np.unique(drawn @ [36, 6, 1], return_counts=True)
+    assert multinomial_p(counts, np.full(20, 1 / 20)) > LEVEL
+    slices = np.bincount(rng.integers(0, 4, n_draws), minlength=20)  # planted: contiguous rows only
+    assert multinomial_p(slices, np.full(20, 1 / 20)) < LEVEL
 
 
-@pytest.mark.parametrize(
-    "view",
-    [lambda a: a, lambda a: a[100:], lambda a: np.asarray(a)[100:], lambda a: a[50:][50:], lambda a: a.reshape(-1)],
-    ids=["whole", "slice", "plain-array-over-it", "slice-of-slice", "reshaped"],
-)
-def test_mapped_rows_are_pickled_as_a_path(mapped, view):
-    rows = Rows((view(mapped),))
-    pickled = pickle.dumps(rows)
-    (back,) = pickle.loads(pickled).arrays
-    assert len(pickled) < 2_000
-    assert np.array_equal(back, view(mapped))
-
-
-def test_a_mapping_that_starts_inside_its_file_is_found_again(tmp_path):
-    np.arange(1_000, dtype=np.int32).tofile(tmp_path / "x.bin")
-    part = np.memmap(tmp_path / "x.bin", np.int32, "r", offset=40, shape=(900,))
-    (back,) = pickle.loads(pickle.dumps(Rows((part[5:],)))).arrays
-    assert back[0] == 15
-    assert np.array_equal(back, part[5:])
-
-
-def test_rows_in_memory_are_pickled_as_they_are(mapped):
-    columns = mapped[:, :2]  # not contiguous by row, hence copied
-    rows = Rows((np.array(mapped), columns))
-    pickled = pickle.dumps(rows)
-    assert len(pickled) > mapped.nbytes
-    assert all(np.array_equal(a, b) for a, b in zip(pickle.loads(pickled).arrays, (mapped, columns)))
-
-
-def test_rows_are_contiguous_and_counted():
-    columns = np.asfortranarray(np.arange(12.0).reshape(4, 3))
-    rows = Rows((columns,))
-    assert len(rows) == 4
-    assert rows.arrays[0].flags.c_contiguous
-    assert np.array_equal(rows.arrays[0], columns)
-
-
-def test_gather_copies_the_named_rows_of_every_array():
-    rng = np.random.default_rng(0)
-    arrays = (
-        rng.normal(size=50),
-        rng.normal(size=(50, 4)).astype(np.float32),
-        rng.integers(0, 9, size=(50, 2, 3)).astype(np.int16),
-        rng.integers(0, 2, size=50).astype(bool),
-    )
-    numbers = np.array([49, 0, 7, 7, 31], dtype=np.uint32)
-    batch = build_gather([a.ndim for a in arrays])(arrays, numbers)
-    for got, array in zip(batch, arrays, strict=True):
-        assert got.dtype == array.dtype
-        assert np.array_equal(got, array[numbers])
-        assert not np.shares_memory(got, array)
-
-
-def test_gather_of_no_arrays_is_empty():
-    assert build_gather(())((), np.array([0, 1])) == ()
+def test_a_subset_of_all_rows_is_all_rows():
+    assert np.array_equal(draw_subset(np.random.default_rng(0), 5, 9), np.arange(5))

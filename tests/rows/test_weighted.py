@@ -10,10 +10,11 @@ from pymc_austerity.acceptance.barker import Barker
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.penalty import NoisePenalty
+from pymc_austerity.acceptance.protocol import NeedsDistinctRowsError
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.diagnostics.spot_check import evaluate_pair, propose_from
-from pymc_austerity.proxy.remainder_sizes import for_weighted_rows
+from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
+from pymc_austerity.steps.defaults import plan_proxy
 
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
 
@@ -70,12 +71,14 @@ def test_a_floor_out_of_range_is_refused(floor):
 
 
 def test_tests_that_need_equal_rows_refuse_weights():
-    assert for_weighted_rows(SequentialT(0.01, 100)).replacement
+    assert SequentialT(0.01, 100).with_replacement().replacement
     for test in (Barker(100), NoisePenalty(100)):
-        assert for_weighted_rows(test) is test
+        assert test.with_replacement() is test
     for test in (Exact(), FixedBatch(100)):
+        with pytest.raises(NeedsDistinctRowsError, match="without replacement"):
+            test.with_replacement()
         with pytest.raises(ValueError, match="without replacement.*Use rows"):
-            for_weighted_rows(test)
+            plan_proxy(test, None, "auto", Weighted(), None)
 
 
 def test_with_replacement_the_t_test_has_no_finite_population_correction():
@@ -99,11 +102,12 @@ def test_weights_repair_the_variance_that_rare_rows_hide(caplog):
             caplog.clear()
             pm.sample(300, tune=100, step=step, chains=1, cores=1, random_seed=1, progressbar=False)
         said[type(rows)] = "trust" in caplog.text
-        weight = step.prepared.table.weight if step.row_source.weighted else np.ones(len(X))
+        decider = step.decider
+        weight = decider.prepared.table.weight if decider.row_source.weighted else np.ones(len(X))
         probability = 1 / weight / (1 / weight).sum()
         ratios = []
-        for draw in step.prepared.draws[-5:]:
-            pair = evaluate_pair(step, propose_from(step, step.walk, draw, np.empty(0), rng))
+        for draw in decider.prepared.draws[-5:]:
+            pair = evaluate_pair(decider, decider.propose(draw, np.empty(0), step.chain.state, rng))
             values = pair.terms * weight
             true = probability @ (values - probability @ values) ** 2
             batches = values[rng.choice(len(X), (1_000, 200), p=probability)]

@@ -10,13 +10,12 @@ import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z, mean_error, mean_z
 from numba import njit
-from pymc_austerity.model_moves import Setting
 from scipy import special, stats
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, adapt_updates
-from pymc_austerity.proposals.random_walk import RowMove
+from pymc_austerity.proposals.protocol import Move, Proposal, Target
 
 D, SPREAD = 4, 0.5
 
@@ -33,15 +32,15 @@ def _adapt(state, theta, accepted):
 
 
 @dataclass(frozen=True, eq=False)
-class Biased:
+class Biased(Proposal):
     """The jump with a number added to the log ratio of a birth from k, which the state holds: zeros, or a mistake."""
 
     jump: pma.ReversibleJump
 
-    def for_model(self, setting):
-        move = self.jump.for_model(setting)
+    def for_model(self, target):
+        move = self.jump.for_model(target)
         propose = move.propose
-        gamma = next(b for b in setting.likelihood.blocks if b.name == "gamma")
+        gamma = next(b for b in target.likelihood.blocks if b.name == "gamma")
         start, stop = gamma.start, gamma.stop
 
         @njit
@@ -55,10 +54,10 @@ class Biased:
             return theta_new, log_ratio, n_rows
 
         def make_state(theta, discrete, n_rows):
-            state = move.state(theta, discrete, n_rows)
+            state = move.make_state(theta, discrete, n_rows)
             return BiasedState(state.log_scale, state, np.zeros(D + 1))
 
-        return RowMove(biased, _adapt, make_state)
+        return Move(biased, _adapt, make_state)
 
 
 def gaussian_rows(n_rows, seed=3):
@@ -98,10 +97,11 @@ def run(step, n_draws, seed=1):
 
 
 def _go(step, n_draws):
-    beta, gamma = (next(b for b in step._likelihood.blocks if b.name == name) for name in ("beta", "gamma"))
-    theta, draws = step._theta0, np.empty((n_draws, step._theta0.size))
+    beta, gamma = (next(b for b in step.decider.likelihood.blocks if b.name == name) for name in ("beta", "gamma"))
+    theta = step.decider.parts.theta0
+    draws = np.empty((n_draws, theta.size))
     for i in range(n_draws):
-        theta = step.transition(theta, np.empty(0)).theta
+        theta = step.chain.transition(theta, np.empty(0), 1.0).theta
         draws[i] = theta
     included = draws[:, gamma.start : gamma.stop]
     return included * draws[:, beta.start : beta.stop], included.astype(int)
@@ -146,7 +146,7 @@ def test_every_model_is_visited_as_often_as_its_evidence_says(exact):
 def test_mistakes_in_the_ratio_are_caught(exact, name, mistake):
     step, truth = exact
     step.start_chain(np.random.default_rng(1))
-    step.walk.mistake[:] = mistake
+    step.chain.state.mistake[:] = mistake
     assert distances(*_go(step, 60_000), truth).max() > MAX_Z
 
 
@@ -255,12 +255,12 @@ def test_ratio_of_a_birth_is_the_papers():
             tune=False,
             proxy=None,
         )
-    at = {block.name: slice(block.start, block.stop) for block in step._likelihood.blocks}
+    at = {block.name: slice(block.start, block.stop) for block in step.decider.likelihood.blocks}
     theta = np.empty(2 * SIZE)
     theta[at["gamma"]], theta[at["beta"]] = [0, 1, 0], [0.2, 0.7, -0.3]
     births = 0
     for _ in range(200):
-        outcome = step.transition(theta, np.empty(0))
+        outcome = step.chain.transition(theta, np.empty(0), 1.0)
         new_gamma, new_beta = outcome.theta[at["gamma"]], outcome.theta[at["beta"]]
         if not outcome.accepted or new_gamma.sum() != 2:
             continue
@@ -306,6 +306,6 @@ def test_bad_input_is_named_before_sampling(make, message):
     special_case = {"vars=": None, "excluded=": ["odd", "gamma"], "transform": None, "one indicator": None}
     names = special_case.get(message, ["beta", "gamma"])
     likelihood, _, _ = row_likelihood(model, None if names is None else [model.rvs_to_values[model[n]] for n in names])
-    setting = Setting(likelihood, None, 1.0, {"mode": "NUMBA"})
+    target = Target(likelihood, None, 1.0, {"mode": "NUMBA"})
     with pytest.raises(ValueError, match=message):
-        make().for_model(setting).state(np.zeros(likelihood.theta_size), np.zeros(0, bool), 10)
+        make().for_model(target).make_state(np.zeros(likelihood.theta_size), np.zeros(0, bool), 10)

@@ -12,6 +12,7 @@ from scipy import special, stats
 from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
 
 import pymc_austerity as pma
+from pymc_austerity.likelihood.density import Surroundings
 from pymc_austerity.likelihood.prior_laws import NORMAL
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import (
@@ -21,7 +22,6 @@ from pymc_austerity.proposals.jumps.surrogate_jump import (
     regression_shift,
 )
 from pymc_austerity.proposals.jumps.tableau import conditional, log_evidence_gain, sweep, swept_tableau
-from pymc_austerity.proposals.random_walk import Surroundings
 
 # θ = (γ_0..γ_3, a, β_0..β_3): four coefficients and one parameter that is always in, plus one of another step.
 D = 4
@@ -204,7 +204,7 @@ def test_penalised_steps_find_the_models_of_a_regression_with_an_intercept_in_th
             10_000, tune=100, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
             compute_convergence_checks=False, initvals=[{"included": np.zeros(3, int)}, {"included": np.ones(3, int)}],
         )  # fmt: skip
-    assert step.has_proxy
+    assert step.decider.density.expands
     assert float(draws.sample_stats["n_rows"].mean()) <= 200
     models = np.array(list(product([0, 1], repeat=3)))
     log_weight, means = np.empty(8), np.zeros((8, 4))
@@ -234,7 +234,7 @@ def test_the_papers_prior_by_quadrature_with_a_proxy():
         jump = pma.ReversibleJump("beta", "gamma", smallest=1, transitions=5)
         steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump), pm.Slice([model["log_nu"]])]
         run = pm.sample(6_000, tune=200, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
-    assert steps[0].prepared is not None
+    assert steps[0].decider.prepared is not None
     gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
     assert gamma.sum(axis=-1).min() == 1
     z = [mean_z(gamma[..., j].astype(float), inclusion[j]) for j in range(SIZE)]

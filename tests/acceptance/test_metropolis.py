@@ -1,0 +1,34 @@
+"""The decision of Metropolis and Hastings: the mean against its threshold, and the noise that the threshold holds."""
+
+import numpy as np
+import pytest
+from evidence import LEVEL
+from scipy import stats
+
+from pymc_austerity.acceptance.metropolis import decide_against_threshold, draw_log_uniform
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Moments
+from pymc_austerity.acceptance.sequential import SequentialT
+
+
+@pytest.mark.parametrize(
+    ("n", "mean", "bound", "decision"),
+    [
+        (5, 3.0, 1.5, UNDECIDED),  # threshold 1: distance 2 against 1.5 × sd 2
+        (5, 4.1, 1.5, ACCEPT),
+        (5, -2.1, 1.5, REJECT),
+        (9, 1.1, 1e9, ACCEPT),  # all rows decide whatever the bound
+        (9, 0.9, 1e9, REJECT),
+        (9, 1.0, 1e9, REJECT),
+    ],
+)
+def test_decision_compares_the_mean_with_its_threshold(n, mean, bound, decision):
+    stages = SequentialT(0.05, 5).stages(9)._replace(bounds=np.array([bound, bound]))
+    moments = Moments(n, 9, mean, 2.0)
+    assert decide_against_threshold(stages, 0, moments, offset=-3.5, scale=3.0, noise=-0.5) == decision
+
+
+def test_noise_is_the_log_of_a_uniform_number():
+    rng = np.random.default_rng(5)
+    u = np.exp([draw_log_uniform(rng) for _ in range(5_000)])
+    assert stats.kstest(u, "uniform").pvalue > LEVEL
+    assert stats.kstest(np.sqrt(u), "uniform").pvalue < LEVEL
