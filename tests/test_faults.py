@@ -63,7 +63,7 @@ def test_a_well_behaved_model_is_trusted_without_a_warning(steered, caplog):
     assert set(report.checks.index) == {"chains", "acceptance", "batch means", "estimated error", "proxy", "spot check"}
     usage = pma.data_usage(idata)
     assert usage["share"] < 0.1
-    assert usage["setup_passes"] == steered[1].setup_passes > 1
+    assert usage["setup_passes"] == steered[1].decider.setup_passes > 1
 
 
 @pytest.mark.slow
@@ -73,8 +73,8 @@ def test_chains_of_a_step_with_a_proxy_start_further_apart_than_the_posterior(st
     starts = []
     for seed in range(200):
         step.start_chain(np.random.default_rng(seed))
-        starts.append(step._start)
-    spread = np.std(starts, axis=0) / step.prepared.draws.std(axis=0)
+        starts.append(step.chain.start)
+    spread = np.std(starts, axis=0) / step.decider.prepared.draws.std(axis=0)
     assert (np.abs(spread - 2) < 0.4).all()  # of 200 starts: 4.4 standard errors of 5%, and as much of 300 draws
 
 

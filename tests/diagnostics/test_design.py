@@ -150,9 +150,9 @@ def test_more_nodes_change_nothing(monkeypatch):
     looks = looks_of(SequentialT(0.02, 100, alpha=0.9), 20_000)
     mu_std = np.array([0.0, 0.5, 2.0, 8.0])
     coarse = stopping_probabilities(looks, mu_std)
-    monkeypatch.setattr("pymc_austerity.operating_characteristic._NODES_PER_SD", 4.0)
+    monkeypatch.setattr("pymc_austerity.acceptance.operating_characteristic._NODES_PER_SD", 4.0)
     assert np.allclose(coarse, stopping_probabilities(looks, mu_std), rtol=0, atol=1e-9)
-    monkeypatch.setattr("pymc_austerity.operating_characteristic._NODES_PER_SD", 0.4)
+    monkeypatch.setattr("pymc_austerity.acceptance.operating_characteristic._NODES_PER_SD", 0.4)
     assert not np.allclose(coarse, stopping_probabilities(looks, mu_std), rtol=0, atol=1e-9)
 
 

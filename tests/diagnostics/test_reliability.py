@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.built_steps import find_step
+from pymc_austerity.diagnostics.built_steps import find_decider
+from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.measured_error import (
     Repeats,
     control_coefficient,
@@ -17,6 +18,7 @@ from pymc_austerity.diagnostics.measured_error import (
     worst_error,
 )
 from pymc_austerity.diagnostics.row_shape import batch_shape, row_shape
+from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair
 from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
     ACCEPTANCE_ERROR,
@@ -29,6 +31,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_spot_check,
     overall,
 )
+from pymc_austerity.kernel.decider import Proposed
 
 QUIET = {"cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
 
@@ -228,40 +231,30 @@ def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
     density = model.compile_logp()
     point = {"mu": 0.9, "sigma_interval__": -1.3}
     other = {"mu": 1.0, "sigma_interval__": -1.4}
-    names = [b.name for b in step.likelihood.blocks]
+    names = [b.name for b in step.decider.likelihood.blocks]
     theta, theta_new = (np.array([p[name] for name in names]) for p in (point, other))
-    from pymc_austerity.diagnostics.spot_check import Proposed, RepeatedTest, evaluate_pair
-
-    pair = evaluate_pair(step, Proposed(theta_new, theta, np.empty(0), 0.0))
-    log_ratio, probability = RepeatedTest(step, np.random.default_rng(0)).exact(pair)
+    pair = evaluate_pair(step.decider, Proposed(theta_new, theta, np.empty(0), 0.0))
+    log_ratio, probability = RepeatedTest(step.decider, np.random.default_rng(0)).exact(pair)
     assert log_ratio == pytest.approx(density(other) - density(point), rel=1e-9)
     assert probability == pytest.approx(min(1, np.exp(log_ratio)))
     chosen = report.states.iloc[10]
     drawn = idata["posterior"].isel(chain=int(chosen["chain"]), draw=int(chosen["draw"]))
-    from pymc_austerity.diagnostics.drawn_states import drawn_states
-
-    states = drawn_states(idata, model, step, 60)
+    states = drawn_states(idata, model, step.decider, 60)
     sigma = float(drawn["sigma"])
     assert states.theta[10] == pytest.approx([float(drawn["mu"]), np.log(sigma / (10 - sigma))])
 
 
 def test_the_repeated_test_decides_as_the_step_does(step):
     """Acceptance and rows of the table of row terms against transitions of the step itself."""
-    from pymc_austerity.diagnostics.spot_check import Proposed, RepeatedTest, evaluate_pair
-
     theta = np.array([1.0, -1.4])
     rng = np.random.default_rng(10)
-    walk = step.new_walk()
-    walk.log_scale[:] = step.walk.log_scale
-    walk.factor[:] = step.walk.factor
-    theta_new, ratio = step.proposal.propose(rng, theta, walk)
-    pair = evaluate_pair(step, Proposed(theta_new, theta, np.empty(0), ratio))
+    pair = evaluate_pair(step.decider, step.decider.propose(theta, np.empty(0), step.chain.state, rng))
     n = 4_000
-    runs = RepeatedTest(step, np.random.default_rng(11))(pair, n, step.test.stages(3_000))
+    runs = RepeatedTest(step.decider, np.random.default_rng(11))(pair, n, step.test.stages(3_000))
     accepted, rows = 0, []
     for _ in range(n):
-        step.rng_propose = np.random.default_rng(10)  # the same proposal every time
-        outcome = step.transition(theta, np.empty(0))
+        step.chain.rng_propose = np.random.default_rng(10)  # the same proposal every time
+        outcome = step.chain.transition(theta, np.empty(0), 1.0)
         accepted += outcome.accepted
         rows.append(outcome.n_rows)
     se = np.sqrt(2 * 0.25 / n)
@@ -291,11 +284,11 @@ def test_nothing_is_taken_from_what_the_step_remembers(model, step, idata, repor
 
 
 def test_the_step_is_found_by_the_model_and_must_fit_the_run(model, step, idata):
-    assert find_step(model) is step
+    assert find_decider(model) is step.decider
     with pm.Model() as unknown:
         pm.Normal("x")
     with pytest.raises(ValueError, match="no step of pymc_austerity was built for this model"):
-        find_step(unknown)
+        find_decider(unknown)
     other = build(np.random.default_rng(9).normal(1, 2, size=3_000))
     with other:
         first = pma.ApproxMH(proxy=None, epsilon=0.2, batch_size=77)

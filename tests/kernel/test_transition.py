@@ -48,7 +48,7 @@ def test_temperature_divides_the_likelihood_and_not_the_prior():
 def test_partial_reads_report_estimate_standard_error_and_rows():
     n_rows, n = 10_000, 6_000  # a batch of two chunks
     step, values = _toggle_step(ScriptedT(0.5, n), n_rows), _values(n_rows)
-    step._row_state[:] = order = np.random.default_rng(9).permutation(n_rows)
+    step.chain._row_state[:] = order = np.random.default_rng(9).permutation(n_rows)
     (stat,) = step.step({"mu": np.array(0.0)})[1]
     read = values[order[:n]]
     assert (stat["n_rows"], stat["n_stages"], stat["full_data"]) == (n, 1, False)
@@ -61,7 +61,7 @@ def test_partial_reads_report_estimate_standard_error_and_rows():
 def test_a_test_leaves_the_rows_in_order_and_reads_others_next_time():
     step = _toggle_step(SequentialT(0.5, 50), 1_000)
     estimates = [s["log_ratio"] for s in walk(step, {"mu": np.array(0.0)}, 50)[1]]
-    assert np.array_equal(step._row_state, np.arange(1_000))
+    assert np.array_equal(step.chain._row_state, np.arange(1_000))
     assert len(np.unique(np.abs(estimates))) == 50
 
 

@@ -29,13 +29,13 @@ def by_default():
 
 
 def test_a_model_with_a_mode_gets_a_proxy_and_weighted_rows(by_default):
-    assert by_default.prepared.order == 2
-    assert isinstance(by_default.row_source, WeightedRows)
+    assert by_default.decider.prepared.order == 2
+    assert isinstance(by_default.decider.row_source, WeightedRows)
 
 
 def test_where_prior_and_proxy_are_normal_the_move_is_the_cheap_one(by_default):
-    assert by_default.prepared.normality > 0.99
-    assert by_default.proposal.adapt is adapt_rho
+    assert by_default.decider.prepared.normality > 0.99
+    assert by_default.decider.move.adapt is adapt_rho
 
 
 def test_where_the_prior_is_far_from_normal_the_move_is_hamiltonian():
@@ -45,16 +45,16 @@ def test_where_the_prior_is_far_from_normal_the_move_is_hamiltonian():
         effect = pm.Normal("effect", 0, scale, shape=6)
         pm.Normal("y", effect[np.arange(12) % 6], 1.0, observed=rng.normal(size=12))
         step = pma.PenaltyMH(batch_size=5)
-    assert step.prepared.normality < 0.9
-    assert hasattr(step.walk, "search")
-    assert step.proposal.adapt is not adapt_rho
+    assert step.decider.prepared.normality < 0.9
+    assert hasattr(step.chain.state, "search")
+    assert step.decider.move.adapt is not adapt_rho
 
 
 def test_discrete_variables_go_without_a_proxy_and_without_a_warning(caplog):
     model = next(case for case in SPLIT if case.name == "a discrete switch").build()
     with caplog.at_level(logging.INFO, logger="pymc_austerity"):
         step = pma.ApproxMH(model=model)
-    assert step.prepared is None
+    assert step.decider.prepared is None
     assert "is discrete" in caplog.text
 
 
@@ -65,7 +65,7 @@ def test_separable_classes_under_a_flat_prior_have_no_mode():
         pm.Bernoulli("y", logit_p=X[:, 0] * beta, observed=X[:, 0] > 0)
         with pytest.warns(UserWarning, match="No proxy could be built: .*infinity"):
             step = pma.ApproxMH()
-        assert step.prepared is None
+        assert step.decider.prepared is None
         with pytest.raises(ValueError, match="cannot be built for this model: .*infinity"):
             pma.ApproxMH(proxy=pma.Taylor())
 
@@ -77,7 +77,7 @@ def test_two_modes_are_not_one():
         pm.Normal("y", theta**2, 1.0, observed=RNG.normal(4, 1, size=500))
         with pytest.warns(UserWarning, match="No proxy could be built: .*two modes"):
             step = pma.ApproxMH()
-    assert step.prepared is None
+    assert step.decider.prepared is None
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_starts_without_derivatives_are_left_out():
         beta = pm.Normal("beta", 0, 1, shape=2)
         pm.Bernoulli("y", logit_p=beta[0] + rare * beta[1], observed=np.arange(4_000) % 3 == 0)
         step = pma.PenaltyMH()
-    assert step.prepared is not None
+    assert step.decider.prepared is not None
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_too_many_parameters_are_told_what_to_do():
 def test_nothing_is_said_where_no_proxy_is_meant():
     with warnings.catch_warnings(), logistic():
         warnings.simplefilter("error")
-        assert pma.ApproxMH(proxy=None).prepared is None
+        assert pma.ApproxMH(proxy=None).decider.prepared is None
 
 
 @pytest.mark.parametrize(
