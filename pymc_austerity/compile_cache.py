@@ -23,6 +23,7 @@ from enum import Enum
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
 from types import CodeType, EllipsisType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -30,6 +31,7 @@ from weakref import WeakKeyDictionary, ref
 import numba
 import numpy as np
 from numba import njit, types
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
@@ -39,7 +41,7 @@ from pytensor import config
 
 try:
     from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
-except ImportError:  # PyTensor 2: functions are compiled in every process
+except ImportError:  # an older PyTensor: functions are compiled in every process
     CACHED_SRC_FUNCTIONS = compile_numba_function_src = None
 
 _log = logging.getLogger("pymc_austerity")
@@ -88,6 +90,8 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
         be described.
     """
     if CACHED_SRC_FUNCTIONS is None or not config.numba__cache or not isinstance(function, Dispatcher):
+        return function
+    if isinstance(FunctionIdentity._unique_ids, count):  # see `_check_numbers`
         return function
     parameters = inspect.signature(function.py_func).parameters.values()
     if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
@@ -279,6 +283,7 @@ class _Describer:
         given = "" if dispatcher._can_compile else [str(s) for s in dispatcher.nopython_signatures]
         pipeline, places = dispatcher._compiler.pipeline_class, dispatcher.locals
         options = f"{options} {given} {self.of(pipeline)} {self.of(dict(sorted(places.items())))}"
+        _check_numbers(dispatcher)
         graph = CACHED_SRC_FUNCTIONS.get(dispatcher.py_func)
         if graph is None:
             self._check_frozen(dispatcher)
@@ -355,6 +360,17 @@ class _Describer:
             + ("argcount", "posonlyargcount", "kwonlyargcount")
         ]
         return f"code {parts!r} {self.of(code.co_consts)}"
+
+
+def _check_numbers(dispatcher: Any) -> None:
+    """Refuse code whose symbols another process may give to another function.
+
+    numba tells functions of one name apart by a number in their symbols, and what is loaded into one process must not
+    meet its own symbol on other code: the first would serve for both.  numba counts; PyTensor draws long random
+    numbers, from its import on.
+    """
+    if any(compiled.fndesc.uid < 2**64 for compiled in dispatcher.overloads.values()):
+        _refuse(dispatcher, "was compiled before PyTensor was imported, under a name that another process may reuse")
 
 
 @cache

@@ -3,6 +3,7 @@
 import contextlib
 import enum
 import errno
+import itertools
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ import numpy as np
 import pytensor
 import pytest
 from numba import njit
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import IndexDataCacheFile
 from numba.core.typing.templates import builtin_registry
 from numba.experimental import jitclass
@@ -60,12 +62,6 @@ def plus(k):
 
 def test_without_a_cache_to_keep_it_in_a_function_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(compile_cache, "CACHED_SRC_FUNCTIONS", None)
-    function = plus(1)
-    assert cached(function) is function
-
-
-@pytest.mark.skipif(not pytensor.__version__.startswith("2."), reason="newer ones keep compiled code")
-def test_pytensor_2_keeps_nothing():
     function = plus(1)
     assert cached(function) is function
 
@@ -433,6 +429,17 @@ def test_a_session_may_have_changed_what_it_compiled_before(folder):
     independent = source("@njit\ndef f():\n    return np.exp(0.0)", __name__="__main__")
     assert independent() == 1
     assert run(independent) == (1.0, False)
+
+
+def test_numbers_in_symbols_that_another_process_may_reuse_keep_nothing(folder, monkeypatch):
+    early, later = plus(1), plus(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(FunctionIdentity, "_unique_ids", itertools.count(1))
+        early(1)
+        assert cached(later) is later
+    assert cached(early) is early
+    later(1)
+    assert run(later, 1) == (3, False)
 
 
 def test_names_that_the_wrapper_uses_itself_and_functions_without_one(folder):
