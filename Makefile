@@ -5,6 +5,8 @@ VENV ?= .venv
 DATA ?=
 # Extra requirements for the environment, e.g. PINS="pymc==5.28.*".
 PINS ?=
+# Which tests `make test` runs, all by default, e.g. MARKS="contract or not slow".
+MARKS ?=
 # Give PYTHON=/path/to/python to choose; otherwise the first of these that runs and is new enough.
 PYTHON ?=
 CANDIDATES := python3.13 python3.12 python3.11 python3
@@ -55,8 +57,8 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed-test ## Sample real rows with PenaltyMH and with NUTS; DATA=file.npz for your own X and y
 	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)")
 
-test: $(VENV)/.installed-test ## Every test, the slow statistical ones included
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+test: $(VENV)/.installed-test ## Every test, the slow ones included; MARKS="contract or not slow" for some
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10 $(if $(MARKS),-m "$(MARKS)")
 
 test-fast: $(VENV)/.installed-test ## The tests without those marked slow
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"

@@ -94,6 +94,7 @@ def test_a_missing_file_is_named(capsys):
     assert "nowhere.npz" in capsys.readouterr().err
 
 
+@pytest.mark.contract
 @pytest.mark.slow
 def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
     logits = 0.5 + covariates @ (1.0, 0.01)

@@ -54,6 +54,7 @@ def steered():
         return model, pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted())
 
 
+@pytest.mark.contract
 @pytest.mark.slow
 def test_a_well_behaved_model_is_trusted_without_a_warning(steered, caplog):
     idata, report, said = sampled(*steered, caplog)

@@ -106,10 +106,37 @@ def test_version_managers_offer_both_pythons():
     assert (ROOT / ".python-version").read_text().split() == ["3.13", "3.11"]
 
 
-def test_continuous_integration_starts_with_the_tests():
-    script = ROOT / ".ci" / "run"
-    subprocess.run(["bash", "-n", script], check=True)
-    assert re.search(r"^part tests make test$", script.read_text(), re.MULTILINE)
+def run_ci(folder, *parts):
+    """Run the continuous integration with a `make` that only says what it was asked for, and fails at `types`."""
+    stand_in = folder / "make"
+    stand_in.write_text('#!/bin/sh\necho "asked: $*"\n[ "$1" != types ]\n')
+    stand_in.chmod(0o755)
+    env = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    ran = subprocess.run(["bash", ROOT / ".ci" / "run", *parts], env=env, capture_output=True, text=True)
+    return ran, re.findall(r"^asked: (.*)$", ran.stdout, re.MULTILINE)
+
+
+def test_continuous_integration_starts_with_the_tests_and_runs_what_comes_after_a_failure(tmp_path):
+    ran, asked = run_ci(tmp_path)
+    assert asked[:3] == ["test", "lint", "types"]
+    assert "docs" in asked
+    assert asked[-1] == "test VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=contract or not slow"
+    assert ran.returncode == 1
+    assert re.search(r"^passed  lint ", ran.stdout, re.MULTILINE)
+    assert re.search(r"^FAILED  types ", ran.stdout, re.MULTILINE)
+
+
+def test_continuous_integration_runs_the_parts_that_are_named(tmp_path):
+    ran, asked = run_ci(tmp_path, "docs", "lint")
+    assert (ran.returncode, asked) == (0, ["docs", "lint"])
+
+
+@pytest.mark.parametrize("name", ["nothing", "lint types", "-n", ""])
+def test_continuous_integration_runs_nothing_where_a_part_is_unknown(tmp_path, name):
+    ran, asked = run_ci(tmp_path, "docs", name)
+    assert (ran.returncode, asked) == (2, [])
+    assert f'"{name}" is none of the parts' in ran.stderr
+    assert "tests lint types doctests docs notebooks tests-pymc-5.28" in ran.stderr
 
 
 def test_the_version_has_one_source():

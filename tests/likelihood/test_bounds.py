@@ -249,6 +249,7 @@ def test_a_bound_that_a_row_breaks_stops_the_run(data_model):
         _run(data_model, step)
 
 
+@pytest.mark.contract
 def test_the_bound_follows_new_data_and_a_pickled_step_keeps_it(data_model):
     with data_model:
         step = pma.MHSubLhd(proxy=None)

@@ -131,6 +131,7 @@ def test_threads_give_the_same_result(by_nutpie):
     xr.testing.assert_identical(here.drop_vars("seconds"), there.drop_vars("seconds"))
 
 
+@pytest.mark.contract
 @pytest.mark.slow
 def test_processes_compile_for_themselves_and_give_the_same_result():
     with pm.Model() as model:

@@ -101,6 +101,7 @@ def test_gaps_are_filled_first():
     assert_same(run(append=whole.isel(replication=[0, 3, 7, 20])), whole)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("phi", [labelled, lambda rows: X[rows].mean()])
 @pytest.mark.parametrize("store", ["netcdf", "zarr"])
 def test_a_run_is_resumed_from_disk(tmp_path, store, phi):

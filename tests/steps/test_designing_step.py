@@ -103,6 +103,7 @@ def test_design_is_made_when_tuning_ends_and_frozen(model, step):
     assert (step.designed.epsilon, step.designed.batch_size, step.designed.alpha) == tuple(chosen.values())
 
 
+@pytest.mark.contract
 @pytest.mark.slow
 def test_one_core_and_two_design_alike(model, step):
     runs = []
@@ -116,6 +117,7 @@ def test_one_core_and_two_design_alike(model, step):
         assert np.array_equal(_stats(one, name), _stats(two, name))
 
 
+@pytest.mark.contract
 def test_sampling_state_carries_the_design(model, step):
     point = {"mean": np.array(0.0)}
     step.start_chain(np.random.default_rng(1))
@@ -132,6 +134,7 @@ def test_sampling_state_carries_the_design(model, step):
     assert [step.step(point)[1][0]["n_rows"] for _ in range(5)] == rest
 
 
+@pytest.mark.contract
 @pytest.mark.slow
 def test_pickled_step_designs_alike(step):
     found = []

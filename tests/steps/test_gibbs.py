@@ -133,12 +133,14 @@ def test_a_table_that_leaves_a_variable_out_is_refused():
         pma.ApproxGibbs([model["x"]], factors=wrong)
 
 
+@pytest.mark.contract
 def test_a_copy_in_another_process_goes_on_alike(field):
     step = reading(field, 0.05, 20)
     copy = cloudpickle.loads(cloudpickle.dumps(step))
     assert np.array_equal(sweeps(step, 50)[0], sweeps(copy, 50)[0])
 
 
+@pytest.mark.contract
 @pytest.mark.slow
 def test_categorical_and_binary_variables_beside_a_continuous_one():
     rng = np.random.default_rng(4)

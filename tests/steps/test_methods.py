@@ -7,7 +7,9 @@ import sys
 import textwrap
 
 import arviz as az
+import cloudpickle
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from evidence import MAX_Z, mean_z
@@ -15,6 +17,8 @@ from pymc.exceptions import SamplingError
 from toy import Toggle, shift_model, walk
 
 import pymc_austerity as pma
+
+pytestmark = pytest.mark.contract
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1, "random_seed": 20}
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, size=400)
@@ -98,6 +102,26 @@ def test_sampling_state_continues_bit_for_bit(model, step):
     step.sampling_state = state
     assert np.array_equal(walk(step, here, 200)[0], expected)
     assert len(np.unique(expected)) > 20
+
+
+def test_a_pickled_step_draws_what_the_step_draws(step):
+    copy, start = cloudpickle.loads(cloudpickle.dumps(step)), {"mu": np.array(0.5)}
+    drawn = []
+    for each in (step, copy):
+        each.start_chain(np.random.default_rng(7))
+        drawn.append(walk(each, start, 50)[0])
+    assert np.array_equal(*drawn)
+    assert len(np.unique(drawn[0])) > 5
+
+
+def test_what_was_sampled_survives_saving(idata, tmp_path):
+    idata.to_netcdf(str(tmp_path / "run.nc"))
+    loaded = az.from_netcdf(str(tmp_path / "run.nc"))
+    for name, values in idata.sample_stats.items():
+        assert loaded.sample_stats[name].dtype == values.dtype
+        np.testing.assert_array_equal(loaded.sample_stats[name], values)
+    np.testing.assert_array_equal(loaded.posterior["mu"], idata.posterior["mu"])
+    pd.testing.assert_series_equal(pma.data_usage(loaded), pma.data_usage(idata))
 
 
 def test_a_state_of_another_test_is_refused(step, model):

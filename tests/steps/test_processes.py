@@ -11,6 +11,8 @@ from toy import shift_model
 
 import pymc_austerity as pma
 
+pytestmark = pytest.mark.contract
+
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, size=1_000)
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "chains": 2}
 

@@ -228,6 +228,7 @@ def paper_posterior(X, labels):
     return inclusion / mass, means / mass
 
 
+@pytest.mark.contract
 @pytest.mark.slow
 def test_the_papers_prior_by_quadrature_with_its_scale_moved_by_another_step():
     X, labels = paper_rows()
