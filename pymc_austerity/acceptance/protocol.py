@@ -71,6 +71,14 @@ def no_threshold(stages, stage, moments, scale, noise):  # type: ignore[no-untyp
     return np.nan
 
 
+class Decide(Protocol):
+    """A compiled decision."""
+
+    def __call__(self, stages: Any, stage: int, moments: Moments, offset: float, scale: float, noise: Any) -> int:
+        """Return ACCEPT, REJECT or UNDECIDED after look number `stage`."""
+        ...
+
+
 class NeedsDistinctRowsError(ValueError):
     """A test whose reasoning does not hold for rows that are drawn with replacement and weights."""
 
@@ -105,7 +113,7 @@ class AcceptanceTest(Protocol):
     designable: ClassVar[bool] = False
     rows: ClassVar[RowSource] = Uniform()
     draw_noise: ClassVar[Callable[..., Any]]
-    decide: ClassVar[Callable[..., Any]]
+    decide: ClassVar[Decide]
     threshold: ClassVar[Callable[..., Any]] = staticmethod(no_threshold)
 
     @property

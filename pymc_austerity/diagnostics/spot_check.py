@@ -17,10 +17,8 @@ from pymc_austerity.compile_cache import cached
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.kernel import Decider, Proposed, build_transition
-from pymc_austerity.likelihood import Density, no_bound
+from pymc_austerity.likelihood import CHUNK, Density, no_bound
 from pymc_austerity.rows import RowSource
-
-_CHUNK = 8192
 
 
 class Pair(NamedTuple):
@@ -60,8 +58,8 @@ def _all_rows(density: Density, proposed: Proposed, inputs: Any, arrays: Any) ->
     """Return l_i of every row, −∞ for a row that is impossible under θ′."""
     theta_new, theta, others, _ = proposed
     terms = np.empty(len(arrays[0]))
-    for start in range(0, terms.size, _CHUNK):
-        stop = min(start + _CHUNK, terms.size)
+    for start in range(0, terms.size, CHUNK):
+        stop = min(start + CHUNK, terms.size)
         batch = tuple(np.array(a[start:stop], order="C") for a in arrays)
         new, old = density.both_sides(theta_new, theta, others, *inputs, *batch)
         terms[start:stop] = np.where(np.isfinite(new), new - old, -np.inf)

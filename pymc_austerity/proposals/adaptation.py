@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-#: Robbins–Monro gains t^{-0.6}: their sum diverges and the sum of their squares does not.
-_GAIN_EXPONENT = 0.6
+from pymc_austerity.proxy import towards_target
+
 #: Weight c/(t+c) of a new draw in the running moments: draws of the approach to the mode are forgotten like t^{-c}.
 _MEMORY = 3.0
 #: Pull of a young covariance estimate towards the isotropic walk before it, in draws per dimension.
@@ -17,8 +17,6 @@ _SHRINKAGE = 10.0
 def adapt_scale(log_scale: float, accepted: bool, target: float, t: int) -> float:
     """Move the log scale of a proposal towards its target acceptance rate.
 
-    Stochastic approximation of Robbins and Monro (1951) as in Andrieu and Thoms (2008, Algorithm 4).
-
     Parameters
     ----------
     log_scale : float
@@ -28,7 +26,7 @@ def adapt_scale(log_scale: float, accepted: bool, target: float, t: int) -> floa
         Acceptance rate to reach.
     t : int
     """
-    return log_scale + ((1.0 if accepted else 0.0) - target) / t**_GAIN_EXPONENT
+    return towards_target(log_scale, 1.0 if accepted else 0.0, target, t)
 
 
 @njit(cache=True)

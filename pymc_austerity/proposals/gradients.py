@@ -13,12 +13,10 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import compile_log_density, pushforward
-from pymc_austerity.likelihood import RowLikelihood, Surroundings
+from pymc_austerity.likelihood import CHUNK, RowLikelihood, Surroundings
 from pymc_austerity.proposals.protocol import Target
+from pymc_austerity.proxy import along_line, shift_from
 from pymc_austerity.rows import build_gather
-
-#: Rows evaluated at once at most: bounds the memory of a gradient over all rows.
-_CHUNK = 4096
 
 
 def summed_gradient(likelihood: RowLikelihood) -> Variable:
@@ -44,13 +42,7 @@ def remainder_gradient(likelihood: RowLikelihood, order: int) -> tuple[Variable,
     ∇q_i(ψ) = ∇ℓ_i(ψ̂) + ∇²ℓ_i(ψ̂)(ψ − ψ̂): the value at s = 0 of the gradient along ψ̂ + s(ψ − ψ̂), and its derivative.
     """
     gradient = summed_gradient(likelihood)
-    centre, s = pt.dvector("centre"), pt.dscalar("s")
-    d = likelihood.theta_size
-    line = {
-        likelihood.theta: centre[:d] + s * (likelihood.theta - centre[:d]),
-        likelihood.others: centre[d:] + s * (likelihood.others - centre[d:]),
-    }
-    (along,) = graph_replace([gradient], line, strict=False)
+    along, centre, s = along_line(likelihood, gradient)
     terms = [along, pushforward(along, s, pt.ones_like(s))][:order]
     at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
     return gradient - sum(at_centre[1:], start=at_centre[0]), centre
@@ -80,8 +72,8 @@ def build_slope(target: Target) -> Callable[..., Any]:
         others, fixed, expansion = surroundings.others, surroundings.fixed, surroundings.expansion
         row_inputs = (expansion[0],) + fixed if expanded else fixed
         total = np.zeros(theta.size)
-        for start in range(0, numbers.size, _CHUNK):
-            batch = gather(surroundings.arrays, numbers[start : start + _CHUNK])
+        for start in range(0, numbers.size, CHUNK):
+            batch = gather(surroundings.arrays, numbers[start : start + CHUNK])
             total += rows(theta, others, *(row_inputs + batch))[0]
         total *= len(surroundings.arrays[0]) / numbers.size
         if expanded:
@@ -94,13 +86,9 @@ def build_slope(target: Target) -> Callable[..., Any]:
 @njit
 def add_expanded_gradient(total, theta, others, expansion):  # type: ignore[no-untyped-def]
     """Add ∇Σq_i by θ to `total`, in place."""
-    d, e = theta.size, expansion.coordinates.size
-    shift = np.empty(e)
-    for k in range(e):
-        c = expansion.coordinates[k]
-        shift[k] = (theta[c] if c < d else others[c - d]) - expansion.centre[c]
+    shift = shift_from(expansion.centre, expansion.coordinates, theta, others)
     slope = expansion.gradient + np.dot(expansion.hessian, shift)
-    for k in range(e):
+    for k in range(shift.size):
         c = expansion.coordinates[k]
-        if c < d:
+        if c < theta.size:
             total[c] += slope[k]

@@ -4,10 +4,11 @@ May import `likelihood` and `rows`.
 """
 
 from pymc_austerity.proxy.effects import Effects, build_effects
-from pymc_austerity.proxy.expansion import Taylor, compile_remainder_density
+from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
 from pymc_austerity.proxy.plan import ProxyPlan
 from pymc_austerity.proxy.preparation import Prepared
+from pymc_austerity.proxy.robbins_monro import towards_target
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_surrogate, path_search
 
@@ -19,11 +20,14 @@ __all__ = [
     "Surrogate",
     "SurrogateState",
     "Taylor",
+    "along_line",
     "build_effects",
     "compile_remainder_density",
     "compile_surrogate",
     "dense",
     "path_search",
     "product",
+    "shift_from",
+    "towards_target",
     "transposed_product",
 ]

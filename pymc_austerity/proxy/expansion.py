@@ -85,15 +85,33 @@ class Expansion(NamedTuple):
 
 
 @njit
+def shift_from(centre: np.ndarray, coordinates: np.ndarray, theta: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return ψ − ψ̂ along the given coordinates of ψ = (θ, others)."""
+    d = theta.size
+    shift = np.empty(coordinates.size)
+    for k in range(coordinates.size):
+        c = coordinates[k]
+        shift[k] = (theta[c] if c < d else others[c - d]) - centre[c]
+    return shift
+
+
+@njit
 def expanded_sum(theta: np.ndarray, others: np.ndarray, expansion: Expansion) -> float:
     """Return Σ q_i(ψ) − Σ ℓ_i(ψ̂)."""
-    d = theta.size
-    e = expansion.coordinates.size
-    shift = np.empty(e)
-    for k in range(e):
-        c = expansion.coordinates[k]
-        shift[k] = (theta[c] if c < d else others[c - d]) - expansion.centre[c]
+    shift = shift_from(expansion.centre, expansion.coordinates, theta, others)
     return np.dot(expansion.gradient + 0.5 * np.dot(expansion.hessian, shift), shift)
+
+
+def along_line(likelihood: RowLikelihood, graph: Variable) -> tuple[Variable, Variable, Variable]:
+    """Return a graph on the line ψ(s) = ψ̂ + s(ψ − ψ̂), with its centre ψ̂ and the scalar s."""
+    centre, s = pt.dvector("centre"), pt.dscalar("s")
+    d = likelihood.theta_size
+    line = {
+        likelihood.theta: centre[:d] + s * (likelihood.theta - centre[:d]),
+        likelihood.others: centre[d:] + s * (likelihood.others - centre[d:]),
+    }
+    (along,) = graph_replace([graph], line, strict=False)
+    return along, centre, s
 
 
 def row_remainder(likelihood: RowLikelihood, order: int) -> tuple[Variable, Variable]:
@@ -102,13 +120,7 @@ def row_remainder(likelihood: RowLikelihood, order: int) -> tuple[Variable, Vari
     Along ψ(s) = ψ̂ + s(ψ − ψ̂) the first and second derivatives by the scalar s at s = 0 are the two terms of the
     expansion, so one forward-mode derivative a term serves any graph and any number of parameters.
     """
-    centre, s = pt.dvector("centre"), pt.dscalar("s")
-    d = likelihood.theta_size
-    line = {
-        likelihood.theta: centre[:d] + s * (likelihood.theta - centre[:d]),
-        likelihood.others: centre[d:] + s * (likelihood.others - centre[d:]),
-    }
-    (along,) = graph_replace([likelihood.row_log_likelihood], line, strict=False)
+    along, centre, s = along_line(likelihood, likelihood.row_log_likelihood)
     first = pushforward(along, s, pt.ones_like(s))
     terms = [first, pushforward(first, s, pt.ones_like(s)) / 2][:order]
     at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)

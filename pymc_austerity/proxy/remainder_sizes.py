@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_austerity.likelihood import CHUNK
 from pymc_austerity.rows import Rows
-
-_CHUNK = 8192
 
 
 def remainder_sizes(
@@ -28,8 +27,8 @@ def remainder_sizes(
     numpy.ndarray of float32, shape (N,)
     """
     sizes = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), _CHUNK):
-        stop = min(start + _CHUNK, len(rows))
+    for start in range(0, len(rows), CHUNK):
+        stop = min(start + CHUNK, len(rows))
         batch = rows.batch(np.arange(start, stop))
         squares = np.zeros(stop - start)
         for theta_new, theta in pairs:

@@ -17,7 +17,9 @@ from scipy import linalg
 from pymc_austerity.compat import compile_log_density
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
+from pymc_austerity.proxy.robbins_monro import towards_target
 from pymc_austerity.proxy.steering import Steering
 
 #: Acceptance rate of the inner trajectories: they cost no rows, so they may be careful.
@@ -133,17 +135,13 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
     def evaluate(theta, steering, surroundings):  # type: ignore[no-untyped-def]
         others, temperature = surroundings.others, surroundings.temperature
         value, slope = prior(theta, others, *surroundings.fixed)
-        d, e = theta.size, steering.coordinates.size
-        shift = np.empty(e)
-        for k in range(e):
-            c = steering.coordinates[k]
-            shift[k] = (theta[c] if c < d else others[c - d]) - steering.centre[c]
+        shift = shift_from(steering.centre, steering.coordinates, theta, others)
         curved = product(steering.hessian, shift)
         total = value.item() + np.dot(steering.gradient + 0.5 * curved, shift) / temperature
         slope = slope.copy()
-        for k in range(e):
+        for k in range(shift.size):
             c = steering.coordinates[k]
-            if c < d:
+            if c < theta.size:
                 slope[c] += (steering.gradient[k] + curved[k]) / temperature
         return total, slope
 
@@ -183,5 +181,5 @@ def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
 def adapt_step_size(state: SurrogateState, acceptance: float) -> None:
     """Move the leapfrog step size towards its target acceptance rate (Robbins and Monro 1951)."""
     state.t[0] += 1
-    state.log_scale[0] += (acceptance - state.target[0]) / state.t[0] ** 0.6
+    state.log_scale[0] = towards_target(state.log_scale[0], acceptance, state.target[0], state.t[0])
     state.log_scale[0] = min(state.log_scale[0], 0.4)  # a leapfrog step of 1.5 is unstable at 2
