@@ -38,6 +38,11 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
     consumed = sorted([*arrays, *scalars]) if advanced else scalars
     adjacent = not consumed or consumed[-1] - consumed[0] + 1 == len(consumed)
     start = consumed[0] if adjacent and consumed else 0
+    if source is None and any(_picks_own_row(full[i], of) for i in arrays):
+        raise refuse(
+            node,
+            "a variable that is no data has an entry for each row (it is indexed by the row number)",
+        )
     if source is None or own_row:
         return RowAxis(single_axis(node, row_in_index).axis + start)
     if row_in_index:

@@ -41,7 +41,8 @@ def with_blocks(point: Mapping[str, np.ndarray], theta: np.ndarray, blocks: Sequ
     return {**point, **{b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for b in blocks}}
 
 
-def _layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:
+def layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:
+    """Return the blocks of variables behind one another, with their shapes in `point`."""
     blocks, start = [], 0
     for var in variables:
         value = np.asarray(point[var.name])
@@ -50,5 +51,6 @@ def _layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> t
     return tuple(blocks)
 
 
-def _split(vector: Variable, blocks: Sequence[Block]) -> list[Variable]:
+def split(vector: Variable, blocks: Sequence[Block]) -> list[Variable]:
+    """Return the graphs of the blocks of a symbolic vector, in their shapes and types."""
     return [(vector[b.start : b.stop].reshape(b.shape) if b.shape else vector[b.start]).astype(b.dtype) for b in blocks]

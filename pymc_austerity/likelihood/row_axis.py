@@ -116,7 +116,7 @@ def _reduce(op: CAReduce, node: Apply, axes: Axes) -> Axes:
     (axis,) = axes
     assert axis is not None
     if not axis.per_row:
-        return [axis if axis.kind == "length" else None]
+        return [LENGTH]  # a product of lengths is a number of rows too
     reduced = range(node.inputs[0].type.ndim) if op.axis is None else op.axis
     if axis.axis in reduced:
         raise refuse(node, "all rows are reduced to one number (a statistic over rows)")

@@ -14,7 +14,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.likelihood.axis import LENGTH, RowAxis
-from pymc_austerity.likelihood.layout import Block, _layout, _split
+from pymc_austerity.likelihood.layout import Block, layout, split
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
 from pymc_austerity.likelihood.rebuild import (
     BatchRebuild,
@@ -164,12 +164,12 @@ def row_likelihood(
     terms = choose_row_terms(model, observed, point)
     rows, leaves = _row_graph(model, terms)
     prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
-    blocks, other_blocks = _layout(theta_vars, point), _layout(other_vars, point)
+    blocks, other_blocks = layout(theta_vars, point), layout(other_vars, point)
     theta, others = pt.dvector("theta"), pt.dvector("others")
     sources = shared_inputs([prior, rows])
     fixed = {s: s.type(s.name) for s in sources}
-    values = dict(zip(theta_vars, _split(theta, blocks), strict=True))
-    values |= dict(zip(other_vars, _split(others, other_blocks), strict=True))
+    values = dict(zip(theta_vars, split(theta, blocks), strict=True))
+    values |= dict(zip(other_vars, split(others, other_blocks), strict=True))
     laws = prior_laws(model, theta_vars)
     parameters = [graph for law in laws.values() for graph in law[1:]]
     log_prior, row_log_likelihood, *parameters = graph_replace(

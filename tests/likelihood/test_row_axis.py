@@ -57,6 +57,10 @@ MIXED = {
     "sorted": pt.sort(v),
     "parameters of the length of the rows": v + pt.vector("w"),
     "the number of rows as a number": v / n,
+    "the number of entries as a number": v / x.size,
+    "the product of a shape as a number": theta.sum() / x.shape.prod() * v,
+    "one parameter a row": theta[pt.arange(n)],
+    "one parameter a row, through another index": table[pt.arange(n), g],
     "a determinant over rows": pt.linalg.det(x),
 }
 

@@ -1,0 +1,41 @@
+"""Flat vectors hold the variables of a model, and give them back."""
+
+import numpy as np
+import pytensor.tensor as pt
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from pymc_austerity.likelihood import flatten, flatten_onto, with_blocks
+from pymc_austerity.likelihood.layout import layout
+
+shapes = st.lists(st.one_of(st.just(()), array_shapes(max_dims=3, max_side=4)), min_size=1, max_size=5)
+numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
+
+
+@st.composite
+def points(draw):
+    return {f"v{i}": draw(arrays(float, shape, elements=numbers)) for i, shape in enumerate(draw(shapes))}
+
+
+def blocks_of(point):
+    return layout([pt.tensor(name, shape=value.shape) for name, value in point.items()], point)
+
+
+@given(points())
+def test_a_point_comes_back_from_its_flat_vector(point):
+    blocks = blocks_of(point)
+    theta = flatten(point, blocks)
+    assert theta.size == sum(value.size for value in point.values())
+    back = with_blocks(dict.fromkeys(point), theta, blocks)
+    assert all(np.array_equal(back[name], value) and back[name].shape == value.shape for name, value in point.items())
+
+
+@given(points(), st.data())
+def test_only_the_named_variables_are_put_onto_a_vector(point, data):
+    blocks = blocks_of(point)
+    named = data.draw(st.sets(st.sampled_from(sorted(point))))
+    changed = flatten_onto(np.zeros(blocks[-1].stop), {name: point[name] for name in named}, blocks)
+    for block in blocks:
+        expected = np.ravel(point[block.name]) if block.name in named else 0.0
+        assert np.array_equal(changed[block.start : block.stop], np.broadcast_to(expected, block.stop - block.start))
