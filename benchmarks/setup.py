@@ -1,0 +1,126 @@
+"""Seconds from a model to the first draw, imports apart, each in a process of its own.
+
+Run ``python benchmarks/setup.py`` (``--models`` and ``--samplers`` choose).  Three processes in turn share an empty
+folder for compiled code: the first finds nothing in it, the second makes the same step again, the third one for other
+data of the same types.  CPU seconds say what compilation costs on any machine; wall seconds only on a quiet one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+SAMPLERS = ("PenaltyMH", "nutpie")
+PROCESSES = ("nothing kept", "second process", "other data")
+
+
+def rows(rng: np.random.Generator, n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw covariates and their effect on each row."""
+    X = rng.normal(size=(n_rows, n_columns))
+    return X, X @ rng.normal(0, 0.3, size=n_columns)
+
+
+def logistic(rng: np.random.Generator) -> None:
+    """100,000 rows, 10 coefficients."""
+    X, effect = rows(rng, 100_000, 10)
+    pm.Bernoulli("y", logit_p=X @ pm.Normal("beta", shape=10), observed=1 * (rng.logistic(size=len(X)) < effect))
+
+
+def hierarchical(rng: np.random.Generator) -> None:
+    """30,000 rows, 4 coefficients, 300 groups, their mean and spread."""
+    X, effect = rows(rng, 30_000, 4)
+    group = rng.integers(0, 300, len(X))
+    intercepts = pm.Normal("intercept", pm.Normal("mean"), pm.HalfNormal("spread"), shape=300)
+    y = 1 * (rng.logistic(size=len(X)) < effect + rng.normal(0, 0.7, 300)[group])
+    pm.Bernoulli("y", logit_p=intercepts[group] + X @ pm.Normal("beta", shape=4), observed=y)
+
+
+def ordinal(rng: np.random.Generator) -> None:
+    """5,000 rows, 7 coefficients, 4 cut points."""
+    X, effect = rows(rng, 5_000, 7)
+    ordered = pm.distributions.transforms.ordered
+    cut = pm.Normal("cut", 0, 2, shape=4, transform=ordered, initval=np.arange(4.0) - 1.5)
+    y = np.digitize(effect + rng.logistic(size=len(X)), np.arange(4) - 1.5)
+    pm.OrderedLogistic("y", eta=X @ pm.Normal("beta", shape=7), cutpoints=cut, observed=y)
+
+
+def zero_inflated(rng: np.random.Generator) -> None:
+    """4,400 rows, 6 coefficients, one probability."""
+    X, effect = rows(rng, 4_400, 6)
+    y = rng.poisson(np.exp(effect)) * (rng.random(len(X)) < 0.7)
+    mu = pm.math.exp(X @ pm.Normal("beta", shape=6))
+    pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 2, 2), mu=mu, observed=y)
+
+
+def negative_binomial(rng: np.random.Generator) -> None:
+    """163,000 rows, 14 coefficients, one dispersion."""
+    X, effect = rows(rng, 163_000, 14)
+    y = rng.poisson(np.exp(effect) * rng.gamma(2.0, 0.5, len(X)))
+    mu = pm.math.exp(X @ pm.Normal("beta", shape=14))
+    pm.NegativeBinomial("y", mu=mu, alpha=pm.Exponential("alpha", 1), observed=y)
+
+
+MODELS = {f.__name__: f for f in (logistic, hierarchical, ordinal, zero_inflated, negative_binomial)}
+
+
+def here(model_name: str, sampler: str, seed: int) -> dict[str, float]:
+    """Build a sampler in this process and let it draw; for nutpie, compile it."""
+    with pm.Model() as model:
+        MODELS[model_name](np.random.default_rng(seed))
+    point = model.initial_point()
+    if sampler == "nutpie":
+        import nutpie
+    wall, cpu = time.perf_counter(), time.process_time()
+    if sampler == "nutpie":
+        nutpie.compile_pymc_model(model)
+    else:
+        step = getattr(pma, sampler)(model=model, rng=1)
+        for _ in range(2):
+            point, _ = step.step(point)
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
+def elsewhere(folder: str, model_name: str, sampler: str, seed: int) -> str:
+    """Do the same in a process that keeps compiled code in a folder."""
+    command = [sys.executable, __file__, "--here", model_name, sampler, str(seed)]
+    env = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={folder}", "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(command, env=env, capture_output=True, text=True)
+    if ran.returncode:
+        return (ran.stderr.strip().splitlines() or ["failed"])[-1][:40]
+    seconds = json.loads(ran.stdout.splitlines()[-1])
+    return f"{seconds['cpu']:.1f} / {seconds['wall']:.1f}"
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
+    arguments = parser.parse_args()
+    table = Table("model", "sampler", *PROCESSES, title="Before the first draw, s of CPU / wall")
+    for name in arguments.models:
+        for sampler in arguments.samplers:
+            with tempfile.TemporaryDirectory() as folder:
+                cells = [elsewhere(folder, name, sampler, seed) for seed in (1, 1, 2)]
+            table.add_row(name, sampler, *cells)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    import pymc as pm
+
+    import pymc_austerity as pma
+
+    if sys.argv[1:2] == ["--here"]:
+        print(json.dumps(here(sys.argv[2], sys.argv[3], int(sys.argv[4]))))
+    else:
+        main()
