@@ -26,8 +26,9 @@ from numba.core.typing.templates import builtin_registry
 from numba.experimental import jitclass
 from numba.extending import overload, overload_method, register_jitable
 
-from pymc_austerity import compile_cache
-from pymc_austerity.compile_cache import NotDescribedError, cache_key, cached
+from pymc_austerity import code_key, compile_cache
+from pymc_austerity.code_key import NotDescribedError, cache_key
+from pymc_austerity.compile_cache import cached
 
 PACKAGE = Path(compile_cache.__file__).parent
 
@@ -285,14 +286,14 @@ def test_names_of_variables_and_places_of_definitions_do_not_matter(folder):
 @pytest.mark.parametrize("package", ["numba", "pytensor", "pymc_austerity"])
 def test_another_version_of_what_compiles_misses(folder, monkeypatch, package):
     assert run(plus(1), 2) == (3, False)
-    real = compile_cache.version
-    monkeypatch.setattr(compile_cache, "version", lambda name: "0.0" if name == package else real(name))
-    compile_cache._versions.cache_clear()
+    real = code_key.version
+    monkeypatch.setattr(code_key, "version", lambda name: "0.0" if name == package else real(name))
+    code_key._versions.cache_clear()
     try:
         assert run(plus(1), 2) == (3, False)
     finally:
         monkeypatch.undo()
-        compile_cache._versions.cache_clear()
+        code_key._versions.cache_clear()
 
 
 @pytest.mark.parametrize(("setting", "value"), [("OPT", 0), ("BOUNDSCHECK", 1), ("LOOP_VECTORIZE", 0)])
@@ -553,7 +554,8 @@ from collections import namedtuple
 import numpy as np
 from numba import njit
 
-from pymc_austerity.compile_cache import cache_key, cached
+from pymc_austerity.code_key import cache_key
+from pymc_austerity.compile_cache import cached
 
 Pair = namedtuple("Pair", ["left", "right"])
 both = Pair(1.0, np.arange(4.0))
