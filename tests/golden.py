@@ -364,9 +364,24 @@ def _special() -> list[Combination]:
     ]
 
 
+#: "auto" builds the second order, and by default rows are weighted where the test takes weights.
+PROXIES_WITH_ROWS = [
+    *product(("none",), ROWS),
+    ("auto", "default"),
+    *product(("Taylor(1)", "Taylor(2)"), ("Uniform", "Weighted")),
+]
+DEFAULTS_MIXED = [("Taylor(2)", "default"), ("auto", "Uniform"), ("auto", "Weighted")]
+
+
 def _everything() -> dict[str, Combination]:
     matrix = [
-        *product(TESTS, PROPOSALS, PROXIES, ROWS),
+        *((*pair, *rest) for pair, rest in product(product(TESTS, PROPOSALS), PROXIES_WITH_ROWS)),
+        *(
+            (*pair, *rest)
+            for pair, rest in product(
+                product(("MHSubLhd", "PenaltyMH"), ("default", "Langevin", "SurrogateHMC")), DEFAULTS_MIXED
+            )
+        ),
         *product(TEST_VARIANTS, PROPOSALS, ("none", "auto"), ("default",)),
         *product(TESTS, PROPOSAL_VARIANTS, ("none", "auto"), ("default",)),
         *product(ALL_TESTS, ("StiefelWalk",), ("none", "auto", "Taylor(2)"), ("default", "Weighted")),
