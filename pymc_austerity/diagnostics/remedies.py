@@ -7,7 +7,7 @@ from pymc_austerity.kernel import Decider
 
 def decision_remedy(decider: Decider) -> str:
     """Say how the test of a step can be made to decide better."""
-    proxy = " Or leave out proxy=None." if decider.could_have_proxy else ""
+    proxy = " Or leave out proxy=None." if decider.parts.could_have_proxy else ""
     return f"{decider.test.remedy()}{proxy}"
 
 
@@ -18,6 +18,6 @@ def batch_remedy(decider: Decider) -> str:
     advice = "Raise batch_size"
     if decider.density.expands:
         advice += ", draw rows with rows=pymc_austerity.Weighted()"
-    elif decider.could_have_proxy:
+    elif decider.parts.could_have_proxy:
         advice += ", leave out proxy=None, so that rows are drawn by what a proxy leaves of them"
     return f"{advice}, use a likelihood with lighter tails, or decide on all rows with ExactMH."

@@ -51,7 +51,15 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
         return None
     row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
     terms = _all_rows(decider.density, proposed, row_inputs, decider.rows.arrays)
-    return Pair(terms, float(offset), decider.bound_at(proposed))
+    return Pair(terms, float(offset), _bound_at(decider, proposed))
+
+
+def _bound_at(decider: Decider, proposed: Proposed) -> float:
+    """Return a number that no row's change of log-likelihood exceeds; infinite where none is asked for."""
+    centre = () if decider.prepared is None else (decider.prepared.expansion.centre,)
+    theta_new, theta, others, _ = proposed
+    at = (theta_new, theta, others, (*centre, *decider.fixed), decider.rows.arrays)
+    return float(decider.evaluate_bound(decider.bound_constants, *at)[0])
 
 
 def _all_rows(density: Density, proposed: Proposed, inputs: Any, arrays: Any) -> np.ndarray:

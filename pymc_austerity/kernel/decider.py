@@ -82,6 +82,14 @@ class Parts:
     made_by: str
     prepared: Prepared | None = None
 
+    @property
+    def could_have_proxy(self) -> bool:
+        """Whether ``proxy=None`` excluded a proxy against which nothing in the variables or the proposal stands."""
+        if not self.plan.excluded or (self.proposal is not None and self.proposal.no_proxy_because):
+            return False
+        continuous = all(np.dtype(b.dtype).kind == "f" for b in self.likelihood.blocks)
+        return continuous or (self.proposal is not None and self.proposal.expands_effects)
+
 
 class Compiled:
     """The functions of one model, each compiled when it is first asked for."""
@@ -186,15 +194,6 @@ class Decider:
         """Passes over all rows before the first draw."""
         return 0.0 if self.prepared is None else self.prepared.passes
 
-    @property
-    def could_have_proxy(self) -> bool:
-        """Whether ``proxy=None`` excluded a proxy against which nothing in the variables or the proposal stands."""
-        proposal = self.parts.proposal
-        if not self.parts.plan.excluded or (proposal is not None and proposal.no_proxy_because):
-            return False
-        continuous = all(np.dtype(b.dtype).kind == "f" for b in self.likelihood.blocks)
-        return continuous or (proposal is not None and proposal.expands_effects)
-
     def stages(self) -> Any:
         """Return the looks of the test at all rows."""
         return self.test.stages(len(self.rows))
@@ -230,12 +229,6 @@ class Decider:
         """Propose from θ with a state of the proposal."""
         theta_new, log_q_ratio, _ = self.move.propose(rng, theta, state, self.surroundings(others))
         return Proposed(theta_new, theta, others, float(log_q_ratio))
-
-    def bound_at(self, proposed: Proposed) -> float:
-        """Return a number that no row's change of log-likelihood exceeds; infinite where none is asked for."""
-        centre = () if self.prepared is None else (self.prepared.expansion.centre,)
-        around = (proposed.theta_new, proposed.theta, proposed.others, (*centre, *self.fixed), self.rows.arrays)
-        return float(self.evaluate_bound(self.bound_constants, *around)[0])
 
     def with_data(self, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
         """Return the decider for other data of the same types; with a proxy that is learnt from them anew."""
