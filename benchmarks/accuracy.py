@@ -26,7 +26,6 @@ import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.proxy.mode import PriorCurvature, find_mode
-from pymc_austerity.rows.storage import Rows
 
 OUTPUT = Path(__file__).parent / "output"
 DRAWS, TUNE, CHAINS = 20_000, 300, 4
@@ -97,12 +96,12 @@ def constrained(model: pm.Model, step: object, thetas: np.ndarray) -> np.ndarray
 
 def as_point(step: object, theta: np.ndarray) -> dict[str, np.ndarray]:
     """Return θ as PyMC's dictionary of values."""
-    return {b.name: theta[b.start : b.stop].reshape(b.shape) for b in step.likelihood.blocks}
+    return {b.name: theta[b.start : b.stop].reshape(b.shape) for b in step.decider.likelihood.blocks}
 
 
 def importance_moments(model: pm.Model, step: object) -> Moments | None:
     """Return exact moments by importance sampling, or None where the normal approximation is too far off."""
-    normal = step.prepared.normal
+    normal = step.decider.prepared.normal
     log_density = model.compile_logp()
     log_density(as_point(step, normal.centre))
     start = time.perf_counter()
@@ -143,14 +142,14 @@ def exact_moments(name: str, model: pm.Model, rewritten: pm.Model, step: object)
     """Return the exact moments, by whatever is cheaper."""
     if name in FOR_NUTS:
         return nuts_moments(model, rewritten)
-    if step.prepared.normality > _SMOOTHED_FROM:
+    if step.decider.prepared.normality > _SMOOTHED_FROM:
         found = importance_moments(model, step)
         if found is not None:
             return found
-    theta = step._start
+    theta = step.chain.start
     start = time.perf_counter()
     for _ in range(5):
-        step.transition(theta, np.empty(0))
+        step.chain.transition(theta, np.empty(0), 1.0)
     seconds = (time.perf_counter() - start) / 5
     draws = int(np.clip(SECONDS / seconds, 600, EXACT_DRAWS))
     idata = sample(step, draws, EXACT_TUNE, EXACT_CHAINS)
@@ -159,11 +158,11 @@ def exact_moments(name: str, model: pm.Model, rewritten: pm.Model, step: object)
 
 def laplace(step: object) -> tuple[np.ndarray, np.ndarray]:
     """Return centre and standard deviations of the normal approximation at the posterior mode."""
-    fixed, arrays = step.data
-    likelihood, rows = step.likelihood, Rows(arrays)
+    decider = step.decider
+    likelihood, fixed = decider.likelihood, decider.fixed
     coordinates = np.arange(likelihood.theta_size)
     full_pass, prior = FullPass(likelihood, read_coordinates(likelihood)), PriorCurvature(likelihood, {"mode": "NUMBA"})
-    psi, sums = find_mode(full_pass, prior, step.expansion.centre, fixed, rows, 1.0, False)
+    psi, sums = find_mode(full_pass, prior, decider.expansion.centre, fixed, decider.rows, 1.0, False)
     _, slope, curvature = prior(psi, fixed, coordinates)
     slope[full_pass.coordinates] += sums.gradient
     curvature[np.ix_(full_pass.coordinates, full_pass.coordinates)] += sums.hessian
@@ -178,7 +177,7 @@ def laplace_error(step: object, exact: Moments) -> tuple[float, float]:
     """
     centre, sd = laplace(step)
     shifts, ratios, start = [], [], 0
-    for block in step.likelihood.blocks:
+    for block in step.decider.likelihood.blocks:
         size = block.stop - block.start
         if not block.name.endswith("__"):
             own, here = slice(block.start, block.stop), slice(start, start + size)
@@ -216,7 +215,7 @@ def compare(name: str) -> list[dict[str, object]]:
             lines.append(
                 {
                     "problem": name, "test": test.__name__, "reference": exact.how, "its ESS": exact.effective,
-                    "N": len(step.data[1][0]), "D": exact.mean.size,
+                    "N": len(step.decider.rows), "D": exact.mean.size,
                     "rows a draw": float(group(idata, "sample_stats")["n_rows"].mean()), "min ESS": ours.effective,
                     "shift rms": rms(shift), "MC error rms": rms(shift_error), "shift max": np.abs(shift).max(),
                     "max, MC errors": np.abs(shift / shift_error).max(),

@@ -18,6 +18,7 @@ from kernel import logistic_data, logistic_model
 from numba import njit
 
 import pymc_austerity as pma
+from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.rows.storage import build_gather
 
 DRAWS = 20_000
@@ -36,14 +37,17 @@ def microseconds(run: Callable[[int], Any], repeats: int = DRAWS) -> float:
 
 def parts(step: Any) -> dict[str, float]:
     """Time the parts of a transition."""
-    fixed, arrays = step.data
-    expansion, table, n = step.expansion, step.prepared.table, int(step._stages.sizes[0])
-    draw, propose, both_sides = step.row_source.draw, step.proposal.propose, step.density.both_sides
-    known_sum, transition = step.density.known_sum, step._transition
+    decider, chain = step.decider, step.chain
+    fixed, arrays, expansion = decider.fixed, decider.rows.arrays, decider.expansion
+    table, stages = decider.prepared.table, decider.stages()
+    n, constants = int(stages.sizes[0]), decider.bound_constants
+    draw, propose, both_sides = decider.row_source.draw, decider.move.propose, decider.density.both_sides
+    known_sum, transition = decider.density.known_sum, decider.transition
     gather = build_gather(tuple(a.ndim for a in arrays))
-    theta, others = step._start, np.empty(0)
-    generators = step._generators()
-    walk, stages, state = step.walk, step._stages, step._row_state
+    theta, others = chain.start, np.empty(0)
+    surroundings = decider.surroundings(others)
+    state, row_state = chain.state, decider.row_source.state(len(decider.rows))
+    generators = pack_generators(*np.random.default_rng(1).spawn(3))
 
     @njit
     def numbers(rng, repeats):  # type: ignore[no-untyped-def]
@@ -68,10 +72,10 @@ def parts(step: Any) -> dict[str, float]:
         return total
 
     @njit
-    def proposed(rng, theta, walk, repeats):  # type: ignore[no-untyped-def]
+    def proposed(rng, theta, state, surroundings, repeats):  # type: ignore[no-untyped-def]
         total = 0.0
         for _ in range(repeats):
-            total += propose(rng, theta, walk)[1]
+            total += propose(rng, theta, state, surroundings)[1]
         return total
 
     @njit
@@ -82,10 +86,10 @@ def parts(step: Any) -> dict[str, float]:
         return total
 
     @njit
-    def whole(theta, others, fixed, arrays, state, walk, stages, generators, constants, repeats):  # type: ignore[no-untyped-def]
+    def whole(theta, others, fixed, arrays, row_state, state, stages, generators, constants, repeats):  # type: ignore[no-untyped-def]
         for _ in range(repeats):
             theta = transition(
-                theta, others, fixed, arrays, state, walk, stages, 1.0, generators, constants, expansion
+                theta, others, fixed, arrays, row_state, state, stages, 1.0, generators, constants, expansion
             )[0]  # fmt: skip
         return theta
 
@@ -95,13 +99,13 @@ def parts(step: Any) -> dict[str, float]:
         "row numbers": row_numbers,
         "gather": microseconds(lambda k: gathered(rng, arrays, k)) - row_numbers,
         "remainders of the rows": microseconds(lambda k: evaluated(rng, theta, others, fixed, arrays, k)),
-        "proposal": microseconds(lambda k: proposed(rng, theta, walk, k)),
+        "proposal": microseconds(lambda k: proposed(rng, theta, state, surroundings, k)),
         "sum of the proxy, both sides": 2 * microseconds(lambda k: expanded(theta, others, k)),
         "transition, compiled": microseconds(
-            lambda k: whole(theta, others, fixed, arrays, state, walk, stages, generators, step._bound_constants, k)
+            lambda k: whole(theta, others, fixed, arrays, row_state, state, stages, generators, constants, k)
         ),
         "transition, called from Python": microseconds(
-            lambda k: [step.transition(theta, others) for _ in range(k)], DRAWS // 4
+            lambda k: [chain.transition(theta, others, 1.0) for _ in range(k)], DRAWS // 4
         ),
     }
 

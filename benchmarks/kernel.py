@@ -79,7 +79,7 @@ def time_per_row(n_rows: int, repeats: int) -> None:
             proxy=None, epsilon=0.01, batch_size=BATCH, proposal=pma.RandomWalk(scale=0.3 / np.sqrt(n_rows)), tune=False
         )
     point = model.initial_point()
-    theta = flatten(point, step._likelihood.blocks)
+    theta = flatten(point, step.decider.likelihood.blocks)
     stages = SequentialT(0.01, BATCH).stages(n_rows)
     order = np.arange(n_rows, dtype=np.uint32)
     rng = np.random.default_rng(2)
@@ -87,7 +87,7 @@ def time_per_row(n_rows: int, repeats: int) -> None:
     spent = {"transition": [0.0, 0], "hand-written": [0.0, 0]}
     for _ in range(repeats):
         start = time.perf_counter()
-        outcome = step.transition(theta, np.empty(0))
+        outcome = step.chain.transition(theta, np.empty(0), 1.0)
         spent["transition"][0] += time.perf_counter() - start
         spent["transition"][1] += outcome.n_rows
         theta_new = theta + 0.3 / np.sqrt(n_rows) * rng.standard_normal(10)

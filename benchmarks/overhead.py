@@ -29,11 +29,11 @@ def small_model() -> pm.Model:
 
 
 @njit
-def repeat(transition, n, theta, others, fixed, arrays, order, walk, stages, generators):  # type: ignore[no-untyped-def]
+def repeat(transition, n, theta, others, fixed, arrays, row_state, state, stages, generators):  # type: ignore[no-untyped-def]
     """Call the compiled transition `n` times from compiled code: its own cost, without Python."""
     rows = 0
     for _ in range(n):
-        outcome = transition(theta, others, fixed, arrays, order, walk, stages, 1.0, generators, (), ())
+        outcome = transition(theta, others, fixed, arrays, row_state, state, stages, 1.0, generators, (), ())
         theta = outcome[0]
         rows += outcome[3]
     return rows
@@ -46,13 +46,15 @@ def main() -> None:
         step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=50, proposal=pma.RandomWalk(scale=0.03))
     step.stop_tuning()
     point = model.initial_point()
-    theta = flatten(point, step._likelihood.blocks)
-    arguments = (theta, np.empty(0), step._fixed, step._rows.arrays, step._row_state, step.walk, step._stages)
+    decider = step.decider
+    theta, row_state = flatten(point, decider.likelihood.blocks), decider.row_source.state(len(decider.rows))
+    data = (decider.fixed, decider.rows.arrays, row_state)
+    arguments = (theta, np.empty(0), *data, step.chain.state, decider.stages())
     generators = pack_generators(*np.random.default_rng(1).spawn(3))
     seconds = {}
-    repeat(step._transition, 1, *arguments, generators)
+    repeat(decider.transition, 1, *arguments, generators)
     start = time.perf_counter()
-    repeat(step._transition, DRAWS, *arguments, generators)
+    repeat(decider.transition, DRAWS, *arguments, generators)
     seconds["compiled transition"] = time.perf_counter() - start
     start = time.perf_counter()
     for _ in range(DRAWS):

@@ -161,7 +161,7 @@ def numpyro(subsample: bool) -> Callable[[pm.Model, Budget], Run]:
         kernel = NUTS(logistic)
         if subsample:
             step = pma.PenaltyMH(model=model)
-            reference = {"beta": jax.numpy.asarray(step.prepared.expansion.centre)}
+            reference = {"beta": jax.numpy.asarray(step.decider.prepared.expansion.centre)}
             kernel = HMCECS(NUTS(logistic), num_blocks=10, proxy=HMCECS.taylor_proxy(reference))
             draws, tune = 2_000, 500
         else:

@@ -49,7 +49,7 @@ def with_proxy(model: pm.Model, n_rows: int) -> dict[str, float]:
     return {
         "rows": n_rows,
         "set-up s": set_up,
-        "passes": step.prepared.passes,
+        "passes": step.decider.setup_passes,
         "rows a draw": float(many["sample_stats"]["n_rows"].mean()),
         "µs a draw": 1e6 * a_draw,
         "s at the end": max(short - (FEW + TUNE) * a_draw, 0.0),

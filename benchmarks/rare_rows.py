@@ -17,7 +17,7 @@ from problems import PROBLEMS
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.diagnostics.spot_check import evaluate_pair, propose_from
+from pymc_austerity.diagnostics.spot_check import evaluate_pair
 
 PROBLEM = "covtype x 54"
 BATCH, BATCHES, PAIRS, DRAWS, TUNE = 200, 4_000, 10, 20_000, 300
@@ -26,11 +26,12 @@ BATCH, BATCHES, PAIRS, DRAWS, TUNE = 200, 4_000, 10, 20_000, 300
 def estimated_over_true(step: object, rng: np.random.Generator) -> np.ndarray:
     """Return s²/σ² of the mean of a batch, for many batches on each of some proposals."""
     ratios = []
-    draws = step.prepared.draws
-    weighted = step.row_source.weighted
-    weight = step.prepared.table.weight if weighted else None
+    decider, state = step.decider, step.chain.state
+    draws = decider.prepared.draws
+    weighted = decider.row_source.weighted
+    weight = decider.prepared.table.weight if weighted else None
     for k in range(PAIRS):
-        pair = evaluate_pair(step, propose_from(step, step.walk, draws[-1 - k], np.empty(0), rng))
+        pair = evaluate_pair(decider, decider.propose(draws[-1 - k], np.empty(0), state, rng))
         n = pair.terms.size
         probability = 1 / (n * weight.astype(float)) if weighted else np.full(n, 1 / n)
         values = pair.terms * (weight if weighted else 1.0)

@@ -281,7 +281,7 @@ def test_what_a_proposal_had_tuned_is_recorded_and_restored(step):
     chain, theta = tuned_chain(decider, 22)
     record = TunedState(decider)
     pieces = [record.stats(chain, False).get("tuned", b"") for _ in range(100)]
-    restored = restore(decider, pieces, float(np.exp(chain.state.log_scale[0])))
+    restored = restore(decider, [pieces], float(np.exp(chain.state.log_scale[0])))
     around = decider.surroundings(np.empty(0))
 
     def proposals(state):

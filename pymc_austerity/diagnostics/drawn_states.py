@@ -11,7 +11,7 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compat import compile_log_density
-from pymc_austerity.diagnostics.results import SamplingResult, group
+from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
 from pymc_austerity.kernel import TUNED, Decider, restore
 from pymc_austerity.likelihood import flatten
 
@@ -98,5 +98,5 @@ def state_of_chain(decider: Decider, stats: xr.Dataset, chain: int) -> Any:
     ValueError
         If the run is too short to tell.
     """
-    pieces = stats[TUNED].isel(chain=chain).to_numpy().ravel() if TUNED in stats else ()
-    return restore(decider, pieces, stats["scaling"].isel(chain=chain, draw=-1).to_numpy().ravel()[0])
+    columns = over_steps(stats[TUNED].isel(chain=chain)).transpose("step", "draw").to_numpy() if TUNED in stats else ()
+    return restore(decider, columns, stats["scaling"].isel(chain=chain, draw=-1).to_numpy().ravel()[0])

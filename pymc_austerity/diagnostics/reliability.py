@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import arviz as az
@@ -38,7 +38,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_wrong_decisions,
     overall,
 )
-from pymc_austerity.kernel import Decider, Proposed
+from pymc_austerity.kernel import TUNED, Decider, Proposed
 
 __all__ = ["Reliability", "reliability"]
 
@@ -171,6 +171,7 @@ def reliability(
     model = modelcontext(model)
     decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
     stats, own = _stats_of(idata, decider)
+    decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
     n_total = len(decider.rows)
     if n_states is None:
         n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, _MOST_STATES))
@@ -235,9 +236,13 @@ def _stats_of(idata: SamplingResult, decider: Decider) -> tuple[dict[str, np.nda
 
 
 def _of_step(stats: xr.Dataset, k: int, n_steps: int) -> xr.Dataset:
-    """Return the statistics of step number `k`; of one that not all steps have, the first that there is."""
-    columns = {str(name): over_steps(values) for name, values in stats.items()}
-    return xr.Dataset({name: c.isel(step=k if c.sizes["step"] == n_steps else 0) for name, c in columns.items()})
+    """Return the statistics of step number `k`; of one that says itself whose it is, or that not all have, all."""
+    found = {}
+    for name, values in stats.items():
+        columns = over_steps(values)
+        by_number = name != TUNED and columns.sizes["step"] == n_steps
+        found[str(name)] = columns.isel(step=k, drop=True) if by_number else values
+    return xr.Dataset(found)
 
 
 def _chains(idata: SamplingResult, model: Model) -> Finding:

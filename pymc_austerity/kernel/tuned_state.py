@@ -7,8 +7,9 @@ arrays are spelled out as text, a piece a draw, from the first draw after tuning
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from pymc_austerity.kernel.decider import Decider
 
 #: The name of the statistic.
 TUNED = "tuned"
-#: Draws that the text is spread over at most, and characters of a piece at least.
+#: Draws that the text is spread over, as long as a piece has at least so many characters and no more bytes than a draw.
 _PIECES, _SHORTEST = 100, 64
 
 
@@ -30,10 +31,7 @@ class TunedState:
     """
 
     def __init__(self, decider: Decider):
-        arrays = decider.move.tuned(decider.new_state())
-        # A scale alone is a statistic of its own.
-        length = _length(arrays) if len(arrays) > 1 else 0
-        self._width = max(_SHORTEST, -(-length // _PIECES)) if length else 0
+        self._width = _width(decider, _length(_recorded(decider, decider.new_state())))
         self._rest: bytes | None = None
 
     @property
@@ -48,46 +46,71 @@ class TunedState:
         if tuning:
             return {TUNED: b""}
         if self._rest is None:
-            self._rest = b64encode(b"".join(a.tobytes() for a in chain.decider.move.tuned(chain.state)))
+            arrays = _recorded(chain.decider, chain.state)
+            self._rest = b64encode(_mark(chain.decider) + b"".join(a.tobytes() for a in arrays))
         piece, self._rest = self._rest[: self._width], self._rest[self._width :]
         return {TUNED: piece}
 
 
-def restore(decider: Decider, pieces: Iterable[bytes], scaling: float) -> Any:
+def restore(decider: Decider, columns: Iterable[Sequence[bytes]], scaling: float) -> Any:
     """Return the state of the proposal as it was written down.
 
     Parameters
     ----------
     decider : Decider
-    pieces : iterable of bytes
-        The statistic `TUNED` of one chain; empty where there was nothing to write down.
+    columns : iterable of sequences of bytes
+        The statistic `TUNED` of one chain, of every step that has it.
     scaling : float
         The statistic ``scaling`` of the chain after tuning.
 
     Raises
     ------
     ValueError
-        For a run that is too short to hold all of it.
+        For a run that does not hold all of it.
     """
     state = decider.new_state()
-    arrays = decider.move.tuned(state)
-    text = b"".join(pieces)
-    if not text:
+    arrays = _recorded(decider, state)
+    if not arrays:
         state.log_scale[0] = np.log(scaling)
         return state
-    if len(text) != _length(arrays):
+    length, mark = _length(arrays), _mark(decider)
+    content = next((c for c in (_content(column, length) for column in columns) if c.startswith(mark)), None)
+    if content is None:
+        pieces = -(-length // _width(decider, length))
         raise ValueError(
-            f"idata: the first {_PIECES} draws of a chain hold what the proposal had learnt while tuning, and they are "
-            "not all there, so that no proposal can be made as the chain made them. Pass a run with at least as many "
-            "draws, not thinned and from its first draw on."
+            f"idata: the first {pieces} draws of a chain hold in sample_stats['{TUNED}'] what the proposal had learnt "
+            "while tuning, and they are not all there, so that no proposal can be made as the chain made them. Pass a "
+            "run with at least as many draws, not thinned and from its first draw on, with all of its sample_stats."
         )
-    content = b64decode(text)
+    start = len(mark)
     for array in arrays:
-        array[...] = np.frombuffer(content[: array.nbytes], array.dtype).reshape(array.shape)
-        content = content[array.nbytes :]
+        array[...] = np.frombuffer(content, array.dtype, array.size, start).reshape(array.shape)
+        start += array.nbytes
     return state
 
 
-def _length(arrays: Iterable[np.ndarray]) -> int:
-    """Return the characters that the arrays take as text."""
-    return 4 * -(-sum(a.nbytes for a in arrays) // 3)
+def _recorded(decider: Decider, state: Any) -> tuple[np.ndarray, ...]:
+    """Return the arrays to write down; none for a scale alone, which is a statistic of its own."""
+    arrays = decider.move.tuned(state)
+    return () if len(arrays) == 1 and arrays[0] is state.log_scale else arrays
+
+
+def _mark(decider: Decider) -> bytes:
+    """Return what tells the records of two steps of a run apart: they move different variables."""
+    return crc32(" ".join(b.name for b in decider.likelihood.blocks).encode()).to_bytes(4, "little")
+
+
+def _length(arrays: Sequence[np.ndarray]) -> int:
+    """Return the characters that the arrays and the mark before them take as text."""
+    return 4 * -(-(4 + sum(a.nbytes for a in arrays)) // 3) if arrays else 0
+
+
+def _width(decider: Decider, length: int) -> int:
+    """Return the characters of a piece: all draws have room for one, so that it must not be longer than they are."""
+    return max(_SHORTEST, min(-(-length // _PIECES), decider.parts.theta0.nbytes)) if length else 0
+
+
+def _content(column: Sequence[bytes], length: int) -> bytes:
+    """Return what is written in a column, or nothing where that is not as long as it should be."""
+    text = b"".join(column)
+    return b64decode(text) if len(text) == length else b""

@@ -1,5 +1,6 @@
 """Trial chains and `ApproxMH(epsilon="auto")`: what they note, that the design is frozen, and that it holds."""
 
+import logging
 import pickle
 
 import numpy as np
@@ -14,6 +15,7 @@ from pymc_austerity.acceptance.decision_error import acceptance_error
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.demo import rand_health_insurance, regression
+from pymc_austerity.diagnostics.remedies import decision_remedy
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.trial import collect
 from pymc_austerity.steps.designing_step import TUNING_EPSILON
@@ -101,6 +103,23 @@ def test_design_is_made_when_tuning_ends_and_frozen(model, step):
     assert (_stats(idata, "n_rows") % _stats(idata, "batch_size") == 0).mean() > 0.99
     chosen = {name: _stats(idata, name)[1, 0] for name in ("epsilon", "batch_size", "alpha")}
     assert (step.designed.epsilon, step.designed.batch_size, step.designed.alpha) == tuple(chosen.values())
+
+
+def test_remedies_start_from_the_design(model, caplog):
+    """Not from the test that decided while the chain tuned."""
+    careless = pma.ApproxMH(proxy=None, epsilon="auto", tolerance=0.2, model=model)
+    with model, caplog.at_level(logging.WARNING):
+        idata = pm.sample(200, tune=300, chains=1, cores=1, step=careless, random_seed=1, **QUIET)
+    epsilon = _stats(idata, "epsilon")[0, 0]
+    assert epsilon > 10 * TUNING_EPSILON
+    assert careless.chain.decider.test.epsilon == epsilon
+    told = f"epsilon={epsilon / 10:g} in place of {epsilon:g}"
+    assert told in decision_remedy(careless.chain.decider)
+    assert told in caplog.text  # the chain's own look at itself
+    careless.start_chain(np.random.default_rng(0))
+    report = pma.reliability(idata, model, step=careless, n_states=30)
+    assert told in report.checks.loc["spot check", "remedy"]
+    assert told not in decision_remedy(careless.decider)
 
 
 @pytest.mark.contract

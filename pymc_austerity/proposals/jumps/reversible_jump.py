@@ -228,7 +228,7 @@ class ReversibleJump(Proposal):
 
 def _all_scales(state: JumpState) -> tuple[np.ndarray, ...]:
     """Return what tuning changes: a scale for every coefficient."""
-    return state.log_scale, state.log_scales
+    return (state.log_scales,)
 
 
 def _compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]) -> Any:

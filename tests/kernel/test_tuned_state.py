@@ -1,0 +1,235 @@
+"""What tuning made of a proposal comes back from the statistics of a run, bit for bit."""
+
+from types import SimpleNamespace
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.drawn_states import state_of_chain
+from pymc_austerity.diagnostics.reliability import _of_step
+from pymc_austerity.diagnostics.results import group
+from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
+
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 6}
+RNG = np.random.default_rng(60)
+X = RNG.normal(size=(400, 6))
+Y = X @ [1.0, -0.5, 0.3, 0.0, 0.2, -0.1] + RNG.normal(size=400)
+LABELS = RNG.random(400) < 1 / (1 + np.exp(-X[:, 0]))
+#: Long enough for a covariance to be used and for a path to be chosen.
+TUNE, DRAWS = 200, 60
+
+
+def linear():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=6)
+        pm.Normal("y", pm.math.dot(X, beta), 1, observed=Y)
+    return model
+
+
+def logistic():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        pm.Bernoulli("y", logit_p=pm.math.dot(X[:, :2], beta), observed=LABELS)
+    return model
+
+
+def selection():
+    with pm.Model() as model:
+        gamma, beta = pm.Bernoulli("gamma", 0.5, shape=6), pm.Normal("beta", 0, 1, shape=6)
+        pm.Normal("y", pm.math.dot(X, gamma * beta), 1, observed=Y)
+    return model
+
+
+def walk(**kwargs):
+    return pma.ApproxMH(proxy=None, epsilon=0.1, batch_size=50, **kwargs)
+
+
+KINDS = {
+    "AdaptiveMetropolis": (linear, lambda: walk(proposal=pma.AdaptiveMetropolis())),
+    "Langevin": (linear, lambda: walk(proposal=pma.Langevin(batch_size=40))),
+    # Trajectories of tiny steps are cut short, whatever their length is meant to be, so that the shortest is chosen.
+    "SurrogateHMC": (logistic, lambda: pma.PenaltyMH(batch_size=50, proposal=pma.SurrogateHMC(step_size=0.002))),
+    "ReversibleJump": (selection, lambda: walk(proposal=pma.ReversibleJump("beta", "gamma"))),
+}
+
+
+def sample(model, step, draws=DRAWS, cores=1):
+    with model:
+        return pm.sample(draws, tune=TUNE, chains=2, step=step, cores=cores, **QUIET)
+
+
+def tuned(step, state=None):
+    return [a.copy() for a in step.decider.move.tuned(step.chain.state if state is None else state)]
+
+
+def equal(found, expected):
+    return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(found, expected, strict=True))
+
+
+def restored(step, stats, chain=-1):
+    return tuned(step, state_of_chain(step.decider, stats, chain))
+
+
+def without_the_record(step, stats, chain=-1):
+    """Planted mistake: the scale alone is restored."""
+    state = step.decider.new_state()
+    state.log_scale[0] = np.log(stats["scaling"].isel(chain=chain, draw=-1).item())
+    return tuned(step, state)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def ran(request):
+    """A model, a step and its run in this process; the step still holds the state of the last chain."""
+    build, make = KINDS[request.param]
+    model = build()
+    with model:
+        step = make()
+    idata = sample(model, step)
+    return model, step, idata, tuned(step)
+
+
+def test_the_state_of_the_last_chain_is_restored(ran):
+    _, step, idata, expected = ran
+    stats = group(idata, "sample_stats")
+    assert equal(restored(step, stats), expected)
+    assert not equal(without_the_record(step, stats), expected)
+    assert not equal(tuned(step, step.decider.new_state()), expected)
+    if not hasattr(step.chain.state, "search"):  # both chains choose the shortest path
+        assert not equal(restored(step, stats, chain=0), expected)
+
+
+def test_every_draw_of_a_chain_is_made_with_the_restored_state(ran):
+    """What is restored beyond the recorded arrays makes no difference: proposals are those of the chain."""
+    _, step, idata, _ = ran
+    theta, others = step.decider.parts.theta0, step.decider.parts.others0
+    found, expected = (
+        [step.decider.propose(theta, others, state, rng).theta_new for _ in range(20)]
+        for state in (state_of_chain(step.decider, group(idata, "sample_stats"), -1), step.chain.state)
+        for rng in [np.random.default_rng(1)]
+    )
+    assert np.array_equal(found, expected)
+    assert np.ptp(expected, axis=0).max() > 0
+
+
+@pytest.mark.filterwarnings("ignore:The data type .* does not have a Zarr V3 specification")
+def test_files_keep_it(ran, tmp_path):
+    _, step, idata, expected = ran
+    idata.to_netcdf(str(tmp_path / "run.nc"))
+    assert equal(restored(step, group(az.from_netcdf(str(tmp_path / "run.nc")), "sample_stats")), expected)
+    group(idata, "sample_stats").to_zarr(str(tmp_path / "run.zarr"), consolidated=False)
+    assert equal(restored(step, xr.open_zarr(str(tmp_path / "run.zarr"), consolidated=False)), expected)
+
+
+def test_a_run_that_does_not_hold_all_of_it_is_refused(ran):
+    model, step, idata, expected = ran
+    stats = group(idata, "sample_stats")
+    text = b"".join(stats[TUNED].isel(chain=-1).to_numpy())
+    needed = -(-len(text) // stats[TUNED].dtype.itemsize)
+    told = f"the first {needed} draws of a chain hold in sample_stats\\['tuned'\\].*at least as many draws, not thinned"
+    assert equal(restored(step, stats.isel(draw=slice(needed))), expected)
+    for broken in (stats.isel(draw=slice(needed - 1)), stats.isel(draw=slice(1, None)), stats.drop_vars(TUNED)):
+        if broken.sizes["draw"]:
+            with pytest.raises(ValueError, match=told):
+                state_of_chain(step.decider, broken, -1)
+    with pytest.raises(ValueError, match=told):
+        pma.reliability(idata.isel(draw=slice(1, None)), model, step=step, n_states=5)
+
+
+def test_a_statistic_is_short_and_ends(ran):
+    _, step, idata, expected = ran
+    pieces = group(idata, "sample_stats")[TUNED].isel(chain=-1).to_numpy()
+    assert pieces.dtype.itemsize <= max(64, step.decider.parts.theta0.nbytes)
+    ends = np.flatnonzero(pieces != b"").max() + 1
+    assert ends <= DRAWS
+    assert (pieces[:ends] != b"").all()
+    assert len(b"".join(pieces)) < 4 / 3 * (sum(a.nbytes for a in expected) + 8)
+
+
+class Uncompiled:
+    """As much of a decider as a record needs, of a walk in many dimensions."""
+
+    def __init__(self, size, name="beta"):
+        self.move = pma.AdaptiveMetropolis().for_model(None)
+        self.parts = SimpleNamespace(theta0=np.zeros(size))
+        self.likelihood = SimpleNamespace(blocks=[SimpleNamespace(name=name)])
+
+    def new_state(self):
+        theta = self.parts.theta0
+        return self.move.make_state(theta, np.zeros(theta.size, bool), 1_000)
+
+    def learnt(self):
+        state = self.new_state()
+        for array in self.move.tuned(state):
+            array[...] = RNG.normal(size=array.shape)
+        return SimpleNamespace(decider=self, state=state)
+
+    def record(self, chain, draws):
+        writer = TunedState(self)
+        (dtype, _) = writer.stats_dtypes_shapes[TUNED]
+        return np.array([writer.stats(chain, False)[TUNED] for _ in range(draws)], dtype)
+
+
+@pytest.mark.parametrize("size", [1, 5, 40, 200])
+def test_pieces_are_no_longer_than_draws(size):
+    """A dense covariance takes as much memory as the draws themselves, and no more; and not too many draws."""
+    decider = Uncompiled(size)
+    chain, draws = decider.learnt(), max(100, int(1.4 * size))
+    column = decider.record(chain, draws)
+    assert column.dtype.itemsize <= max(64, 8 * size)
+    found, expected = restore(decider, [column], 1.0), chain.state
+    assert np.array_equal(found.factor, expected.factor)
+    assert found.log_scale == expected.log_scale
+
+
+def test_steps_find_their_own_records():
+    """Whichever of them have one, and in whatever order they are asked for."""
+    first, second, plain = Uncompiled(3), Uncompiled(5, "mu"), Uncompiled(2, "sigma")
+    twin = Uncompiled(3, "nu")
+    chains = {decider: decider.learnt() for decider in (first, second, twin)}
+    columns = np.stack([decider.record(chain, 20) for decider, chain in chains.items()])
+    for decider, chain in chains.items():
+        assert np.array_equal(restore(decider, columns, 1.0).factor, chain.state.factor)
+    with pytest.raises(ValueError, match="not all there"):
+        restore(plain, columns, 1.0)
+    plain.move = pma.RandomWalk(scale=0.1).for_model(None)
+    assert restore(plain, columns, 0.5).log_scale[0] == np.log(0.5)
+
+
+@pytest.fixture(scope="module")
+def together():
+    """A run of two walks that learn covariances of different sizes, and of one between them that learns a scale."""
+    with pm.Model() as model:
+        beta, mu, sd = pm.Normal("beta", 0, 1, shape=6), pm.Normal("mu", 0, 1), pm.HalfNormal("sd", 1, shape=2)
+        pm.Normal("y", pm.math.dot(X, beta) + mu, sd[np.arange(400) % 2], observed=Y)
+        steps = [walk(vars=[beta]), walk(vars=[mu], proposal=pma.RandomWalk(scale=0.1)), walk(vars=[sd])]
+    return model, steps, sample(model, steps)
+
+
+@pytest.mark.slow
+def test_steps_beside_each_other_keep_to_their_own(together):
+    _, steps, idata = together
+    stats = group(idata, "sample_stats")
+    first, plain, last = steps
+    for k, step in ((0, first), (2, last)):
+        assert equal(restored(step, _of_step(stats, k, 3)), tuned(step))
+        assert not equal(without_the_record(step, _of_step(stats, k, 3)), tuned(step))
+    assert restored(plain, _of_step(stats, 1, 3))[0] == pytest.approx(tuned(plain)[0], rel=1e-12)
+
+
+@pytest.mark.slow
+def test_each_of_them_can_be_judged(together):
+    model, steps, idata = together
+    for step in steps:
+        assert len(pma.reliability(idata, model, step=step, n_states=5).states) == 5
+
+
+def test_processes_of_their_own_send_it(ran):
+    model, step, _, expected = ran
+    step.start_chain(np.random.default_rng(0))
+    found = sample(model, step, cores=2)
+    assert not equal(tuned(step), expected)  # nothing ran in this process
+    assert equal(restored(step, group(found, "sample_stats")), expected)
