@@ -1,8 +1,8 @@
 """What compiled code is made of, as a key.
 
-The key is the bytecode of every function that takes part, what these capture, the implementations registered for it,
-PyTensor's key of every graph, and the versions, settings and processor that take part in compiling.  Where a function
-came from is not in it: a file that moves keeps its code.  numba adds the types of the arguments.
+The key is the bytecode of every function that takes part, the module that each is from, what they capture, the
+implementations registered for them, PyTensor's key of every graph, and the versions, settings and processor that take
+part in compiling.  numba adds the types of the arguments.
 
 A key that two different codes share would run the wrong one without a word.  So whatever has no full description is
 refused, and code that is refused is compiled anew in every process.
@@ -240,7 +240,11 @@ class _Describer:
             for found in (cells, names)
         ]
         defaults = (function.__defaults__, function.__kwdefaults__)
-        return f"{self._code(code)} {self.of(defaults)} {captured}"
+        # Loading imports it: in a process that cannot, the file would look damaged and be made anew, again and again.
+        place = function.__globals__.get("__name__")
+        if place not in sys.modules:
+            _refuse(function, f"is from a module {place!r} that another process cannot import")
+        return f"{_everywhere(place)} {self._code(code)} {self.of(defaults)} {captured}"
 
     def _module(self, module: ModuleType, attributes: tuple[str, ...]) -> str:
         """Describe a module by what a function may read from it."""
@@ -325,10 +329,12 @@ def _is_within_known(value: Any) -> bool:
 
 
 def _qualified(value: Any) -> str:
-    module = getattr(value, "__module__", None)
-    # What a spawned worker calls the script that started it.
-    module = "__main__" if module == "__mp_main__" else module
-    return f"{module}.{getattr(value, '__qualname__', None) or value.__name__}"
+    return f"{_everywhere(getattr(value, '__module__', None))}.{getattr(value, '__qualname__', None) or value.__name__}"
+
+
+def _everywhere(module: str | None) -> str | None:
+    """Return the name of a module; a spawned worker has its own for the script that started it."""
+    return "__main__" if module == "__mp_main__" else module
 
 
 def _refuse(value: Any, reason: str = "has no description that holds in another process") -> Any:

@@ -62,7 +62,8 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     names = ", ".join(p.name for p in parameters)
     # Not a closure: numba would put its cells into a key of its own, where no two processes agree.
     source = f"def {name}({names}):\n    return _compiled_function({names})\n"
-    within = {"_compiled_function": function, "__name__": __name__}
+    # Loading imports the module of each function; this one is in the key.
+    within = {"_compiled_function": function, "__name__": function.py_func.__globals__.get("__name__", __name__)}
     outermost = compile_numba_function_src(source, name, within, cache_key=key)
     dispatcher = njit(nogil=function.targetoptions.get("nogil", False))(outermost)
     try:
