@@ -9,10 +9,6 @@ from pymc.model import Model
 
 from pymc_austerity.kernel import Decider
 
-#: The newest decider of each model, and descriptions of all that were built for it.  They live as long as the model.
-_NEWEST: WeakKeyDictionary[Model, Decider] = WeakKeyDictionary()
-_DESCRIPTIONS: WeakKeyDictionary[Model, dict[str, None]] = WeakKeyDictionary()
-
 
 @runtime_checkable
 class Deciding(Protocol):
@@ -21,10 +17,15 @@ class Deciding(Protocol):
     decider: Decider
 
 
-def remember(model: Model, decider: Decider) -> None:
-    """Note that a step which decides so was built for `model`."""
-    _NEWEST[model] = decider
-    _DESCRIPTIONS.setdefault(model, {})[decider.describe()] = None
+#: The newest step of each model, and descriptions of all that were built for it.  They live as long as the model.
+_NEWEST: WeakKeyDictionary[Model, Deciding] = WeakKeyDictionary()
+_DESCRIPTIONS: WeakKeyDictionary[Model, dict[str, None]] = WeakKeyDictionary()
+
+
+def remember(model: Model, step: Deciding) -> None:
+    """Note that `step` was built for `model`; what it decides by may change with the data."""
+    _NEWEST[model] = step
+    _DESCRIPTIONS.setdefault(model, {})[step.decider.describe()] = None
 
 
 def find_decider(model: Model) -> Decider:
@@ -46,7 +47,7 @@ def find_decider(model: Model) -> Decider:
             f"step: {len(described)} different steps were built for this model, {'; '.join(described)}, and idata does "
             "not say which of them ran. Pass the one that did as step=."
         )
-    return _NEWEST[model]
+    return _NEWEST[model].decider
 
 
 def decider_of(step: object, use: str) -> Decider:

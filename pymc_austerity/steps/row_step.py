@@ -129,7 +129,7 @@ class RowStep(ChainSetup, BlockedStep):
         self._tuned = TunedState(self.decider)
         self._declare_stats(self._tuned.stats_dtypes_shapes)
         self.start_chain(get_random_generator(rng))
-        remember(model, self.decider)
+        remember(model, self)
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""

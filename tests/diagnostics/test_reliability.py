@@ -296,6 +296,16 @@ def test_the_step_is_found_by_the_model_and_must_fit_the_run(model, step, idata)
         pma.reliability(idata, other, step=first, n_states=10)
 
 
+def test_a_step_is_found_with_the_data_of_its_last_run():
+    model = build(np.random.default_rng(9).normal(1, 2, size=3_000))
+    with model:
+        step = pma.ApproxMH(proxy=None, epsilon=0.2, batch_size=50)
+        pm.set_data({"data": np.full(700, 3.0)})
+    step.start_chain(np.random.default_rng(0))
+    assert find_decider(model) is step.decider
+    assert np.array_equal(find_decider(model).rows.arrays[0], np.full(700, 3.0))
+
+
 def test_a_run_without_its_variables_or_statistics_is_refused(model, step, idata, sampling_result):
     x = np.zeros((2, 10))
     with pytest.raises(ValueError, match="idata: its sample_stats have no"):
