@@ -249,7 +249,7 @@ class Decider:
         )
 
     def __reduce__(self) -> Any:
-        return _assemble_again, (self.parts, self.test)
+        return _assemble_again, (self.parts, self.test, self.bound_constants)
 
 
 def assemble(parts: Parts, check: Callable[[Density], None]) -> Decider:
@@ -279,9 +279,9 @@ def assemble(parts: Parts, check: Callable[[Density], None]) -> Decider:
     return _complete(_learn(parts, compiled), compiled)
 
 
-def _assemble_again(parts: Parts, test: AcceptanceTest) -> Decider:
+def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:
     """Assemble a decider in another process, from what has been learnt already."""
-    return replace(_complete(parts, Compiled(parts)), test=test)
+    return replace(_complete(parts, Compiled(parts), bound_constants), test=test)
 
 
 def is_discrete(likelihood: RowLikelihood) -> np.ndarray:
@@ -316,8 +316,11 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
     return replace(parts, prepared=prepared)
 
 
-def _complete(parts: Parts, compiled: Compiled) -> Decider:
-    """Choose what goes with the proxy, or with none, and compile the transition."""
+def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...] | None = None) -> Decider:
+    """Choose what goes with the proxy, or with none, and compile the transition.
+
+    Constants of the bound are given in another process, where the model that they come from is not.
+    """
     test, prepared = parts.test, parts.prepared
     bound, row_source, density, surrogate = parts.bound, test.rows, compiled.density, None
     if prepared is not None:
@@ -338,8 +341,9 @@ def _complete(parts: Parts, compiled: Compiled) -> Decider:
         ndims = tuple(a.ndim for a in parts.rows.arrays)
         evaluate_bound = bound.build(density, ndims)
         transition = take_packed(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
+        constants = bound.constants() if bound_constants is None else bound_constants
         decider = Decider(
-            parts, test, move, row_source, density, bound, bound.constants(), evaluate_bound, build_offset(density),
+            parts, test, move, row_source, density, bound, constants, evaluate_bound, build_offset(density),
             transition, compiled,
         )  # fmt: skip
         _warm_up(decider)
