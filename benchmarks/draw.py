@@ -39,8 +39,8 @@ def parts(step: Any) -> dict[str, float]:
     """Time the parts of a transition."""
     decider, chain = step.decider, step.chain
     fixed, arrays, expansion = decider.fixed, decider.rows.arrays, decider.expansion
-    table, stages = decider.prepared.table, decider.stages()
-    n, constants = int(stages.sizes[0]), decider.bound_constants
+    table, looks = decider.prepared.table, decider.looks()
+    n, constants = int(looks.sizes[0]), decider.bound_constants
     draw, propose, both_sides = decider.row_source.draw, decider.move.propose, decider.density.both_sides
     known_sum, transition = decider.density.known_sum, decider.transition
     gather = build_gather(tuple(a.ndim for a in arrays))
@@ -86,10 +86,10 @@ def parts(step: Any) -> dict[str, float]:
         return total
 
     @njit
-    def whole(theta, others, fixed, arrays, row_state, state, stages, generators, constants, repeats):  # type: ignore[no-untyped-def]
+    def whole(theta, others, fixed, arrays, row_state, state, looks, generators, constants, repeats):  # type: ignore[no-untyped-def]
         for _ in range(repeats):
             theta = transition(
-                theta, others, fixed, arrays, row_state, state, stages, 1.0, generators, constants, expansion
+                theta, others, fixed, arrays, row_state, state, looks, 1.0, generators, constants, expansion
             )[0]  # fmt: skip
         return theta
 
@@ -102,7 +102,7 @@ def parts(step: Any) -> dict[str, float]:
         "proposal": microseconds(lambda k: proposed(rng, theta, state, surroundings, k)),
         "sum of the proxy, both sides": 2 * microseconds(lambda k: expanded(theta, others, k)),
         "transition, compiled": microseconds(
-            lambda k: whole(theta, others, fixed, arrays, row_state, state, stages, generators, constants, k)
+            lambda k: whole(theta, others, fixed, arrays, row_state, state, looks, generators, constants, k)
         ),
         "transition, called from Python": microseconds(
             lambda k: [chain.transition(theta, others, 1.0) for _ in range(k)], DRAWS // 4

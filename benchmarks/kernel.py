@@ -51,8 +51,8 @@ def hand_written(theta, theta_new, X, y, order, sizes, bounds, noise, offset, rn
     """
     n_total = y.size
     n, total, squares = 0, 0.0, 0.0
-    for stage in range(sizes.size):
-        rows = draw_without_replacement(rng, order, n, sizes[stage])
+    for look in range(sizes.size):
+        rows = draw_without_replacement(rng, order, n, sizes[look])
         for i in range(rows.size):
             eta = eta_new = 0.0
             for j in range(theta.size):
@@ -64,7 +64,7 @@ def hand_written(theta, theta_new, X, y, order, sizes, bounds, noise, offset, rn
             squares += difference * difference
         n += rows.size
         distance = total / n - (noise - offset) / n_total
-        if n == n_total or abs(distance) > bounds[stage] * np.sqrt((squares - total * total / n) / (n - 1)):
+        if n == n_total or abs(distance) > bounds[look] * np.sqrt((squares - total * total / n) / (n - 1)):
             break
     restore_order(order, n)
     return n
@@ -80,10 +80,10 @@ def time_per_row(n_rows: int, repeats: int) -> None:
         )
     point = model.initial_point()
     theta = flatten(point, step.decider.likelihood.blocks)
-    stages = SequentialT(0.01, BATCH).stages(n_rows)
+    looks = SequentialT(0.01, BATCH).looks(n_rows)
     order = np.arange(n_rows, dtype=np.uint32)
     rng = np.random.default_rng(2)
-    hand_written(theta, theta, X, y, order, stages.sizes, stages.bounds, -1.0, 0.0, rng)
+    hand_written(theta, theta, X, y, order, looks.sizes, looks.bounds, -1.0, 0.0, rng)
     spent = {"transition": [0.0, 0], "hand-written": [0.0, 0]}
     for _ in range(repeats):
         start = time.perf_counter()
@@ -94,7 +94,7 @@ def time_per_row(n_rows: int, repeats: int) -> None:
         offset = 0.5 * (theta @ theta - theta_new @ theta_new)
         noise = np.log(rng.random())
         start = time.perf_counter()
-        n = hand_written(theta, theta_new, X, y, order, stages.sizes, stages.bounds, noise, offset, rng)
+        n = hand_written(theta, theta_new, X, y, order, looks.sizes, looks.bounds, noise, offset, rng)
         spent["hand-written"][0] += time.perf_counter() - start
         spent["hand-written"][1] += n
     per_row = {name: 1e9 * seconds / n for name, (seconds, n) in spent.items()}

@@ -128,9 +128,9 @@ class _Describer:
         if kind in _WRITTEN_OUT:
             return f"{kind.__name__} {value!r}"
         if isinstance(value, np.generic):
-            return f"{kind.__name__} {self._array(np.asarray(value))}"
+            return f"{kind.__name__} {_array(np.asarray(value))}"
         if kind is np.ndarray:
-            return self._array(value)
+            return _array(value)
         if isinstance(value, np.dtype):
             return repr(value)
         if isinstance(value, Enum):
@@ -157,13 +157,6 @@ class _Describer:
         if isinstance(value, types.Type) and "#" not in str(value) and "0x" not in str(value):
             return f"type {value}"
         return _refuse(value)
-
-    def _array(self, value: np.ndarray) -> str:
-        if value.dtype.hasobject:
-            return _refuse(value)
-        flags = value.flags
-        layout = (flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable)
-        return f"array {value.dtype!r} {value.shape} {layout} {sha256(value.tobytes()).hexdigest()}"
 
     def _class(self, value: Any) -> str:
         if _is_known(value) or issubclass(value, BaseException):
@@ -268,6 +261,14 @@ class _Describer:
             + ("argcount", "posonlyargcount", "kwonlyargcount")
         ]
         return f"code {parts!r} {self.of(code.co_consts)}"
+
+
+def _array(value: np.ndarray) -> str:
+    if value.dtype.hasobject:
+        return _refuse(value)
+    flags = value.flags
+    layout = (flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable)
+    return f"array {value.dtype!r} {value.shape} {layout} {sha256(value.tobytes()).hexdigest()}"
 
 
 def _check_numbers(dispatcher: Any) -> None:

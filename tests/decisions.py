@@ -24,23 +24,23 @@ def decisions(test, values, log_ratio, n_tests, *, scale=None, bound=np.inf, see
     offset = log_ratio - scale * values.mean()
     loop = _loop(test.decide, test.draw_noise, test.reads_shape)
     return loop(
-        test.stages(values.size), values, offset, scale, n_tests, float(bound), *np.random.default_rng(seed).spawn(2)
+        test.looks(values.size), values, offset, scale, n_tests, float(bound), *np.random.default_rng(seed).spawn(2)
     )
 
 
 @cache
 def _loop(decide, draw_noise, reads_shape):
     @njit
-    def loop(stages, values, offset, scale, n_tests, bound, rng_decide, rng_rows):
+    def loop(looks, values, offset, scale, n_tests, bound, rng_decide, rng_rows):
         n_total = values.size
         accepted, rows = np.empty(n_tests, np.bool_), np.empty(n_tests, np.int64)
         order, zeros = np.arange(n_total), np.zeros(n_total)
         for k in range(n_tests):
             noise = draw_noise(rng_decide)
             n, mean, m2, shape = 0, 0.0, 0.0, NO_SHAPE
-            stage, verdict = 0, UNDECIDED
+            look, verdict = 0, UNDECIDED
             while verdict == UNDECIDED:
-                batch = values[draw_without_replacement(rng_rows, order, n, stages.sizes[stage])]
+                batch = values[draw_without_replacement(rng_rows, order, n, looks.sizes[look])]
                 size, shift = batch.size, batch.mean() - mean
                 if reads_shape:
                     shape = add_shape(shape, n, batch.mean(), batch, zeros[:size])
@@ -48,8 +48,8 @@ def _loop(decide, draw_noise, reads_shape):
                 mean += shift * size / (n + size)
                 n += size
                 moments = Moments(n, n_total, mean, np.sqrt(m2 / (n - 1)), bound, shape)
-                verdict = decide(stages, stage, moments, offset, scale, noise)
-                stage += 1
+                verdict = decide(looks, look, moments, offset, scale, noise)
+                look += 1
             restore_order(order, n)
             accepted[k], rows[k] = verdict == ACCEPT, n
         return accepted, rows

@@ -158,7 +158,7 @@ def oracle(test):
 
 def decisions_at_all_rows(test, decide, n_total=N, count=4_000):
     """Decide on all rows, in the last look, with noise from one generator."""
-    rng, looks = np.random.default_rng(1), test.stages(n_total)
+    rng, looks = np.random.default_rng(1), test.looks(n_total)
     moments = Moments(n_total, n_total, mean=-0.0005, sd=0.02, bound=0.1)
     last = len(looks.sizes) - 1
     return np.array([decide(looks, last, moments, 0.1, float(n_total), test.draw_noise(rng)) for _ in range(count)])
@@ -178,8 +178,8 @@ def test_a_decision_without_the_offset_would_be_seen(test_part):
     if oracle(test_part) is None:
         pytest.skip(f"{type(test_part).__name__} accepts whatever the rows say")
 
-    def planted(looks, stage, moments, offset, scale, noise):
-        return test_part.decide(looks, stage, moments, 0.0, scale, noise)
+    def planted(looks, look, moments, offset, scale, noise):
+        return test_part.decide(looks, look, moments, 0.0, scale, noise)
 
     assert not np.array_equal(
         decisions_at_all_rows(test_part, planted), decisions_at_all_rows(test_part, test_part.decide)
@@ -188,7 +188,7 @@ def test_a_decision_without_the_offset_would_be_seen(test_part):
 
 def test_looks_grow_and_end_at_all_rows_or_at_a_decision(test_part):
     for n_rows in (2, 49, 50, 51, N):
-        sizes = test_part.stages(n_rows).sizes
+        sizes = test_part.looks(n_rows).sizes
         assert (np.diff(sizes) > 0).all()
         assert sizes[-1] == n_rows or len(sizes) == 1
 
@@ -196,7 +196,7 @@ def test_looks_grow_and_end_at_all_rows_or_at_a_decision(test_part):
 def test_what_a_test_says_about_itself(test_part):
     assert test_part.as_recorded({}) == test_part
     assert test_part.remedy().endswith(".")
-    looks, rng = test_part.stages(N), np.random.default_rng(2)
+    looks, rng = test_part.looks(N), np.random.default_rng(2)
     moments = Moments(N, N, mean=0.0, sd=1.0, bound=1.0)
     assert isinstance(test_part.threshold(looks, len(looks.sizes) - 1, moments, 1.0, test_part.draw_noise(rng)), float)
 
@@ -303,7 +303,7 @@ def test_what_is_read_leaves_the_noise_and_the_proposals_alone(step):
     for sizes in ((50, N), (N,)):
         chain = Chain(decider, np.random.default_rng(23))
         theta = decider.parts.theta0 if chain.start is None else chain.start
-        looks = decider.stages()._replace(sizes=np.array(sizes))
+        looks = decider.looks()._replace(sizes=np.array(sizes))
         chain.transition(theta, decider.parts.others0, 1.0, looks)
         states.append([rng.bit_generator.state["state"] for rng in (chain.rng_propose, chain.rng_decide)])
     assert states[0] == states[1]

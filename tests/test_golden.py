@@ -133,11 +133,11 @@ class Swapped(pma.ExactMH):
     """Planted mistake: the generators of the step handed out in another order."""
 
     def step(self, point):
-        streams = {name: value for name, value in vars(self).items() if isinstance(value, np.random.Generator)}
+        streams = {name: value for name, value in vars(self.chain).items() if isinstance(value, np.random.Generator)}
         if not getattr(self, "_swapped", False):
             assert len(streams) > 1
             for name, stream in zip(streams, reversed(streams.values())):
-                setattr(self, name, stream)
+                setattr(self.chain, name, stream)
             self._swapped = True
         return super().step(point)
 

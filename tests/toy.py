@@ -8,7 +8,7 @@ from numba import njit
 from test_sources import draw_positions
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Stages
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Looks
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.proposals.protocol import Move, Proposal, adapt_nothing
 from pymc_austerity.rows.sources import Uniform
@@ -54,17 +54,17 @@ class Positions(Uniform):
 
 
 @njit
-def _decide_by_variance(stages, stage, moments, offset, scale, noise):
+def _decide_by_variance(looks, look, moments, offset, scale, noise):
     distance = moments.mean - (noise - offset) / scale
-    if moments.n == moments.n_total or abs(distance) > stages.bounds[stage] * moments.sd**2:
+    if moments.n == moments.n_total or abs(distance) > looks.bounds[look] * moments.sd**2:
         return ACCEPT if distance > 0 else REJECT
     return UNDECIDED
 
 
 @njit
-def _decide_without_prior(stages, stage, moments, offset, scale, noise):
+def _decide_without_prior(looks, look, moments, offset, scale, noise):
     distance = moments.mean - noise / scale
-    if moments.n == moments.n_total or abs(distance) > stages.bounds[stage] * moments.sd:
+    if moments.n == moments.n_total or abs(distance) > looks.bounds[look] * moments.sd:
         return ACCEPT if distance > 0 else REJECT
     return UNDECIDED
 
@@ -87,10 +87,10 @@ class MissingRoot(SequentialT):
 class NoCorrection(SequentialT):
     """Planted mistake: no finite-population correction."""
 
-    def stages(self, n_rows):
-        sizes, bounds = super().stages(n_rows)
+    def looks(self, n_rows):
+        sizes, bounds = super().looks(n_rows)
         n = sizes[:-1]
-        return Stages(sizes, np.append(bounds[:-1] / np.sqrt(1 - (n - 1) / (n_rows - 1)), 0.0))
+        return Looks(sizes, np.append(bounds[:-1] / np.sqrt(1 - (n - 1) / (n_rows - 1)), 0.0))
 
 
 @dataclass(frozen=True)

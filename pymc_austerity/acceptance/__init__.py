@@ -14,6 +14,7 @@ from pymc_austerity.acceptance.concentration import (
 )
 from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
+from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import Exact, draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.moments import NO_SHAPE, Shape, add_shape
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
@@ -23,13 +24,12 @@ from pymc_austerity.acceptance.protocol import (
     REJECT,
     UNDECIDED,
     AcceptanceTest,
+    Looks,
     Moments,
     NeedsDistinctRowsError,
-    Stages,
     standard_error,
 )
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 
 __all__ = [
     "ACCEPT",
@@ -44,13 +44,13 @@ __all__ = [
     "ExactBarker",
     "FixedBatch",
     "Inequality",
+    "Looks",
     "Moments",
     "NeedsDistinctRowsError",
     "NoisePenalty",
     "OperatingCharacteristic",
     "SequentialT",
     "Shape",
-    "Stages",
     "acceptance_error",
     "add_shape",
     "analyse_test",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.protocol import ACCEPT, AcceptanceTest, Moments, Stages
+from pymc_austerity.acceptance.protocol import ACCEPT, AcceptanceTest, Looks, Moments
 from pymc_austerity.rows import InOrder
 
 
@@ -19,7 +19,7 @@ def _no_noise(rng: np.random.Generator) -> float:
 
 
 @njit
-def _accept(stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
+def _accept(looks: Looks, look: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
     return ACCEPT
 
 
@@ -32,9 +32,9 @@ class AlwaysAccept(AcceptanceTest):
     decide: ClassVar[Callable[..., Any]] = staticmethod(_accept)
     rows = InOrder()
 
-    def stages(self, n_rows: int) -> Stages:
+    def looks(self, n_rows: int) -> Looks:
         """Look once, at nothing."""
-        return Stages(np.zeros(1, np.int64), np.zeros(1))
+        return Looks(np.zeros(1, np.int64), np.zeros(1))
 
     def probability(self, log_ratio: float) -> float:
         """Return 1."""

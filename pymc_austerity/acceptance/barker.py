@@ -14,17 +14,17 @@ from numba import njit
 from scipy import special
 
 from pymc_austerity.acceptance.correction import correction
+from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.moments import absolute_moments, third_central_moment
 from pymc_austerity.acceptance.protocol import (
     ACCEPT,
     REJECT,
     UNDECIDED,
     AcceptanceTest,
+    Looks,
     Moments,
-    Stages,
     standard_error,
 )
-from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 from pymc_austerity.rows import InOrder
 
 #: Standard deviation of the logistic distribution.
@@ -45,13 +45,13 @@ class BarkerNoise(NamedTuple):
     uniform: float
 
 
-class BarkerStages(NamedTuple):
+class BarkerLooks(NamedTuple):
     """The looks of the minibatch test, and what it needs at each.
 
     Attributes
     ----------
     sizes : numpy.ndarray of int64
-        Rows read by the end of each stage; the last is N.
+        Rows read by the end of each look; the last is N.
     variance : float
         σ².
     tolerance : float
@@ -77,45 +77,43 @@ def draw_barker_noise(rng: np.random.Generator) -> BarkerNoise:
 
 
 @njit
-def logistic_threshold(stages: Stages, stage: int, moments: Moments, scale: float, noise: BarkerNoise) -> float:
+def logistic_threshold(looks: Looks, look: int, moments: Moments, scale: float, noise: BarkerNoise) -> float:
     """Return what Δ has to exceed: a logistic number."""
     return -noise.logistic
 
 
 @njit
-def decide_logistic(
-    stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: BarkerNoise
-) -> int:
+def decide_logistic(looks: Looks, look: int, moments: Moments, offset: float, scale: float, noise: BarkerNoise) -> int:
     """Accept when Δ + X > 0."""
     return ACCEPT if scale * moments.mean + offset + noise.logistic > 0 else REJECT
 
 
 @njit
-def barker_threshold(stages: BarkerStages, stage: int, moments: Moments, scale: float, noise: BarkerNoise) -> float:
+def barker_threshold(looks: BarkerLooks, look: int, moments: Moments, scale: float, noise: BarkerNoise) -> float:
     """Return −(X_nc + X_corr), which Δ* has to exceed (Seita et al. 2016, Algorithm 1)."""
     if moments.n == moments.n_total:
         return -noise.logistic
-    remaining = stages.variance - (scale * standard_error(moments)) ** 2
+    remaining = looks.variance - (scale * standard_error(moments)) ** 2
     normal, bias = noise.normal, 0.0
-    if stages.skewness and stage == 0:
+    if looks.skewness and look == 0:
         normal = skew_against(moments, scale, remaining, normal)
-    elif stages.skewness:
+    elif looks.skewness:
         bias = stopping_bias(moments, scale)
-    added = stages.atoms[np.searchsorted(stages.cumulative, noise.uniform, side="right")]  # a uniform is below 1
+    added = looks.atoms[np.searchsorted(looks.cumulative, noise.uniform, side="right")]  # a uniform is below 1
     return -(bias + np.sqrt(remaining) * normal + added)
 
 
 @njit
 def decide_barker(
-    stages: BarkerStages, stage: int, moments: Moments, offset: float, scale: float, noise: BarkerNoise
+    looks: BarkerLooks, look: int, moments: Moments, offset: float, scale: float, noise: BarkerNoise
 ) -> int:
     """Accept when Δ* + X_nc + X_corr > 0, once the variance of Δ* is below σ² and its law near enough to normal."""
     if moments.n < moments.n_total:
-        if not (scale * standard_error(moments)) ** 2 < stages.variance:
+        if not (scale * standard_error(moments)) ** 2 < looks.variance:
             return UNDECIDED
-        if stages.tolerance < np.inf and normality_error(moments) > stages.tolerance:
+        if looks.tolerance < np.inf and normality_error(moments) > looks.tolerance:
             return UNDECIDED
-    above = scale * moments.mean + offset > barker_threshold(stages, stage, moments, scale, noise)
+    above = scale * moments.mean + offset > barker_threshold(looks, look, moments, scale, noise)
     return ACCEPT if above else REJECT
 
 
@@ -177,9 +175,9 @@ class ExactBarker(AcceptanceTest):
     decide = staticmethod(decide_logistic)
     rows = InOrder()
 
-    def stages(self, n_rows: int) -> Stages:
+    def looks(self, n_rows: int) -> Looks:
         """Look once, at everything."""
-        return Stages(np.array([n_rows]), np.zeros(1))
+        return Looks(np.array([n_rows]), np.zeros(1))
 
 
 @dataclass(frozen=True)
@@ -243,12 +241,12 @@ class Barker(AcceptanceTest):
         """Whether third moments are needed."""
         return self.skewness or self.normality_tol is not None
 
-    def stages(self, n_rows: int) -> BarkerStages:
+    def looks(self, n_rows: int) -> BarkerLooks:
         """Look at sizes that grow geometrically."""
         sizes = growing_sizes(self.batch_size, self.growth, n_rows)
         tolerance = np.inf if self.normality_tol is None else float(self.normality_tol)
         table: Any = correction(float(self.sigma))
-        return BarkerStages(sizes, self.sigma**2, tolerance, self.skewness, table.atoms, table.cumulative)
+        return BarkerLooks(sizes, self.sigma**2, tolerance, self.skewness, table.atoms, table.cumulative)
 
     def with_replacement(self) -> Barker:
         """Return the test itself: its moments say how the rows were drawn."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.protocol import (
     ACCEPT,
@@ -23,7 +24,6 @@ from pymc_austerity.acceptance.protocol import (
     Moments,
     NeedsDistinctRowsError,
 )
-from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 
 #: κ of the empirical Bernstein–Serfling inequality (Bardenet and Maillard 2015, Theorem 4.3).
 _KAPPA = 7 / 3 + 3 / np.sqrt(2)
@@ -92,13 +92,13 @@ def _population_sd(t: np.ndarray) -> np.ndarray:
     return np.sqrt((t - 1) / t)
 
 
-class BoundedStages(NamedTuple):
+class BoundedLooks(NamedTuple):
     """The looks of a test that stops outside ``per_sd × sd + per_bound × C``.
 
     Attributes
     ----------
     sizes : numpy.ndarray of int64
-        Rows read by the end of each stage; the last is N.
+        Rows read by the end of each look; the last is N.
     per_sd, per_bound : numpy.ndarray of float64
     """
 
@@ -109,14 +109,14 @@ class BoundedStages(NamedTuple):
 
 @njit
 def decide_outside_bound(
-    stages: BoundedStages, stage: int, moments: Moments, offset: float, scale: float, noise: float
+    looks: BoundedLooks, look: int, moments: Moments, offset: float, scale: float, noise: float
 ) -> int:
     """Compare the mean of l_i with ψ = (log u − offset) / scale, once the inequality separates them."""
     distance = moments.mean - (noise - offset) / scale
     # Step 19 of the paper's Figure 3 leaves the loop at b > n, which b = min(n, ⌈γt⌉) never is: it means t = n.
     if moments.n == moments.n_total:
         return ACCEPT if distance > 0 else REJECT
-    if abs(distance) >= stages.per_sd[stage] * moments.sd + stages.per_bound[stage] * moments.bound:
+    if abs(distance) >= looks.per_sd[look] * moments.sd + looks.per_bound[look] * moments.bound:
         return ACCEPT if distance > 0 else REJECT
     return UNDECIDED
 
@@ -178,13 +178,13 @@ class ConcentrationBound(AcceptanceTest):
                 "empirical_bernstein or hoeffding_serfling, without calling it."
             )
 
-    def stages(self, n_rows: int) -> BoundedStages:
+    def looks(self, n_rows: int) -> BoundedLooks:
         """Look at sizes that grow geometrically, with ever smaller errors."""
         sizes = growing_sizes(self.batch_size, self.gamma, n_rows)
         k = np.arange(1, sizes.size + 1)
         delta = (self.p - 1) / (self.p * k**self.p) * self.delta
         per_sd, per_bound = self.inequality(sizes, n_rows, delta)
-        return BoundedStages(sizes, per_sd, per_bound)
+        return BoundedLooks(sizes, per_sd, per_bound)
 
     def with_replacement(self) -> ConcentrationBound:
         """Refuse rows drawn with replacement.

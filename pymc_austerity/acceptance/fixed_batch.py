@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from pymc_austerity.acceptance.looks import check_batch_size
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, AcceptanceTest, Moments, Stages
-from pymc_austerity.acceptance.stages import check_batch_size
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, AcceptanceTest, Looks, Moments
 
 
 @njit
-def decide_at_once(stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
+def decide_at_once(looks: Looks, look: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
     """Take the mean of the batch for the mean of all rows."""
     return ACCEPT if scale * moments.mean + offset > noise else REJECT
 
@@ -46,9 +46,9 @@ class FixedBatch(AcceptanceTest):
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size, "The chain is the more over-dispersed the fewer rows it reads.")
 
-    def stages(self, n_rows: int) -> Stages:
+    def looks(self, n_rows: int) -> Looks:
         """Look once, at one batch."""
-        return Stages(np.array([min(self.batch_size, n_rows)]), np.zeros(1))
+        return Looks(np.array([min(self.batch_size, n_rows)]), np.zeros(1))
 
     def remedy(self) -> str:
         """Say that there is none."""

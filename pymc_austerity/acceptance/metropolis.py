@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, Stages
+from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Looks, Moments
 from pymc_austerity.rows import InOrder
 
 
@@ -19,18 +19,18 @@ def draw_log_uniform(rng: np.random.Generator) -> float:
 
 
 @njit
-def log_uniform_threshold(stages: Stages, stage: int, moments: Moments, scale: float, noise: float) -> float:
+def log_uniform_threshold(looks: Looks, look: int, moments: Moments, scale: float, noise: float) -> float:
     """Return log u, which the log ratio has to exceed."""
     return noise
 
 
 @njit
 def decide_against_threshold(
-    stages: Stages, stage: int, moments: Moments, offset: float, scale: float, noise: float
+    looks: Looks, look: int, moments: Moments, offset: float, scale: float, noise: float
 ) -> int:
     """Compare the mean of l_i with μ0 = (log u − offset) / scale, once it is far enough from it."""
     distance = moments.mean - (noise - offset) / scale
-    if moments.n == moments.n_total or abs(distance) > stages.bounds[stage] * moments.sd:
+    if moments.n == moments.n_total or abs(distance) > looks.bounds[look] * moments.sd:
         return ACCEPT if distance > 0 else REJECT
     return UNDECIDED
 
@@ -52,6 +52,6 @@ class Exact(AcceptanceTest):
     decide = staticmethod(decide_against_threshold)
     rows = InOrder()
 
-    def stages(self, n_rows: int) -> Stages:
+    def looks(self, n_rows: int) -> Looks:
         """Look once, at everything."""
-        return Stages(np.array([n_rows]), np.zeros(1))
+        return Looks(np.array([n_rows]), np.zeros(1))

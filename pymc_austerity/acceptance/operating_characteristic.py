@@ -55,7 +55,7 @@ def looks_of(test: SequentialT, n_rows: int) -> Looks:
     The test compares with quantiles of t because it estimates a standard deviation; where that is known, the same
     error at a look goes with the normal quantile.
     """
-    n = test.stages(n_rows).sizes[:-1]
+    n = test.looks(n_rows).sizes[:-1]
     share = n / n_rows
     bounds = test.normal_bounds(n, n_rows)
     reachable = bounds < _UNREACHABLE

@@ -8,21 +8,21 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, metropolis_probability
 from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Moments, standard_error
-from pymc_austerity.acceptance.stages import check_batch_size, growing_sizes
 
 #: Above this χ²/n the series for an estimated variance is no longer small (Ceperley and Dewing 1999).
 _MAX_VARIANCE_PER_ROW = 0.25
 
 
-class PenaltyStages(NamedTuple):
+class PenaltyLooks(NamedTuple):
     """The looks of the test.
 
     Attributes
     ----------
     sizes : numpy.ndarray of int64
-        Rows read by the end of each stage; the last is N.
+        Rows read by the end of each look; the last is N.
     max_variance : float
         Variance of the log ratio up to which it is decided on a batch.
     """
@@ -43,7 +43,7 @@ def penalty(variance: float, n: int) -> float:
 
 
 @njit
-def penalised_threshold(stages: PenaltyStages, stage: int, moments: Moments, scale: float, noise: float) -> float:
+def penalised_threshold(looks: PenaltyLooks, look: int, moments: Moments, scale: float, noise: float) -> float:
     """Return log u and the penalty, which the estimated log ratio has to exceed."""
     if moments.n == moments.n_total:
         return noise
@@ -52,14 +52,14 @@ def penalised_threshold(stages: PenaltyStages, stage: int, moments: Moments, sca
 
 @njit
 def decide_with_penalty(
-    stages: PenaltyStages, stage: int, moments: Moments, offset: float, scale: float, noise: float
+    looks: PenaltyLooks, look: int, moments: Moments, offset: float, scale: float, noise: float
 ) -> int:
     """Accept with probability min(1, exp(Δ* − penalty)), once the variance of Δ* is small."""
     estimate = scale * moments.mean + offset
     variance = (scale * standard_error(moments)) ** 2
-    if moments.n < moments.n_total and (variance > stages.max_variance or variance > _MAX_VARIANCE_PER_ROW * moments.n):
+    if moments.n < moments.n_total and (variance > looks.max_variance or variance > _MAX_VARIANCE_PER_ROW * moments.n):
         return UNDECIDED
-    return ACCEPT if estimate > penalised_threshold(stages, stage, moments, scale, noise) else REJECT
+    return ACCEPT if estimate > penalised_threshold(looks, look, moments, scale, noise) else REJECT
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class NoisePenalty(AcceptanceTest):
         if not self.growth > 1:
             raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")
 
-    def stages(self, n_rows: int) -> PenaltyStages:
+    def looks(self, n_rows: int) -> PenaltyLooks:
         """Look at sizes that grow geometrically."""
-        return PenaltyStages(growing_sizes(self.batch_size, self.growth, n_rows), float(self.max_variance))
+        return PenaltyLooks(growing_sizes(self.batch_size, self.growth, n_rows), float(self.max_variance))
 
     def with_replacement(self) -> NoisePenalty:
         """Return the test itself: its moments say how the rows were drawn."""

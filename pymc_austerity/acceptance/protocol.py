@@ -19,15 +19,15 @@ from pymc_austerity.rows import RowSource, Uniform
 UNDECIDED, REJECT, ACCEPT = -1, 0, 1
 
 
-class Stages(NamedTuple):
+class Looks(NamedTuple):
     """The looks of a sequential test.
 
     Attributes
     ----------
     sizes : numpy.ndarray of int64
-        Rows read by the end of each stage; the last is N.
+        Rows read by the end of each look; the last is N.
     bounds : numpy.ndarray of float64
-        The test stops at a stage when the mean of l_i is further than ``bounds × sd`` from its threshold,
+        The test stops at a look when the mean of l_i is further than ``bounds × sd`` from its threshold,
         sd being the sample standard deviation of l_i.
     """
 
@@ -66,7 +66,7 @@ def standard_error(moments: Moments) -> float:
 
 
 @njit
-def no_threshold(stages, stage, moments, scale, noise):  # type: ignore[no-untyped-def]
+def no_threshold(looks, look, moments, scale, noise):  # type: ignore[no-untyped-def]
     """Tell nothing of what a decision was compared with."""
     return np.nan
 
@@ -74,8 +74,8 @@ def no_threshold(stages, stage, moments, scale, noise):  # type: ignore[no-untyp
 class Decide(Protocol):
     """A compiled decision."""
 
-    def __call__(self, stages: Any, stage: int, moments: Moments, offset: float, scale: float, noise: Any) -> int:
-        """Return ACCEPT, REJECT or UNDECIDED after look number `stage`."""
+    def __call__(self, looks: Any, look: int, moments: Moments, offset: float, scale: float, noise: Any) -> int:
+        """Return ACCEPT, REJECT or UNDECIDED after look number `look`."""
         ...
 
 
@@ -101,10 +101,10 @@ class AcceptanceTest(Protocol):
         Compiled ``draw_noise(rng)`` returns the random numbers of the test, always as many, drawn before any row is
         read.
     decide : callable
-        Compiled ``decide(stages, stage, moments, offset, scale, noise)`` returns ACCEPT, REJECT or UNDECIDED, where the
+        Compiled ``decide(looks, look, moments, offset, scale, noise)`` returns ACCEPT, REJECT or UNDECIDED, where the
         log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
     threshold : callable
-        Compiled ``threshold(stages, stage, moments, scale, noise)`` returns what the estimated log ratio of a decision
+        Compiled ``threshold(looks, look, moments, scale, noise)`` returns what the estimated log ratio of a decision
         had to exceed; NaN where the test does not tell.
     """
 
@@ -121,7 +121,7 @@ class AcceptanceTest(Protocol):
         """Whether `decide` looks at ``moments.shape``, which costs a pass over each batch."""
         return False
 
-    def stages(self, n_rows: int) -> Any:
+    def looks(self, n_rows: int) -> Any:
         """Lay out the looks at `n_rows` rows: a named tuple whose ``sizes`` end at `n_rows` or at a decision."""
         ...
 

@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
+from pymc_austerity.acceptance.looks import check_batch_size
 from pymc_austerity.acceptance.metropolis import (
     decide_against_threshold,
     draw_log_uniform,
     log_uniform_threshold,
     metropolis_probability,
 )
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Stages
-from pymc_austerity.acceptance.stages import check_batch_size
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class SequentialT(AcceptanceTest):
         """Return G_j = Φ⁻¹(1 − ε)·(n_j/N)^{0.5−α}, the bounds on |z| after n_j rows if the sd of l_i were known."""
         return -special.ndtri(self.epsilon) * (n / n_rows) ** (0.5 - self.alpha)
 
-    def stages(self, n_rows: int) -> Stages:
+    def looks(self, n_rows: int) -> Looks:
         """Look after every batch; bounds are critical values of t with the finite-population correction."""
         sizes = np.append(np.arange(self.batch_size, n_rows, self.batch_size), n_rows)
         n = sizes[:-1]
@@ -82,7 +82,7 @@ class SequentialT(AcceptanceTest):
         critical = np.full(n.size, np.inf)
         critical[tail > 0] = -special.stdtrit(n[tail > 0] - 1, tail[tail > 0])
         correction = np.ones(n.size) if self.replacement else np.sqrt(1 - (n - 1) / (n_rows - 1))
-        return Stages(sizes, np.append(critical * correction / np.sqrt(n), 0.0))
+        return Looks(sizes, np.append(critical * correction / np.sqrt(n), 0.0))
 
     def with_replacement(self) -> SequentialT:
         """Return the test without the finite-population correction."""

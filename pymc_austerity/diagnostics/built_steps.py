@@ -25,7 +25,7 @@ _DESCRIPTIONS: WeakKeyDictionary[Model, dict[str, None]] = WeakKeyDictionary()
 def remember(model: Model, step: Deciding) -> None:
     """Note that `step` was built for `model`; what it decides by may change with the data."""
     _NEWEST[model] = step
-    _DESCRIPTIONS.setdefault(model, {})[step.decider.describe()] = None
+    _DESCRIPTIONS.setdefault(model, {})[step.decider.parts.describe()] = None
 
 
 def find_decider(model: Model) -> Decider:

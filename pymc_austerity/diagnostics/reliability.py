@@ -98,7 +98,7 @@ class _Spot(NamedTuple):
     exact: float
     repeats: Repeats | None
     shape: RowShape
-    stages: Any
+    looks: Any
 
 
 def reliability(
@@ -211,7 +211,7 @@ def _stats_of(idata: SamplingResult, decider: Decider) -> tuple[dict[str, np.nda
         )
     other_rows = decider.bound.is_asked_for or decider.move.reads_rows  # rows counted beside those of the test
     designs = [test_of_chain(decider, stats, c) for c in range(stats.sizes["chain"])]
-    sizes = np.concatenate([test.stages(len(decider.rows)).sizes for test in designs])
+    sizes = np.concatenate([test.looks(len(decider.rows)).sizes for test in designs])
     counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
     full = over_steps(stats["full_data"]).transpose("chain", "draw", "step").to_numpy()
     fitting = [
@@ -222,8 +222,8 @@ def _stats_of(idata: SamplingResult, decider: Decider) -> tuple[dict[str, np.nda
     if not fitting:
         found = np.unique(counted[~full])[:5]
         raise ValueError(
-            f"step: {decider.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were decided "
-            f"after {found}: another step made them. Pass the one that did."
+            f"step: {decider.parts.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were "
+            f"decided after {found}: another step made them. Pass the one that did."
         )
     chosen = {name: over_steps(stats[name]).isel(step=fitting[0]).to_numpy().ravel() for name in names}
     threshold = stats.get("threshold")
@@ -269,7 +269,7 @@ def _spots(
     # A test that always reads all rows makes the same decision every time.
     most = _REPEAT_BUDGET / (len(states.theta) * read)
     n = 2 if stats["full_data"].all() else int(np.clip(most, _FEWEST_REPEATS, _MOST_REPEATS))
-    stages = {int(c): test_of_chain(decider, own, int(c)).stages(n_total) for c in np.unique(states.chain)}
+    of_chain = {int(c): test_of_chain(decider, own, int(c)).looks(n_total) for c in np.unique(states.chain)}
     tuned = {int(c): state_of_chain(decider, own, int(c)) for c in np.unique(states.chain)}
     spots = []
     for theta, others, chain in zip(states.theta, states.others, states.chain):
@@ -278,7 +278,7 @@ def _spots(
         if pair is None:
             spots.append(_Spot(proposed, -np.inf, 0.0, None, NORMAL_SHAPE, None))
         else:
-            looks = stages[int(chain)]
+            looks = of_chain[int(chain)]
             spots.append(_Spot(proposed, *test.exact(pair), test(pair, n, looks), pair_shape(decider, pair), looks))
     return spots
 
@@ -341,7 +341,7 @@ def _judge_errors(
         pair, runs = evaluate_pair(decider, spots[k].proposed), spots[k].repeats
         assert pair is not None
         assert runs is not None
-        again.append(error_of(test(pair, _LONGER * runs.n, spots[k].stages), spots[k].exact, coefficient))
+        again.append(error_of(test(pair, _LONGER * runs.n, spots[k].looks), spots[k].exact, coefficient))
     new, new_ses = np.array(again).T
     return judge_spot_check(
         typical_error(errors, ses, rng, _LEVEL),

@@ -135,12 +135,12 @@ class RepeatedTest:
         bound = _known_bound if decider.bound.is_asked_for else no_bound
         self._loop = _repeats(decider.test, decider.row_source, bound)
 
-    def __call__(self, pair: Pair, n: int, stages: Any) -> Repeats:
+    def __call__(self, pair: Pair, n: int, looks: Any) -> Repeats:
         """Run the test `n` times, with the looks that it had in a chain."""
         seed = int(self._rng.integers(2**63))
         decide, twin = np.random.default_rng(seed), np.random.default_rng(seed)
         counts = self._loop(
-            n, pair.terms, pair.offset, self._row_state, stages, self._temperature, pair.bound,
+            n, pair.terms, pair.offset, self._row_state, looks, self._temperature, pair.bound,
             self._rng, decide, twin,
         )  # fmt: skip
         return Repeats(n, *counts)
@@ -168,18 +168,18 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[...,
     decide, draw_noise = test.decide, test.draw_noise
 
     @njit
-    def loop(n, terms, offset, row_state, stages, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
+    def loop(n, terms, offset, row_state, looks, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
         theta, none = np.zeros(1), np.zeros(0)
-        n_total, last = terms.size, stages.sizes.size - 1
+        n_total, last = terms.size, looks.sizes.size - 1
         everything = Moments(n_total, n_total, terms.mean(), terms.std(), row_bound, NO_SHAPE)
         accepted, exact, both, rows_read, partial, partial_rows = 0, 0, 0, 0, 0, 0
         for _ in range(n):
             noise = draw_noise(rng_twin)  # the number that the transition is about to draw
             outcome = transition(
-                theta, none, (), (terms,), row_state, _Fixed(offset), stages, temperature, rng, rng_decide, rng,
+                theta, none, (), (terms,), row_state, _Fixed(offset), looks, temperature, rng, rng_decide, rng,
                 (row_bound,), (),
             )  # fmt: skip
-            yes = decide(stages, last, everything, offset, n_total / temperature, noise) == ACCEPT
+            yes = decide(looks, last, everything, offset, n_total / temperature, noise) == ACCEPT
             accepted += outcome.accepted
             exact += yes
             both += yes and outcome.accepted

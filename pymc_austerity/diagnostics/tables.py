@@ -249,7 +249,8 @@ def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
         "mean": draws.mean(sample),
         "sd": sd,
         "mcse_mean": as_dataset(az.mcse(draws)),
-        # A chain that never moved has a standard deviation of exactly zero, without error.
+        # ArviZ's own, mcse(method="sd"), is the same number, but version 0.23 fails with recent NumPy.  A chain that
+        # never moved has a standard deviation of exactly zero, without error.
         "mcse_sd": (as_dataset(az.mcse(squared_deviation)) / (2 * sd)).where(sd > 0, 0.0),
         "ess": as_dataset(az.ess(draws)),
         "ess_median": as_dataset(az.ess(draws, method="quantile", prob=0.5)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.acceptance import Stages
+from pymc_austerity.acceptance import Looks
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
 from pymc_austerity.kernel import DECIDED, Chain
 
@@ -97,8 +97,8 @@ def run_trial(step: Deciding, *, n_pairs: int = 200, tune: int = 1_000, seed: in
     decider = decider_of(step, "a trial runs a chain with the proposals of one")
     if not decider.test.designable:
         raise TypeError(
-            f"{decider.describe()} is not a step with a sequential t-test, which is what this design is for. Pass an "
-            "ApproxMH or ExactMH step, or a Trial."
+            f"{decider.parts.describe()} is not a step with a sequential t-test, which is what this design is for. "
+            "Pass an ApproxMH or ExactMH step, or a Trial."
         )
     if n_pairs < 2 or tune < 0:
         raise ValueError(f"run_trial(n_pairs={n_pairs}, tune={tune}) needs at least two pairs and no negative tune.")
@@ -133,9 +133,9 @@ def collect(chain: Chain, theta: np.ndarray, others: np.ndarray, n_pairs: int) -
     decider = chain.decider
     n_rows, replacement = len(decider.rows), decider.row_source.weighted
     temperature = float(decider.parts.temperature.final)
-    stages, ratio, noise, rows_read = Stages(np.array([n_rows - 1]), np.zeros(1)), [], [], 0
+    looks, ratio, noise, rows_read = Looks(np.array([n_rows - 1]), np.zeros(1)), [], [], 0
     for _ in range(n_pairs):
-        outcome = chain.transition(theta, others, temperature, stages)
+        outcome = chain.transition(theta, others, temperature, looks)
         rows_read += outcome.n_rows
         theta = outcome.theta
         # Where the prior or a row rules a proposal out, no test has anything to decide.

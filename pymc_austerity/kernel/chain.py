@@ -54,7 +54,7 @@ class Chain(WithSamplingState):
         self._packed: tuple[tuple[np.random.Generator, ...], Any] | None = None
         self.decider = decider
         self._row_state = decider.row_source.state(len(decider.rows))
-        self._stages = decider.stages()
+        self._looks = decider.looks()
         self.reset_tuning()
         self.start = decider.start(rng_start)
 
@@ -65,16 +65,16 @@ class Chain(WithSamplingState):
     def decide_by(self, test: AcceptanceTest) -> None:
         """Decide from here on by the same test with other settings."""
         self.decider = replace(self.decider, test=test)
-        self._stages = self.decider.stages()
+        self._looks = self.decider.looks()
 
-    def transition(self, theta: np.ndarray, others: np.ndarray, temperature: float, stages: Any = None) -> Outcome:
+    def transition(self, theta: np.ndarray, others: np.ndarray, temperature: float, looks: Any = None) -> Outcome:
         """Propose and decide from flat vectors of the step's variables and of all others.
 
         Parameters
         ----------
         theta, others : numpy.ndarray
         temperature : float
-        stages : NamedTuple, optional
+        looks : NamedTuple, optional
             Looks in place of those of the test.
         """
         decider = self.decider
@@ -85,7 +85,7 @@ class Chain(WithSamplingState):
             decider.rows.arrays,
             self._row_state,
             self.state,
-            self._stages if stages is None else stages,
+            self._looks if looks is None else looks,
             temperature,
             self._generators(),
             decider.bound_constants,

@@ -90,6 +90,21 @@ class Parts:
         continuous = all(np.dtype(b.dtype).kind == "f" for b in self.likelihood.blocks)
         return continuous or (self.proposal is not None and self.proposal.expands_effects)
 
+    @property
+    def setup_passes(self) -> float:
+        """Passes over all rows before the first draw."""
+        return 0.0 if self.prepared is None else self.prepared.passes
+
+    def describe(self) -> str:
+        """Return the settings that decide what a step does, in a line."""
+        names = ", ".join(b.name for b in self.likelihood.blocks)
+        floor, proxy = (None, None) if self.prepared is None else (self.plan.floor, self.plan.proxy)
+        rows = "Uniform()" if floor is None else f"Weighted(floor={floor})"
+        return (
+            f"{self.made_by} on {names} with {self.test}, {self.proposal or 'the default proposal'}, proxy={proxy}, "
+            f"rows={rows}, temperature={self.temperature}"
+        )
+
 
 class Compiled:
     """The functions of one model, each compiled when it is first asked for."""
@@ -189,14 +204,9 @@ class Decider:
         """The expansion of the proxy; nothing without one."""
         return () if self.prepared is None else self.prepared.expansion
 
-    @property
-    def setup_passes(self) -> float:
-        """Passes over all rows before the first draw."""
-        return 0.0 if self.prepared is None else self.prepared.passes
-
-    def stages(self) -> Any:
+    def looks(self) -> Any:
         """Return the looks of the test at all rows."""
-        return self.test.stages(len(self.rows))
+        return self.test.looks(len(self.rows))
 
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
@@ -236,17 +246,6 @@ class Decider:
         if parts.plan.proxy is not None:
             return _complete(_learn(parts, self.compiled), self.compiled)
         return replace(self, parts=parts, bound_constants=self.bound.constants())
-
-    def describe(self) -> str:
-        """Return the settings that decide what a step does, in a line."""
-        parts = self.parts
-        names = ", ".join(b.name for b in self.likelihood.blocks)
-        floor, proxy = (None, None) if self.prepared is None else (parts.plan.floor, parts.plan.proxy)
-        rows = "Uniform()" if floor is None else f"Weighted(floor={floor})"
-        return (
-            f"{parts.made_by} on {names} with {self.test}, {parts.proposal or 'the default proposal'}, proxy={proxy}, "
-            f"rows={rows}, temperature={parts.temperature}"
-        )
 
     def __reduce__(self) -> Any:
         return _assemble_again, (self.parts, self.test, self.bound_constants)
@@ -362,7 +361,7 @@ def _warm_up(decider: Decider) -> None:
         arrays,
         decider.row_source.state(n_rows),
         state,
-        decider.test.stages(n_rows),
+        decider.test.looks(n_rows),
         float(parts.temperature.final),
         pack_generators(*np.random.default_rng(0).spawn(3)),
         decider.bound_constants,

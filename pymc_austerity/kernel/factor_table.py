@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.kernel.gibbs_sweep import Incidence, Looks
+from pymc_austerity.kernel.gibbs_sweep import Incidence, VariableLooks
 from pymc_austerity.likelihood import Block, Density
 from pymc_austerity.rows import Rows
 
@@ -80,7 +80,7 @@ def check_incidence(
 ) -> None:
     """Change variables, one at a time, and look whether a factor changes that does not contain it.
 
-    Looks at up to 500 variables and 5,000 factors for each, at a random point.
+    VariableLooks at up to 500 variables and 5,000 factors for each, at a random point.
 
     Raises
     ------
@@ -110,16 +110,16 @@ def check_incidence(
             )
 
 
-def looks_of(incidence: Incidence, stages: Any) -> Looks:
-    """Lay out the looks of a test for every variable; `stages` is the method of that name of a `SequentialT`."""
+def looks_of(incidence: Incidence, looks: Any) -> VariableLooks:
+    """Lay out the looks of a test for every variable; `looks` is the method of that name of a `SequentialT`."""
     sizes, bounds, first = [], [], [0]
     by_count: dict[int, Any] = {}
     for count in np.diff(incidence.start):
         if count not in by_count:
-            by_count[count] = stages(int(count)) if count > 0 else None
+            by_count[count] = looks(int(count)) if count > 0 else None
         found = by_count[count]
         if found is not None:
             sizes.append(found.sizes)
             bounds.append(found.bounds)
         first.append(first[-1] + (0 if found is None else found.sizes.size))
-    return Looks(np.array(first), np.concatenate(sizes).astype(np.int64), np.concatenate(bounds).astype(float))
+    return VariableLooks(np.array(first), np.concatenate(sizes).astype(np.int64), np.concatenate(bounds).astype(float))

@@ -27,10 +27,10 @@ def take_packed(transition: Callable[..., Any]) -> Callable[..., Any]:
 
     @njit
     def packed_transition(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, row_state, state, stages, temperature, generators, bound_constants, expansion
+        theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants, expansion
     ):
         return transition(
-            theta, others, fixed, arrays, row_state, state, stages, temperature, generators[0], generators[1],
+            theta, others, fixed, arrays, row_state, state, looks, temperature, generators[0], generators[1],
             generators[2], bound_constants, expansion,
         )  # fmt: skip
 

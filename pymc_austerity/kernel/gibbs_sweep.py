@@ -29,7 +29,7 @@ class Incidence(NamedTuple):
     members: np.ndarray
 
 
-class Looks(NamedTuple):
+class VariableLooks(NamedTuple):
     """The looks of the sequential test, for every number of factors that a variable has.
 
     Attributes
@@ -151,12 +151,12 @@ def build_conditional(
             offset[k] = prior - np.log(rng_decide.standard_exponential())
             alive[k] = np.isfinite(prior)
         mean, products = np.zeros(n_values), np.zeros((n_values, n_values))
-        n, stage, winner = 0, 0, -1
+        n, look, winner = 0, 0, -1
         if n_total == 0:
             return race(alive, 0, 0, mean, products, offset, 0.0), 0, 0
         while winner < 0 and np.any(alive):
-            look = looks.first[d] + stage
-            size = looks.sizes[look]
+            k = looks.first[d] + look
+            size = looks.sizes[k]
             extend(rng_rows, incidence.members, start, stop, n, size)
             while n < size:
                 until = min(n + CHUNK, size)
@@ -173,9 +173,9 @@ def build_conditional(
                         terms[k] = 0.0
                 add_batch(n, mean, products, terms)
                 n = until
-            winner = race(alive, n, n_total, mean, products, offset, looks.bounds[look])
-            stage += 1
-        return winner, n, stage
+            winner = race(alive, n, n_total, mean, products, offset, looks.bounds[k])
+            look += 1
+        return winner, n, look
 
     return conditional
 
@@ -207,12 +207,12 @@ def build_sweep(
         theta = theta.copy()
         changed, n_rows, n_stages, n_full = 0, 0, 0, 0
         for d in rng_order.permutation(variables):
-            value, n, stages = conditional(
+            value, n, n_looks = conditional(
                 d, n_values[d], theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
             )
             if value < 0:
                 return SweepOutcome(theta, changed, n_rows, n_stages, n_full, d)
-            n_rows, n_stages = n_rows + n, n_stages + stages
+            n_rows, n_stages = n_rows + n, n_stages + n_looks
             n_full += n == incidence.start[d + 1] - incidence.start[d]
             changed += value != theta[d]
             theta[d] = value

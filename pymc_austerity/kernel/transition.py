@@ -129,6 +129,13 @@ def merge_batch(
     return mean + shift * k / stop, m2 + (squares + shift * shift * n * k / stop)
 
 
+@njit
+def moments_of(reading: Reading, n_total: int, row_bound: float) -> Moments:
+    """Return what a test is told of the rows that were read."""
+    sd = np.sqrt(reading.m2 / (reading.n - 1))
+    return Moments(reading.n, n_total, reading.mean, sd, row_bound, reading.shape)
+
+
 def build_offset(density: Density) -> Callable[..., Any]:
     """Compile the part of a decision that needs no rows.
 
@@ -219,7 +226,7 @@ def build_transition(
     Returns
     -------
     callable
-        ``transition(theta, others, fixed, arrays, row_state, state, stages, temperature, rng_propose, rng_decide,
+        ``transition(theta, others, fixed, arrays, row_state, state, looks, temperature, rng_propose, rng_decide,
         rng_rows, bound_constants=(), expansion=())``, which returns an `Outcome`.  It compiles at its first call.
     """
     offset_of, expands = build_offset(density), density.expands
@@ -229,7 +236,7 @@ def build_transition(
 
     @njit
     def transition(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, row_state, state, stages, temperature, rng_propose, rng_decide, rng_rows,
+        theta, others, fixed, arrays, row_state, state, looks, temperature, rng_propose, rng_decide, rng_rows,
         bound_constants=(), expansion=(),
     ):  # fmt: skip
         n_total = len(arrays[0])
@@ -240,17 +247,16 @@ def build_transition(
         if not np.any(theta_new != theta):  # nothing moved, nothing to decide
             return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)
         status, offset = offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
-        if status == BAD_PRIOR:
-            return Outcome(theta, BAD_PRIOR, False, n_read, 0, np.nan, np.nan, -1, False, np.nan)
-        if offset == -np.inf:
-            return Outcome(theta, DECIDED, False, n_read, 0, -np.inf, 0.0, -1, False, np.nan)
+        if status == BAD_PRIOR or offset == -np.inf:
+            sd = np.nan if status == BAD_PRIOR else 0.0
+            return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)
         inputs = (expansion[0],) + fixed if expands else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, inputs, arrays)
         limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
-        reading, n_before, verdict, stage = NOTHING_READ, 0, UNDECIDED, 0
+        reading, n_before, verdict, look = NOTHING_READ, 0, UNDECIDED, 0
         mean, log_ratio_sd, threshold = 0.0, 0.0, np.nan
         while verdict == UNDECIDED:
-            size = stages.sizes[stage]
+            size = looks.sizes[look]
             all_rows = size == n_total
             if weighted and all_rows:  # the last look reads them one by one, from the first on
                 n_before, reading = reading.n, NOTHING_READ
@@ -260,19 +266,17 @@ def build_transition(
             if reading.settled:
                 verdict, mean, log_ratio_sd = REJECT, -np.inf, 0.0
             else:
-                of, mean = n_total if all_rows or not weighted else WITH_REPLACEMENT, reading.mean
-                sd = np.sqrt(reading.m2 / (reading.n - 1))
-                moments = Moments(reading.n, of, mean, sd, row_bound, reading.shape)
-                verdict = decide(stages, stage, moments, offset, scale, noise)
-                log_ratio_sd = scale * standard_error(moments) if reading.n else np.nan
+                moments = moments_of(reading, n_total if all_rows or not weighted else WITH_REPLACEMENT, row_bound)
+                verdict = decide(looks, look, moments, offset, scale, noise)
+                mean, log_ratio_sd = moments.mean, scale * standard_error(moments) if reading.n else np.nan
                 if verdict != UNDECIDED:
-                    threshold = threshold_of(stages, stage, moments, scale, noise)
-            stage += 1
+                    threshold = threshold_of(looks, look, moments, scale, noise)
+            look += 1
         restore(row_state, reading.n)
         accepted, n_rows = verdict == ACCEPT, reading.n + n_before + n_scanned + n_read
         log_ratio = scale * mean + offset if reading.n else np.nan
         return Outcome(
-            theta_new if accepted else theta, reading.status, accepted, n_rows, stage, log_ratio, log_ratio_sd,
+            theta_new if accepted else theta, reading.status, accepted, n_rows, look, log_ratio, log_ratio_sd,
             reading.row, reading.n == n_total, threshold,
         )  # fmt: skip
 

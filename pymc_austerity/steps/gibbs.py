@@ -143,7 +143,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         self._theta0, self._others0 = data.theta0, data.others0
         self._n_values = np.repeat(values, [b.stop - b.start for b in likelihood.blocks]).astype(np.int64)
         self._incidence = incidence_of(factors, likelihood.blocks, likelihood.n_rows)
-        self._looks = looks_of(self._incidence, self.test.stages)
+        self._looks = looks_of(self._incidence, self.test.looks)
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, data, density)
         names = [f"{b.name}[{i}]" for b in likelihood.blocks for i in range(b.stop - b.start)]

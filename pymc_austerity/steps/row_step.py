@@ -27,6 +27,21 @@ from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
+#: Types and shapes of the statistics of a draw.
+_OF_A_DRAW: dict[str, Any] = {
+    "accepted": (bool, []),
+    "accept": (np.float64, []),
+    "n_rows": (np.int64, []),
+    "n_stages": (np.int64, []),
+    "full_data": (bool, []),
+    "log_ratio": (np.float64, []),
+    "log_ratio_sd": (np.float64, []),
+    "scaling": (np.float64, []),
+    "threshold": (np.float64, []),
+    "setup_passes": (np.float64, []),
+    "warning": (SamplerWarning, None),
+}
+
 
 @dataclass_state
 class RowStepState(StepMethodState):
@@ -70,19 +85,7 @@ class RowStep(ChainSetup, BlockedStep):
     name = "row_step"
     default_blocked = True
     _state_class = RowStepState
-    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "accepted": (bool, []),
-        "accept": (np.float64, []),
-        "n_rows": (np.int64, []),
-        "n_stages": (np.int64, []),
-        "full_data": (bool, []),
-        "log_ratio": (np.float64, []),
-        "log_ratio_sd": (np.float64, []),
-        "scaling": (np.float64, []),
-        "threshold": (np.float64, []),
-        "setup_passes": (np.float64, []),
-        "warning": (SamplerWarning, None),
-    }
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = _OF_A_DRAW
 
     def __init__(
         self,
@@ -175,7 +178,7 @@ class RowStep(ChainSetup, BlockedStep):
             log_ratio_sd=outcome.log_ratio_sd,
             scaling=np.exp(chain.state.log_scale[0]),
             threshold=outcome.threshold,
-            setup_passes=self.decider.setup_passes,
+            setup_passes=self.decider.parts.setup_passes,
             warning=None if self.tune else self._watch.after(chain, outcome, others),
             **self._tuned.stats(chain, self.tune),
         )

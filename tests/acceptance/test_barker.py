@@ -44,34 +44,34 @@ def curve(test, values, grid=GRID):
 
 
 @njit
-def _skip_noise_when_clear(stages, stage, moments, offset, scale, noise):
+def _skip_noise_when_clear(looks, look, moments, offset, scale, noise):
     estimate = scale * moments.mean + offset
     if abs(estimate) > 5 * scale * standard_error(moments):
         return ACCEPT if estimate > 0 else REJECT
-    return decide_barker(stages, stage, moments, offset, scale, noise)
+    return decide_barker(looks, look, moments, offset, scale, noise)
 
 
 @njit
-def _variance_for_sd(stages, stage, m, offset, scale, noise):
+def _variance_for_sd(looks, look, m, offset, scale, noise):
     wrong = Moments(m.n, m.n_total, m.mean, m.sd**2, m.bound, m.shape)
-    return decide_barker(stages, stage, wrong, offset, scale, noise)
+    return decide_barker(looks, look, wrong, offset, scale, noise)
 
 
 @njit
-def _greedy_at_full_data(stages, stage, moments, offset, scale, noise):
+def _greedy_at_full_data(looks, look, moments, offset, scale, noise):
     if moments.n == moments.n_total:
         return ACCEPT if scale * moments.mean + offset > 0 else REJECT
-    return decide_barker(stages, stage, moments, offset, scale, noise)
+    return decide_barker(looks, look, moments, offset, scale, noise)
 
 
 @njit
-def _no_prior(stages, stage, moments, offset, scale, noise):
-    return decide_barker(stages, stage, moments, 0.0, scale, noise)
+def _no_prior(looks, look, moments, offset, scale, noise):
+    return decide_barker(looks, look, moments, 0.0, scale, noise)
 
 
 @njit
-def _no_correction(stages, stage, moments, offset, scale, noise):
-    return decide_barker(stages, stage, moments, offset, scale, BarkerNoise(noise.logistic, noise.normal, 0.5))
+def _no_correction(looks, look, moments, offset, scale, noise):
+    return decide_barker(looks, look, moments, offset, scale, BarkerNoise(noise.logistic, noise.normal, 0.5))
 
 
 def planted(mistake):

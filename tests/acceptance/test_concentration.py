@@ -11,7 +11,7 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.concentration import (
-    BoundedStages,
+    BoundedLooks,
     ConcentrationBound,
     decide_outside_bound,
     empirical_bernstein,
@@ -36,9 +36,9 @@ class Rule(ConcentrationBound):
 
 
 @njit
-def _decide_by_variance(stages, stage, m, offset, scale, noise):
+def _decide_by_variance(looks, look, m, offset, scale, noise):
     return decide_outside_bound(
-        stages, stage, Moments(m.n, m.n_total, m.mean, m.sd**2, m.bound, m.shape), offset, scale, noise
+        looks, look, Moments(m.n, m.n_total, m.mean, m.sd**2, m.bound, m.shape), offset, scale, noise
     )
 
 
@@ -53,10 +53,10 @@ class VarianceForSd(Rule):
 class CounterStands(Rule):
     """Planted mistake: every look uses up as much of δ as the first."""
 
-    def stages(self, n_rows):
-        sizes = super().stages(n_rows).sizes
+    def looks(self, n_rows):
+        sizes = super().looks(n_rows).sizes
         delta = np.full(sizes.size, (self.p - 1) / self.p * self.delta)
-        return BoundedStages(sizes, *self.inequality(sizes, n_rows, delta))
+        return BoundedLooks(sizes, *self.inequality(sizes, n_rows, delta))
 
 
 def symmetric(n):
@@ -105,14 +105,14 @@ def test_many_looks_at_hard_rows_decide_wrongly_no_more_often_than_delta_unless_
 @pytest.mark.parametrize("gamma", [1.05, 2.0])
 def test_the_looks_together_use_no_more_than_delta(p, gamma):
     rule = ConcentrationBound(0.02, gamma=gamma, p=p, inequality=hoeffding_serfling)
-    assert _used(rule.stages(10**6), 10**6) <= 0.02
+    assert _used(rule.looks(10**6), 10**6) <= 0.02
     planted = CounterStands(0.02, gamma=gamma, p=p, inequality=hoeffding_serfling)
-    assert _used(planted.stages(10**6), 10**6) > 0.02
+    assert _used(planted.looks(10**6), 10**6) > 0.02
 
 
-def _used(stages, n_rows):
+def _used(looks, n_rows):
     """Sum of the error probabilities of the looks, read back from Hoeffding–Serfling bounds."""
-    t, c = stages.sizes, stages.per_bound
+    t, c = looks.sizes, looks.per_bound
     return np.sum(2 * np.exp(-(c**2) * t / (2 * (1 - (t - 1) / n_rows))))
 
 
@@ -148,7 +148,7 @@ def test_the_inequalities_hold_on_skewed_rows(inequality):
 
 
 def test_looks_grow_geometrically_to_all_rows():
-    sizes = ConcentrationBound(gamma=1.5, batch_size=50).stages(1_000).sizes
+    sizes = ConcentrationBound(gamma=1.5, batch_size=50).looks(1_000).sizes
     assert sizes.tolist() == [50, 75, 113, 170, 255, 383, 575, 863, 1_000]
 
 

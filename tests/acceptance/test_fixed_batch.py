@@ -71,4 +71,4 @@ def test_a_batch_of_one_row_is_refused():
 
 
 def test_a_batch_beyond_the_data_is_all_rows():
-    assert FixedBatch(500).stages(100).sizes.tolist() == [100]
+    assert FixedBatch(500).looks(100).sizes.tolist() == [100]

@@ -22,9 +22,9 @@ from pymc_austerity.acceptance.sequential import SequentialT
     ],
 )
 def test_decision_compares_the_mean_with_its_threshold(n, mean, bound, decision):
-    stages = SequentialT(0.05, 5).stages(9)._replace(bounds=np.array([bound, bound]))
+    looks = SequentialT(0.05, 5).looks(9)._replace(bounds=np.array([bound, bound]))
     moments = Moments(n, 9, mean, 2.0)
-    assert decide_against_threshold(stages, 0, moments, offset=-3.5, scale=3.0, noise=-0.5) == decision
+    assert decide_against_threshold(looks, 0, moments, offset=-3.5, scale=3.0, noise=-0.5) == decision
 
 
 def test_noise_is_the_log_of_a_uniform_number():

@@ -13,7 +13,7 @@ DRAWS = 400_000
 
 
 @njit
-def acceptance(decide, stages, log_ratio, variance, n_rows, draws, rng):
+def acceptance(decide, looks, log_ratio, variance, n_rows, draws, rng):
     """Frequency of acceptance when n_rows normal rows estimate a log ratio with the given variance."""
     accepted = 0
     sd_row = np.sqrt(variance * n_rows)
@@ -21,7 +21,7 @@ def acceptance(decide, stages, log_ratio, variance, n_rows, draws, rng):
         mean = log_ratio + np.sqrt(variance) * rng.standard_normal()
         sd = sd_row * np.sqrt(rng.chisquare(n_rows - 1) / (n_rows - 1))
         moments = Moments(n_rows, WITH_REPLACEMENT, mean, sd, np.inf, NO)
-        accepted += decide(stages, 0, moments, 0.0, 1.0, np.log1p(-rng.random())) == ACCEPT
+        accepted += decide(looks, 0, moments, 0.0, 1.0, np.log1p(-rng.random())) == ACCEPT
     return accepted / draws
 
 
@@ -29,15 +29,15 @@ NO = Moments(1, 1, 0.0, 0.0).shape
 
 
 @njit
-def without_penalty(stages, stage, moments, offset, scale, noise):
+def without_penalty(looks, look, moments, offset, scale, noise):
     return ACCEPT if scale * moments.mean + offset > noise else 0
 
 
 def imbalance(decide, variance, n_rows, log_ratio=0.5):
     """Log ratio of forward to backward acceptance, which detailed balance makes equal to `log_ratio`."""
-    stages = NoisePenalty(2, max_variance=100.0).stages(10**6)
-    forth = acceptance(decide, stages, log_ratio, variance, n_rows, DRAWS, np.random.default_rng(1))
-    back = acceptance(decide, stages, -log_ratio, variance, n_rows, DRAWS, np.random.default_rng(2))
+    looks = NoisePenalty(2, max_variance=100.0).looks(10**6)
+    forth = acceptance(decide, looks, log_ratio, variance, n_rows, DRAWS, np.random.default_rng(1))
+    back = acceptance(decide, looks, -log_ratio, variance, n_rows, DRAWS, np.random.default_rng(2))
     error = np.sqrt((1 - forth) / (forth * DRAWS) + (1 - back) / (back * DRAWS))
     return (np.log(forth / back) - log_ratio) / error
 
@@ -69,30 +69,30 @@ def test_taking_an_estimated_variance_as_known_is_caught():
 
 
 def test_without_noise_it_is_metropolis():
-    stages = NoisePenalty(2).stages(10**6)
+    looks = NoisePenalty(2).looks(10**6)
     for log_ratio in (-2.0, -0.3, 0.4):
-        found = acceptance(decide_with_penalty, stages, log_ratio, 1e-8, 200, DRAWS, np.random.default_rng(3))
+        found = acceptance(decide_with_penalty, looks, log_ratio, 1e-8, 200, DRAWS, np.random.default_rng(3))
         exact = min(1.0, np.exp(log_ratio))
         assert abs(found - exact) <= 4 * np.sqrt(exact * (1 - exact) / DRAWS)
 
 
 def test_all_rows_decide_like_the_exact_test():
-    exact, stages = Exact(), NoisePenalty(2).stages(50)
+    exact, looks = Exact(), NoisePenalty(2).looks(50)
     rng = np.random.default_rng(4)
     verdicts = set()
     for _ in range(500):
         moments = Moments(50, 50, rng.normal(scale=0.05), abs(rng.normal()))
         noise = np.log(rng.random())
-        ours = decide_with_penalty(stages, len(stages.sizes) - 1, moments, 0.1, 50.0, noise)
-        assert ours == exact.decide(exact.stages(50), 0, moments, 0.1, 50.0, noise)
+        ours = decide_with_penalty(looks, len(looks.sizes) - 1, moments, 0.1, 50.0, noise)
+        assert ours == exact.decide(exact.looks(50), 0, moments, 0.1, 50.0, noise)
         verdicts.add(ours)
     assert len(verdicts) == 2
 
 
 def test_a_noisy_batch_reads_on():
-    stages = NoisePenalty(10, max_variance=1.0).stages(1000)
-    assert decide_with_penalty(stages, 0, Moments(10, 1000, 0.0, 4.0), 0.0, 1.0, -1.0) == UNDECIDED
-    assert decide_with_penalty(stages, 0, Moments(10, 1000, 0.0, 1.0), 0.0, 1.0, -1.0) != UNDECIDED
+    looks = NoisePenalty(10, max_variance=1.0).looks(1000)
+    assert decide_with_penalty(looks, 0, Moments(10, 1000, 0.0, 4.0), 0.0, 1.0, -1.0) == UNDECIDED
+    assert decide_with_penalty(looks, 0, Moments(10, 1000, 0.0, 1.0), 0.0, 1.0, -1.0) != UNDECIDED
 
 
 def test_the_penalty_grows_with_ignorance():

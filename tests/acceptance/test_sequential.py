@@ -36,7 +36,7 @@ def _step(test, values=VALUES, rng=1):
 
 @pytest.mark.parametrize(("n_rows", "batch"), [(12, 4), (13, 5), (1_000, 1), (500, 500), (500, 800), (501, 500)])
 def test_looks_are_whole_batches_and_end_at_all_rows(n_rows, batch):
-    sizes, bounds = SequentialT(0.05, max(batch, 2)).stages(n_rows)
+    sizes, bounds = SequentialT(0.05, max(batch, 2)).looks(n_rows)
     steps = np.diff(sizes, prepend=0)
     assert sizes[-1] == n_rows
     assert bounds[-1] == 0
@@ -45,7 +45,7 @@ def test_looks_are_whole_batches_and_end_at_all_rows(n_rows, batch):
 
 
 def test_bounds_are_critical_values_of_t_with_the_finite_population_correction():
-    sizes, bounds = SequentialT(0.03, 50).stages(170)
+    sizes, bounds = SequentialT(0.03, 50).looks(170)
     n = sizes[:-1]
     assert bounds[:-1] == pytest.approx(stats.t.isf(0.03, n - 1) / np.sqrt(n) * np.sqrt(1 - (n - 1) / 169))
 

@@ -164,11 +164,11 @@ def test_boundaries_of_pocock_and_of_obrien_and_fleming():
     assert SequentialT(0.05, 500).normal_bounds(n, 4_000) == pytest.approx(np.full(3, stats.norm.isf(0.05)))
     brien = SequentialT(0.05, 500, alpha=1.0).normal_bounds(n, 4_000)
     assert brien * np.sqrt(n) == pytest.approx(np.full(3, stats.norm.isf(0.05) * np.sqrt(4_000)))
-    sizes, bounds = SequentialT(0.05, 500, alpha=1.0).stages(4_000)
+    sizes, bounds = SequentialT(0.05, 500, alpha=1.0).looks(4_000)
     n = sizes[:-1]
     tail = stats.norm.sf(stats.norm.isf(0.05) * np.sqrt(4_000 / n))
     assert bounds[:-1] == pytest.approx(stats.t.isf(tail, n - 1) / np.sqrt(n) * np.sqrt(1 - (n - 1) / 3_999))
-    assert np.array_equal(SequentialT(0.05, 500, alpha=0.5).stages(N).bounds, SequentialT(0.05, 500).stages(N).bounds)
+    assert np.array_equal(SequentialT(0.05, 500, alpha=0.5).looks(N).bounds, SequentialT(0.05, 500).looks(N).bounds)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.49, 1.01, float("nan")])

@@ -250,7 +250,7 @@ def test_the_repeated_test_decides_as_the_step_does(step):
     rng = np.random.default_rng(10)
     pair = evaluate_pair(step.decider, step.decider.propose(theta, np.empty(0), step.chain.state, rng))
     n = 4_000
-    runs = RepeatedTest(step.decider, np.random.default_rng(11))(pair, n, step.test.stages(3_000))
+    runs = RepeatedTest(step.decider, np.random.default_rng(11))(pair, n, step.test.looks(3_000))
     accepted, rows = 0, []
     for _ in range(n):
         step.chain.rng_propose = np.random.default_rng(10)  # the same proposal every time

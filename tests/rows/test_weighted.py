@@ -83,7 +83,7 @@ def test_tests_that_need_equal_rows_refuse_weights():
 
 def test_with_replacement_the_t_test_has_no_finite_population_correction():
     with_it, without = SequentialT(0.01, 100), SequentialT(0.01, 100, replacement=True)
-    assert (without.stages(1000).bounds[:-1] > with_it.stages(1000).bounds[:-1]).all()
+    assert (without.looks(1000).bounds[:-1] > with_it.looks(1000).bounds[:-1]).all()
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def field():
 
 def reading(step, epsilon, batch_size):
     step.start_chain(np.random.default_rng(7))
-    step._looks = looks_of(step._incidence, SequentialT(epsilon, batch_size).stages)
+    step._looks = looks_of(step._incidence, SequentialT(epsilon, batch_size).looks)
     return step
 
 
