@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.compile.builders as _builders
 import pytensor.gradient as _gradient
 from pymc.util import get_random_generator
-from pytensor.compile.mode import get_mode
 
 try:
     from pytensor.tensor.linalg import SolveBase
 except ImportError:  # PyTensor 2
     from pytensor.tensor.slinalg import SolveBase
 
-__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "compile_log_density", "pushforward"]
+__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "pushforward"]
 
 _pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 
@@ -28,16 +26,6 @@ def pushforward(output: Any, at: Any, direction: Any) -> Any:
     """Return the forward-mode derivative of `output` by `at` along `direction`; zero where it does not depend on it."""
     derivative = _pushforward(output, at, direction, disconnected_outputs="ignore", return_disconnected="none")
     return output.zeros_like() if derivative is None else derivative
-
-
-def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
-    """Compile a log density to a function; a parameter outside its domain gives −∞, as in ``pymc.compile``.
-
-    Not by ``pymc.compile`` itself, which would update the generators of random variables that the graph only asks
-    for their shape (components of a mixture, in PyMC 5), and so keep them in the function.
-    """
-    checked = get_mode(mode).including("local_check_parameter_to_ninf_switch")
-    return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
 
 
 class ChainSetup:

@@ -16,7 +16,7 @@ from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
-from pymc_austerity.kernel import Decider, Proposed, build_transition
+from pymc_austerity.kernel import Decider, Proposed, build_transition, pack_generators
 from pymc_austerity.likelihood import CHUNK, Density, no_bound
 from pymc_austerity.rows import RowSource
 
@@ -169,15 +169,14 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[...,
 
     @njit
     def loop(n, terms, offset, row_state, looks, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
-        theta, none = np.zeros(1), np.zeros(0)
+        theta, none, generators = np.zeros(1), np.zeros(0), pack_generators(rng, rng_decide, rng)
         n_total, last = terms.size, looks.sizes.size - 1
         everything = Moments(n_total, n_total, terms.mean(), terms.std(), row_bound, NO_SHAPE)
         accepted, exact, both, rows_read, partial, partial_rows = 0, 0, 0, 0, 0, 0
         for _ in range(n):
             noise = draw_noise(rng_twin)  # the number that the transition is about to draw
             outcome = transition(
-                theta, none, (), (terms,), row_state, _Fixed(offset), looks, temperature, rng, rng_decide, rng,
-                (row_bound,), (),
+                theta, none, (), (terms,), row_state, _Fixed(offset), looks, temperature, generators, (row_bound,), (),
             )  # fmt: skip
             yes = decide(looks, last, everything, offset, n_total / temperature, noise) == ACCEPT
             accepted += outcome.accepted

@@ -13,7 +13,8 @@ import numpy as np
 from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.kernel.generators import pack_generators, take_packed
+from pymc_austerity.compile_cache import cached
+from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.kernel.transition import Outcome, build_offset, build_transition
 from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, compile_density, numba_options
@@ -163,7 +164,7 @@ class Decider:
     evaluate_bound, offset_of : callable
         Compiled; see `Bound` and `build_offset`.
     transition : callable
-        Compiled; see `take_packed`.
+        Compiled; see `build_transition`.
     compiled : Compiled
     """
 
@@ -339,7 +340,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         )
         ndims = tuple(a.ndim for a in parts.rows.arrays)
         evaluate_bound = bound.build(density, ndims)
-        transition = take_packed(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
+        transition = cached(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
         constants = bound.constants() if bound_constants is None else bound_constants
         decider = Decider(
             parts, test, move, row_source, density, bound, constants, evaluate_bound, build_offset(density),

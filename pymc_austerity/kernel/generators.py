@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.typed import List
 
-from pymc_austerity.compile_cache import cached
+#: Places in the list.
+PROPOSE, DECIDE, ROWS = 0, 1, 2
 
 
 @njit(cache=True)
@@ -20,18 +20,3 @@ def pack_generators(propose: np.random.Generator, decide: np.random.Generator, r
     packed.append(decide)
     packed.append(rows)
     return packed
-
-
-def take_packed(transition: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a transition of `build_transition` that takes its generators packed, and all its arguments."""
-
-    @njit
-    def packed_transition(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants, expansion
-    ):
-        return transition(
-            theta, others, fixed, arrays, row_state, state, looks, temperature, generators[0], generators[1],
-            generators[2], bound_constants, expansion,
-        )  # fmt: skip
-
-    return cached(packed_transition)

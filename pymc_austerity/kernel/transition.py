@@ -19,6 +19,7 @@ from pymc_austerity.acceptance import (
     add_shape,
     standard_error,
 )
+from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import CHUNK, Density, Surroundings, no_bound
 from pymc_austerity.proposals import Propose
 from pymc_austerity.rows import RowSource, build_gather, draw_in_order
@@ -226,8 +227,8 @@ def build_transition(
     Returns
     -------
     callable
-        ``transition(theta, others, fixed, arrays, row_state, state, looks, temperature, rng_propose, rng_decide,
-        rng_rows, bound_constants=(), expansion=())``, which returns an `Outcome`.  It compiles at its first call.
+        ``transition(theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants,
+        expansion)``, which returns an `Outcome`; the generators as `pack_generators` gives them.
     """
     offset_of, expands = build_offset(density), density.expands
     read = build_reader(density, array_ndims, test, rows)
@@ -236,14 +237,13 @@ def build_transition(
 
     @njit
     def transition(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, row_state, state, looks, temperature, rng_propose, rng_decide, rng_rows,
-        bound_constants=(), expansion=(),
-    ):  # fmt: skip
+        theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants, expansion
+    ):
         n_total = len(arrays[0])
         scale = n_total / temperature
-        noise = draw_noise(rng_decide)
+        noise = draw_noise(generators[DECIDE])
         around = Surroundings(others, fixed, arrays, temperature, expansion)
-        theta_new, log_q_ratio, n_read = propose(rng_propose, theta, state, around)
+        theta_new, log_q_ratio, n_read = propose(generators[PROPOSE], theta, state, around)
         if not np.any(theta_new != theta):  # nothing moved, nothing to decide
             return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)
         status, offset = offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
@@ -261,7 +261,7 @@ def build_transition(
             if weighted and all_rows:  # the last look reads them one by one, from the first on
                 n_before, reading = reading.n, NOTHING_READ
             reading = read(
-                rng_rows, row_state, size, all_rows, theta_new, theta, others, inputs, arrays, limit, reading
+                generators[ROWS], row_state, size, all_rows, theta_new, theta, others, inputs, arrays, limit, reading
             )
             if reading.settled:
                 verdict, mean, log_ratio_sd = REJECT, -np.inf, 0.0

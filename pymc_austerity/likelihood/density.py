@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.compat import compile_log_density
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
 #: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.

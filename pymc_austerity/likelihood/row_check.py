@@ -12,7 +12,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.compat import compile_log_density
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood.density import CHUNK, Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData

@@ -81,6 +81,10 @@ class RowLikelihood:
         moved = (b._replace(start=b.start + d, stop=b.stop + d) for b in self.other_blocks)
         return (*self.blocks, *moved)
 
+    def psi_vector(self, name: str) -> Variable:
+        """Return a new symbolic vector of the length of ψ."""
+        return pt.dvector(name, shape=(self.psi_blocks[-1].stop,))
+
 
 @dataclass(frozen=True)
 class DataSource:
@@ -165,7 +169,9 @@ def row_likelihood(
     rows, leaves = _row_graph(model, terms)
     prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
     blocks, other_blocks = layout(theta_vars, point), layout(other_vars, point)
-    theta, others = pt.dvector("theta"), pt.dvector("others")
+    # Of known length, or derivatives would compare it with that of the model's variables in compiled code.
+    theta = pt.dvector("theta", shape=(blocks[-1].stop,))
+    others = pt.dvector("others", shape=(other_blocks[-1].stop if other_blocks else 0,))
     sources = shared_inputs([prior, rows])
     fixed = {s: s.type(s.name) for s in sources}
     values = dict(zip(theta_vars, split(theta, blocks), strict=True))

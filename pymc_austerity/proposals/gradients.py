@@ -12,7 +12,8 @@ from pytensor.gradient import NullTypeGradError, grad
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.compat import pushforward
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import CHUNK, RowLikelihood, Surroundings
 from pymc_austerity.proposals.protocol import Target
 from pymc_austerity.proxy import along_line, shift_from

@@ -87,7 +87,7 @@ def build_effects(likelihood: RowLikelihood, coefficients: Block, indicators: Bl
     switches[first : first + coefficients.stop - coefficients.start] = np.arange(indicators.start, indicators.stop)
     stops = np.cumsum([b.stop - b.start for b in kept])
     blocks = tuple(b._replace(start=s - (b.stop - b.start), stop=s) for b, s in zip(kept, stops.tolist(), strict=True))
-    theta = pt.dvector("effects")
+    theta = pt.dvector("effects", shape=(blocks[-1].stop,))
     at = {old.name: theta[new.start : new.stop] for old, new in zip(kept, blocks, strict=True)}
     ones = pt.ones(indicators.stop - indicators.start)
     full = pt.concatenate([at.get(b.name, ones) for b in likelihood.blocks])

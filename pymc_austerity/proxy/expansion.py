@@ -18,7 +18,8 @@ from numba import njit
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.compat import pushforward
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import Density, RowLikelihood
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
@@ -104,7 +105,7 @@ def expanded_sum(theta: np.ndarray, others: np.ndarray, expansion: Expansion) ->
 
 def along_line(likelihood: RowLikelihood, graph: Variable) -> tuple[Variable, Variable, Variable]:
     """Return a graph on the line ψ(s) = ψ̂ + s(ψ − ψ̂), with its centre ψ̂ and the scalar s."""
-    centre, s = pt.dvector("centre"), pt.dscalar("s")
+    centre, s = likelihood.psi_vector("centre"), pt.dscalar("s")
     d = likelihood.theta_size
     line = {
         likelihood.theta: centre[:d] + s * (likelihood.theta - centre[:d]),

@@ -15,8 +15,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from threadpoolctl import threadpool_limits
 
-from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.compat import pushforward
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood, row_predictor
 from pymc_austerity.rows import Rows
 
@@ -140,7 +141,7 @@ def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Seque
 
 
 def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
-    psi = pt.dvector("psi")
+    psi = likelihood.psi_vector("psi")
     d = likelihood.theta_size
     parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
     (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
@@ -164,7 +165,7 @@ def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> 
 
 def _forward_over_reverse(gradient: Variable, psi: Variable, inputs: Sequence[Variable], options: Any) -> Any:
     """Compile the Hessian of any graph, one column at a time."""
-    along = pt.dvector("along")
+    along = psi.type("along")
     product = compile_log_density([along, *inputs], pushforward(gradient, psi, along), **options).vm.jit_fn
 
     @njit(nogil=True)
@@ -184,7 +185,7 @@ def _through_predictor(
     rows: Variable, eta: Variable, psi: Variable, inputs: Sequence[Variable], options: Any
 ) -> Callable[..., Any]:
     """Compile XᵀWX, with x_i = ∂η_i/∂ψ and W = diag(∂²ℓ_i/∂η_i²): no derivative is taken once a parameter."""
-    along, value = pt.dvector("along"), eta.type()
+    along, value = psi.type("along"), eta.type()
     (of_eta,) = graph_replace([rows], {eta: value}, strict=False)
     second = pushforward(grad(of_eta.sum(), value), value, pt.ones_like(value))
     (weights,) = graph_replace([second], {value: eta}, strict=False)
@@ -197,12 +198,16 @@ def _through_predictor(
             return np.empty((0, 0))
         w = weight(psi, *data)[0]
         X = np.empty((coordinates.size, w.size))
+        weighted = np.empty((coordinates.size, w.size))
         direction = np.zeros(psi.size)
         for i in range(coordinates.size):
             direction[coordinates[i]] = 1.0
-            X[i] = covariate(direction, psi, *data)[0]
+            x = covariate(direction, psi, *data)[0]
             direction[coordinates[i]] = 0.0
-        return (X * w) @ X.T
+            for j in range(w.size):  # row by row numba would compile an error message for seconds
+                X[i, j] = x[j]
+                weighted[i, j] = x[j] * w[j]
+        return weighted @ X.T
 
     return hessian
 

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytensor.tensor as pt
 from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
 from scipy import linalg, optimize
 
-from pymc_austerity.compat import compile_log_density, pushforward
+from pymc_austerity.compat import pushforward
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import FullPass, Sums
@@ -58,7 +58,7 @@ class PriorCurvature:
     """The log prior, its gradient and its Hessian along some coordinates of ψ = (θ, others)."""
 
     def __init__(self, likelihood: RowLikelihood, compile_kwargs: dict[str, Any]):
-        psi, along = pt.dvector("psi"), pt.dvector("along")
+        psi, along = likelihood.psi_vector("psi"), likelihood.psi_vector("along")
         d = likelihood.theta_size
         parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
         (value,) = graph_replace([likelihood.log_prior], parts, strict=False)

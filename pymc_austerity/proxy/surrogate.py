@@ -14,8 +14,8 @@ from numba import njit
 from pytensor.gradient import grad
 from scipy import linalg
 
-from pymc_austerity.compat import compile_log_density
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product

@@ -138,7 +138,8 @@ def build_pilot(surrogate: Surrogate) -> Callable[..., Any]:
         for i in range(n):
             theta, _, _, acceptance = trajectory(rng, theta, state, surroundings)
             adapt_step_size(state, acceptance)
-            draws[i] = theta
+            for j in range(theta.size):  # as a whole row numba would compile an error message for seconds
+                draws[i, j] = theta[j]
         return draws
 
     return cached(run)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_austerity.compat import compile_log_density
+from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import NORMAL, Block, Law, RowLikelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState

@@ -1,0 +1,56 @@
+"""PyTensor's compiler with the two rewrites that a sampler's functions need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor
+from pytensor.compile import get_mode, optdb
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
+from pytensor.link.numba.dispatch import basic as numba_basic
+from pytensor.tensor.math import Dot
+
+_REWRITES = "pymc_austerity"
+
+
+def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
+    """Compile a log density to a function; a parameter outside its domain gives −∞, as in ``pymc.compile``.
+
+    Not by ``pymc.compile`` itself, which would update the generators of random variables that the graph only asks
+    for their shape (components of a mixture, in PyMC 5), and so keep them in the function.
+    """
+    checked = get_mode(mode).including("local_check_parameter_to_ninf_switch", _REWRITES)
+    return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
+
+
+class Product(Dot):
+    """The product of two matrices of floats, in compiled code by numba's own ``np.dot``.
+
+    PyTensor 3 reads operands of any strides in place.  Here they are contiguous or transposed, and that generality
+    costs numba a minute and more to compile, the larger part of a cold start.
+    """
+
+
+@node_rewriter([Dot])
+def _use_product(fgraph: Any, node: Apply) -> list[Variable] | None:
+    dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
+    if type(node.op) is not Dot or dtypes not in ({"float64"}, {"float32"}):
+        return None
+    found: Sequence[Variable] = Product().make_node(*node.inputs).outputs
+    return list(found)
+
+
+@numba_basic.register_funcify_default_op_cache_key(Product)
+def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable[..., Any], int]:
+    @numba_basic.numba_njit
+    def product(x, y):  # type: ignore[no-untyped-def]
+        return np.dot(x, y)
+
+    return product, 1
+
+
+# After everything that knows `Dot`, and before operations are put together and made to work in place (49 and 75).
+optdb.register("use_product", dfs_rewriter(_use_product), _REWRITES, position=48.9)
