@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from pymc import draw
 from pymc.model import Model
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
@@ -28,13 +29,16 @@ _LARGE = 500_000
 #: Spread of the random point, in the unconstrained space, and the fallbacks where the density is not finite there.
 _SPREADS = (0.3, 0.03, 0.0)
 _RELATIVE_ERROR = 1e-6
+#: Rows that a batch of the check has at most.
+_LARGEST_BATCH = 97
 
 
 def check_rows(model: Model, data: ModelData, density: Density) -> None:
     """Compare batches with repeated, shuffled rows to the log-probability that PyMC computes for all rows.
 
-    Costs one full evaluation of the likelihood.  Where that would hold more than 512 MiB, batches are compared
-    with blocks of consecutive rows instead, which still finds rows that depend on each other.
+    Batches of several sizes, all smaller than the data, at a point where no variable has its initial value.  Costs one
+    full evaluation of the likelihood.  Where that would hold more than 512 MiB, batches are compared with blocks of
+    consecutive rows instead, which still finds rows that depend on each other.
 
     Raises
     ------
@@ -43,8 +47,7 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
     """
     rows, likelihood = data.rows, data.likelihood
     rng = np.random.default_rng(20140621)
-    sizes = (min(len(rows), 97), min(len(rows), 31))
-    batches = [rng.integers(0, len(rows), size) for size in sizes]
+    batches = [rng.integers(0, len(rows), size) for size in _batch_sizes(len(rows))]
     width = sum(a.size // len(a) for a in rows.arrays)
     full = 8 * width * len(rows) <= _FULL_CHECK_BYTES
     if len(rows) >= _LARGE:
@@ -52,7 +55,7 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
         _log.info(f"Checking that the likelihood splits into {len(rows):,} rows ({what}) ...")
     row_values = _full_rows(model, data.terms) if full else None
     for spread in _SPREADS:
-        at = _random_point(data.point, spread, rng)
+        at = _random_point(model, data.point, spread, rng)
         theta, others = (flatten(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
 
         def evaluate(numbers: np.ndarray, theta: np.ndarray = theta, others: np.ndarray = others) -> np.ndarray:
@@ -103,13 +106,35 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     return lambda at: function(*[at[v.name] for v in model.value_vars], *[c.data for c in constants])
 
 
-def _random_point(point: Mapping[str, np.ndarray], spread: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    moved = {}
-    for name, value in point.items():
-        value = np.asarray(value)
-        jitter = spread * rng.standard_normal(value.shape) if value.dtype.kind == "f" else 0
-        moved[name] = np.asarray(value + jitter, dtype=value.dtype)
+def _batch_sizes(n_rows: int) -> list[int]:
+    """Return sizes that differ from each other and from the number of rows, where there is more than one row."""
+    sizes = {97, 31, 7, n_rows - 1, (n_rows + 1) // 2}
+    return sorted((s for s in sizes if 0 < s < n_rows and s <= _LARGEST_BATCH), reverse=True) or [n_rows]
+
+
+def _random_point(
+    model: Model, point: Mapping[str, np.ndarray], spread: float, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Move real variables by noise, and draw whole numbers from their prior, which alone knows their support."""
+    whole = [name for name, value in point.items() if np.asarray(value).dtype.kind != "f"] if spread else []
+    moved = {name: np.asarray(value) for name, value in point.items()} | _prior_draw(model, whole, rng)
+    for name in (name for name in point if name not in whole):
+        moved[name] = np.asarray(moved[name] + spread * rng.standard_normal(moved[name].shape), moved[name].dtype)
     return moved
+
+
+def _prior_draw(model: Model, names: Sequence[str], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    if not names:
+        return {}
+    variables = {value.name: rv for value, rv in model.values_to_rvs.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's word on parameters that another draw would not have
+        try:
+            drawn = draw([variables[name] for name in names], random_seed=rng, mode="FAST_COMPILE")
+        except Exception as error:  # a distribution without random draws, or a parent without any
+            _log.debug(f"{names} have no draws from their prior, so the rows are checked where they start ({error}).")
+            return {}
+    return dict(zip(names, map(np.asarray, drawn), strict=True))
 
 
 def _block(row: int, n_rows: int) -> np.ndarray:

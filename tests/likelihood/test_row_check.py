@@ -39,6 +39,42 @@ def centred_in_the_batch(parts):
     return both_sides
 
 
+def model_of(n_rows, build):
+    with pm.Model() as model:
+        build(X[:n_rows], REAL[:n_rows])
+    data = read_model(model, model.value_vars, None, None)
+    return model, data, compile_density(data.likelihood)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 20, 31, 32])
+def test_a_dependence_on_the_number_of_rows_is_seen_in_few_rows(n_rows):
+    small = model_of(n_rows, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
+    check(small)
+
+    def depends_on_the_number(theta_new, theta, others, *batch):
+        return tuple(n_rows / len(batch[0]) * side for side in small[2].both_sides(theta_new, theta, others, *batch))
+
+    with pytest.raises(NotRowWiseError, match="depends on the other rows"):
+        check(small, depends_on_the_number)
+
+
+def test_a_dependence_that_a_whole_number_hides_at_its_start_is_seen():
+    def build(X, y):
+        pm.Normal("y", X @ slopes() + pm.Poisson("count", 3, initval=0), 1.0, observed=y)
+
+    parts = model_of(20, build)
+    _, data, density = parts
+    start = next(b.start for b in data.likelihood.blocks if b.name == "count")
+
+    def depends_through_the_count(theta_new, theta, others, *batch):
+        sides = density.both_sides(theta_new, theta, others, *batch)
+        return tuple(side + theta[start] * len(batch[0]) for side in sides)
+
+    check(parts)
+    with pytest.raises(NotRowWiseError, match="depends on the other rows"):
+        check(parts, depends_through_the_count)
+
+
 @pytest.mark.parametrize("limit", [2**29, 0], ids=["against the full graph", "against blocks of rows"])
 def test_a_likelihood_that_splits_passes_and_a_planted_dependence_does_not(parts, monkeypatch, limit):
     monkeypatch.setattr(row_check, "_FULL_CHECK_BYTES", limit)
