@@ -19,9 +19,7 @@ from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, single
 
 def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> RowAxis | None:
     """Return the row axis of an indexed variable, given those of the variable and of its indices."""
-    idx_list = getattr(op, "idx_list", None)
-    indices = node.inputs[1:] if idx_list is None else indices_from_subtensor(node.inputs[1:], idx_list)
-    indices = [_plain(i) for i in indices]
+    indices = plain_indices(node)
     of = dict(zip(node.inputs[1:], axes[1:], strict=True))
     source = axes[0]
     if source is not None and source.kind == "shape":
@@ -52,6 +50,13 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
     if advanced and (not adjacent or source.axis > consumed[0]):
         position += index_ndim
     return RowAxis(position)
+
+
+def plain_indices(node: Apply) -> list[Any]:
+    """Return what a variable is indexed by, an entry for each axis: variables, whole numbers, slices of either."""
+    idx_list = getattr(node.op, "idx_list", None)
+    indices = node.inputs[1:] if idx_list is None else indices_from_subtensor(node.inputs[1:], idx_list)
+    return [_plain(i) for i in indices]
 
 
 def _picks_own_row(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:

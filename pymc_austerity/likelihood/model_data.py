@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.likelihood.index_range import compile_index_check
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
@@ -42,13 +43,21 @@ class ModelData:
     others0: np.ndarray
     _source: DataSource
     _seen: tuple[np.ndarray, ...]
+    _check_indices: Callable[[], None]
 
     def changed(self) -> ModelData | None:
-        """Return the data as ``pm.set_data`` left them, or None where they are what they were."""
+        """Return the data as ``pm.set_data`` left them, or None where they are what they were.
+
+        Raises
+        ------
+        ValueError
+            For data that do not go with the model.
+        """
         fixed, seen = self._source.fixed_arrays(), self._source.current()
         new_rows = any(new is not old for new, old in zip(seen, self._seen, strict=True))
         if not new_rows and all(map(np.array_equal, fixed, self.fixed)):
             return None
+        self._check_indices()
         rows = Rows(self._source.row_arrays()) if new_rows else self.rows
         return replace(self, rows=rows, fixed=fixed, _seen=seen)
 
@@ -78,6 +87,8 @@ def read_model(
     """
     point = model.initial_point() if initial_point is None else initial_point
     likelihood, source, terms = row_likelihood(model, variables, observed, point)
+    check_indices = compile_index_check(model, terms, point)
+    check_indices()
     return ModelData(
         likelihood,
         terms,
@@ -88,4 +99,5 @@ def read_model(
         flatten(point, likelihood.other_blocks),
         source,
         source.current(),
+        check_indices,
     )

@@ -1,0 +1,89 @@
+"""Whether what the rows index is long enough: compiled code reads beyond an array without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.model import Model
+from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+from pymc_austerity.likelihood.axis_of_index import plain_indices
+from pymc_austerity.likelihood.row_terms import RowTerms
+
+
+class _Index(NamedTuple):
+    """Whole numbers that pick entries of a variable along one of its axes."""
+
+    numbers: Variable
+    indexed: Variable
+    axis: int
+
+
+def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    """Return a function that compares each index of the row-wise terms with the axis that it indexes.
+
+    Indices that depend on a variable of the model are not known before sampling and left alone.
+
+    Returns
+    -------
+    callable
+        Looks at the data as they are when it is called; raises ValueError with the name of what is too short.
+    """
+    indices = _indices(model, terms)
+    if not indices:
+        return lambda: None
+    outputs = [v for i in indices for v in (i.numbers.min(), i.numbers.max(), i.indexed.shape[i.axis])]
+    # Three numbers an index, once: not worth compiling.
+    mode = Mode(linker="py", optimizer="fast_compile")
+    ranges = pytensor.function(model.value_vars, outputs, mode=mode, on_unused_input="ignore")
+    values = [point[v.name] for v in model.value_vars]
+    names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
+
+    def check() -> None:
+        found = [int(v) for v in ranges(*values)]
+        for index, low, high, size in zip(indices, found[::3], found[1::3], found[2::3], strict=True):
+            if low < -size or high >= size:
+                name = _nearest_name(index.indexed, names) or "an array of the model"
+                by = _nearest_name(index.numbers, names)
+                raise ValueError(
+                    f"{name} has {size} entries along axis {index.axis}, but the rows index it "
+                    f"{f'by {by} ' if by else ''}with numbers from {low} to {high}. Compiled code would read beyond "
+                    f"the array, and these rows would be computed from whatever lies there. Number the groups from 0 "
+                    f"to {size - 1}, as np.unique(..., return_inverse=True) does, or give {name} more entries."
+                )
+
+    return check
+
+
+def _indices(model: Model, terms: RowTerms) -> list[_Index]:
+    graphs = model.logp(vars=list(terms.all), sum=False)
+    moving = set(model.value_vars)
+    found = []
+    for node in dict.fromkeys(v.owner for v in ancestors(graphs) if v.owner is not None):
+        if not isinstance(node.op, Subtensor | AdvancedSubtensor):
+            continue
+        indices = plain_indices(node)
+        numbers = {axis: i for axis, i in enumerate(indices) if isinstance(i, Variable)}
+        if any(getattr(i.type, "dtype", "bool") == "bool" for i in numbers.values()):
+            continue  # a mask is as long as what it picks from, and a new axis (PyTensor 2) moves the others
+        known = ((axis, i) for axis, i in numbers.items() if not moving & set(ancestors([i])))
+        found += [_Index(pt.as_tensor(i), node.inputs[0], axis) for axis, i in known]
+    return found
+
+
+def _nearest_name(variable: Variable, names: Mapping[str, str]) -> str | None:
+    """Return the name of the nearest variable above that has one, as the model knows it."""
+    generation = [variable]
+    while generation:
+        for v in generation:
+            if v.name:
+                return names.get(v.name, v.name)
+        generation = [i for v in generation if v.owner is not None for i in v.owner.inputs]
+    return None

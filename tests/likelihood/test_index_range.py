@@ -1,0 +1,88 @@
+"""Numbers of groups that no group has are refused before anything is read through them."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from zoo import REAL, N, X, slopes
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood.model_data import read_model
+
+GROUPS = np.arange(N) % 5
+
+
+def read(build):
+    with pm.Model() as model:
+        build()
+    return model, read_model(model, model.value_vars, None, None)
+
+
+def by_vector(groups, size=5):
+    pm.Normal("y", pm.Normal("u", shape=size)[groups], 1.0, observed=REAL)
+
+
+def by_matrix(groups, size=5):
+    table = pm.Normal("u", shape=(3, size))
+    pm.Normal("y", table[np.arange(N) % 3, groups], 1.0, observed=REAL)
+
+
+def by_row_of_matrix(groups, size=5):
+    pm.Normal("y", (X[:, :2] * pm.Normal("u", shape=(size, 2))[groups]).sum(axis=1), 1.0, observed=REAL)
+
+
+def of_a_scale(groups, size=5):
+    pm.Normal("y", X @ slopes(), pm.HalfNormal("u", shape=size)[groups], observed=REAL)
+
+
+def of_a_deterministic(groups, size=5):
+    u = pm.Deterministic("u", pm.Normal("z", shape=size) * pm.HalfNormal("tau"))
+    pm.Normal("y", u[groups], 1.0, observed=REAL)
+
+
+def of_data(groups, size=5):
+    effects = pm.Data("u", np.linspace(0, 1, size))
+    pm.Normal("y", pm.Normal("slope") * effects[groups], 1.0, observed=REAL)
+
+
+MODELS = [by_vector, by_matrix, by_row_of_matrix, of_a_scale, of_a_deterministic, of_data]
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_numbers_in_range_are_read_negative_ones_as_well(build):
+    read(lambda: build(GROUPS))
+    read(lambda: build(GROUPS - 5))
+
+
+@pytest.mark.parametrize("shift", [1, -6])
+@pytest.mark.parametrize("build", MODELS)
+def test_numbers_beyond_the_axis_are_refused_by_name(build, shift):
+    with pytest.raises(ValueError, match=rf"has 5 entries .* from {shift} to {4 + shift}.*from 0 to 4"):
+        read(lambda: build(GROUPS + shift))
+
+
+def test_the_message_names_the_variable_and_the_data():
+    def build():
+        by_vector(pm.Data("county", GROUPS) + 1)
+
+    with pytest.raises(ValueError, match="^u has 5 entries along axis 0, but the rows index it by county with"):
+        read(build)
+
+
+def test_replaced_data_are_compared_again():
+    with pm.Model() as model:
+        by_vector(pm.Data("county", GROUPS))
+        step = pma.ExactMH(proposal=pma.RandomWalk(scale=0.1), proxy=None)
+        pm.set_data({"county": GROUPS[::-1].copy()})
+        pm.sample(2, tune=2, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
+        pm.set_data({"county": GROUPS + 3})
+        with pytest.raises(ValueError, match="u has 5 entries"):
+            pm.sample(2, tune=2, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
+    assert model is not None
+
+
+def test_an_index_that_the_model_draws_is_left_to_its_support():
+    def build():
+        which = pm.DiscreteUniform("which", 0, 2)
+        pm.Normal("y", pm.Normal("u", shape=3)[which], 1.0, observed=REAL)
+
+    read(build)
