@@ -1,4 +1,4 @@
-"""Errors of acceptance probabilities from repeated decisions, with intervals."""
+"""Moves out of balance, from repeated decisions on a proposal and on its reverse, with intervals."""
 
 from __future__ import annotations
 
@@ -71,6 +71,51 @@ def error_of(repeats: Repeats, exact: float, coefficient: float) -> tuple[float,
         accepted * (1 - accepted) + coefficient**2 * same * (1 - same) - 2 * coefficient * (both - accepted * same)
     )
     return error, float(np.sqrt(max(variance, 0.0) / (n - 1)))
+
+
+class Flow(NamedTuple):
+    """How often a proposal and its reverse are accepted, as seen from the more probable of the two states.
+
+    Attributes
+    ----------
+    there, back : float
+        Acceptance probabilities by the test, times the posterior of the state that the move starts from, over that of
+        the more probable state.  Equal for a chain that keeps the posterior (detailed balance), whatever part of its
+        proposals it accepts.
+    se : float
+        Standard error of their difference.
+    """
+
+    there: float
+    back: float
+    se: float
+
+    @property
+    def error(self) -> float:
+        """What is out of balance: positive where the chain makes the move too often."""
+        return self.there - self.back
+
+
+def flow_of(
+    forth: Repeats, back: Repeats | None, exact: tuple[float, float], log_ratio: float, coefficient: float
+) -> Flow:
+    """Return the flow between two states.
+
+    Parameters
+    ----------
+    forth, back : Repeats
+        Of the proposal, and of its reverse; None where that one starts from an impossible state.
+    exact : tuple of float
+        Acceptance probabilities of both on all rows.
+    log_ratio : float
+        Log acceptance ratio of the proposal on all rows.
+    coefficient : float
+        Of `control_coefficient`.
+    """
+    weights = np.exp(min(0.0, -log_ratio)), np.exp(min(0.0, log_ratio))
+    found = [(0.0, 0.0) if r is None else error_of(r, e, coefficient) for r, e in zip((forth, back), exact)]
+    there, reverse = (float(w * (e + error)) for w, e, (error, _) in zip(weights, exact, found))
+    return Flow(there, reverse, float(np.hypot(*(w * se for w, (_, se) in zip(weights, found)))))
 
 
 def typical_error(errors: np.ndarray, ses: np.ndarray, rng: np.random.Generator, level: float) -> Estimate:

@@ -110,7 +110,10 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
-    """Plot the acceptance probability of the test against the exact one, for every proposal of a spot check.
+    """Plot how often the test moves there and back, for every proposal of a spot check.
+
+    Both as seen from the more probable of the two states.  On the diagonal a move and its reverse are in balance, and
+    the chain keeps the posterior; how far up they lie is a matter of speed alone.
 
     Parameters
     ----------
@@ -139,19 +142,19 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     ...     )
     >>> ax = pma.plot_spot_check(pma.reliability(idata, model, n_states=20))
     >>> ax.get_ylabel()
-    'accepted by the test'
+    'moves there'
     """
     if ax is None:
         _, ax = plt.subplots(figsize=(4.2, 4), layout="constrained")
-    exact, test, se = (report.states[name].to_numpy() for name in ("exact", "test", "error_se"))
+    there, back, se = (report.states[name].to_numpy() for name in ("there", "back", "error_se"))
     ax.plot([0, 1], [0, 1], color="0.2", linewidth=1)
     ax.errorbar(
-        exact, test, yerr=2 * se, linestyle="none", marker="o", markersize=3.5,
+        back, there, yerr=2 * se, linestyle="none", marker="o", markersize=3.5,
         color=COLOURS[0], ecolor="0.75", elinewidth=0.8,
     )  # fmt: skip
     ax.set(
-        xlabel="probability of acceptance on all rows",
-        ylabel="accepted by the test",
+        xlabel="moves back",
+        ylabel="moves there",
         title=report.verdict,
         xlim=(-0.04, 1.04),
         ylim=(-0.04, 1.04),

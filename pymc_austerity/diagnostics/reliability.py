@@ -14,9 +14,10 @@ from pymc.model import Model, modelcontext
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
 from pymc_austerity.diagnostics.measured_error import (
+    Flow,
     Repeats,
     control_coefficient,
-    error_of,
+    flow_of,
     mean_error,
     typical_error,
     worst_error,
@@ -66,9 +67,10 @@ class Reliability:
         One row a check: ``verdict``, ``value``, ``reason`` and ``remedy``.
     states : pandas.DataFrame
         One row a proposal of the spot check: where its state stands in the run (``chain``, ``draw``), the log
-        acceptance ratio and the acceptance probability on all rows (``log_ratio``, ``exact``), that of the test
-        (``test``), the ``error`` and its Monte Carlo standard error (``error_se``), mean ``rows`` read, and the shape
-        of the row terms (``skewness``, ``kurtosis``, ``largest``).
+        acceptance ratio and the acceptance probability on all rows (``log_ratio``, ``exact``), how often the test moves
+        ``there`` and ``back``, as seen from the more probable of the two states, their difference (``error``) and its
+        Monte Carlo standard error (``error_se``), mean ``rows`` read, and the shape of the row terms (``skewness``,
+        ``kurtosis``, ``largest``).
     passes : float
         Passes over the data that the check took.
     """
@@ -95,8 +97,8 @@ class _Spot(NamedTuple):
 
     proposed: Proposed
     log_ratio: float
-    exact: float
     repeats: Repeats | None
+    back: Repeats | None
     shape: RowShape
     looks: Any
 
@@ -114,7 +116,8 @@ def reliability(
     From what the run recorded follow the agreement of the chains, the acceptance rate and, for tests that decide
     against a threshold, the probability that decisions were wrong.  A spot check adds what no record holds: from some
     drawn states proposals are made as the chain made them, all rows are evaluated there, and the test runs many times
-    on each, so that its acceptance probability can be compared with the exact one.
+    on each and on its reverse.  A chain that keeps the posterior moves as often there as back (detailed balance); what
+    it accepts of its proposals is no matter, and a test that pays for its noise accepts fewer.
 
     Parameters
     ----------
@@ -146,11 +149,13 @@ def reliability(
 
     Notes
     -----
-    The error of a state is that of the acceptance probability, averaged over the random numbers of the test.  Where a
-    decision is compared with a threshold, the same threshold decides on all rows as well, which takes most of the Monte
-    Carlo error out (control variate).  The typical error is the root mean square over states without the part that
-    Monte Carlo error adds, its interval a bootstrap over states.  The states with the largest errors are measured anew
-    before one is called the worst, or the maximum of many noisy numbers would be taken for an error.
+    With π the posterior, a the acceptance probability of the test averaged over its random numbers, and Δ the log
+    acceptance ratio on all rows, the error at a proposal is a(θ→θ′) min(1, e^−Δ) − a(θ′→θ) min(1, e^Δ): zero in
+    detailed balance, positive where the chain moves to θ′ too often.  Where a decision is compared with a threshold,
+    the same threshold decides on all rows as well, which takes most of the Monte Carlo error out (control variate).
+    The typical error is the root mean square over states without the part that Monte Carlo error adds, its interval a
+    bootstrap over states.  The states with the largest errors are measured anew before one is called the worst, or the
+    maximum of many noisy numbers would be taken for an error.
 
     A verdict is about decisions, and about chains that disagree.  Chains that all miss the same mode agree: start them
     far apart.
@@ -191,7 +196,7 @@ def reliability(
         some = [s.proposed for s in measured[:: max(1, len(measured) // _PROXY_PAIRS)]]
         findings.append(judge_proxy(variance_left(decider, some)))
         passes += 2 * len(some)
-    table = _table(states, spots)
+    table = _table(test, states, spots)
     if measured:
         findings.append(_judge_errors(decider, test, spots, table, rng))
         passes += min(_FINALISTS, len(measured))
@@ -267,7 +272,7 @@ def _spots(
     n_total = len(decider.rows)
     read = max(float(np.minimum(stats["n_rows"], n_total).mean()), 1.0)
     # A test that always reads all rows makes the same decision every time.
-    most = _REPEAT_BUDGET / (len(states.theta) * read)
+    most = _REPEAT_BUDGET / (2 * len(states.theta) * read)
     n = 2 if stats["full_data"].all() else int(np.clip(most, _FEWEST_REPEATS, _MOST_REPEATS))
     of_chain = {int(c): test_of_chain(decider, own, int(c)).looks(n_total) for c in np.unique(states.chain)}
     tuned = {int(c): state_of_chain(decider, own, int(c)) for c in np.unique(states.chain)}
@@ -276,29 +281,40 @@ def _spots(
         proposed = decider.propose(theta, others, tuned[int(chain)], rng)
         pair = evaluate_pair(decider, proposed)
         if pair is None:
-            spots.append(_Spot(proposed, -np.inf, 0.0, None, NORMAL_SHAPE, None))
+            spots.append(_Spot(proposed, -np.inf, None, None, NORMAL_SHAPE, None))
         else:
             looks = of_chain[int(chain)]
-            spots.append(_Spot(proposed, *test.exact(pair), test(pair, n, looks), pair_shape(decider, pair), looks))
+            repeats = test.both_ways(pair, n, looks)
+            spots.append(_Spot(proposed, test.log_ratio(pair), *repeats, pair_shape(decider, pair), looks))
     return spots
 
 
-def _table(states: DrawnStates, spots: list[_Spot]) -> pd.DataFrame:
+def _coefficient(spots: list[_Spot]) -> float:
+    return control_coefficient([r for s in spots for r in (s.repeats, s.back) if r is not None])
+
+
+def _flow(test: RepeatedTest, log_ratio: float, runs: tuple[Repeats, Repeats | None], coefficient: float) -> Flow:
+    exact = test.exact(log_ratio), test.exact(-log_ratio)
+    return flow_of(*runs, exact, log_ratio, coefficient)
+
+
+def _table(test: RepeatedTest, states: DrawnStates, spots: list[_Spot]) -> pd.DataFrame:
     """Arrange the spot check, a row a state; where no rows were needed the test cannot err."""
-    coefficient = control_coefficient([s.repeats for s in spots if s.repeats is not None])
+    coefficient = _coefficient(spots)
     rows = []
     for chain, draw, spot in zip(states.chain, states.draw, spots):
         runs = spot.repeats
-        error, se = (0.0, 0.0) if runs is None else error_of(runs, spot.exact, coefficient)
+        flow = Flow(0.0, 0.0, 0.0) if runs is None else _flow(test, spot.log_ratio, (runs, spot.back), coefficient)
         rows.append(
             {
                 "chain": int(chain),
                 "draw": int(draw),
                 "log_ratio": spot.log_ratio,
-                "exact": spot.exact,
-                "test": spot.exact + error,
-                "error": error,
-                "error_se": se,
+                "exact": test.exact(spot.log_ratio),
+                "there": flow.there,
+                "back": flow.back,
+                "error": flow.error,
+                "error_se": flow.se,
                 "rows": 0.0 if runs is None else runs.rows / runs.n,
                 "skewness": spot.shape.skewness,
                 "kurtosis": spot.shape.kurtosis,
@@ -333,7 +349,7 @@ def _judge_errors(
 ) -> Finding:
     """Judge the measured errors, the largest of them measured anew."""
     errors, ses = table["error"].to_numpy(), table["error_se"].to_numpy()
-    coefficient = control_coefficient([s.repeats for s in spots if s.repeats is not None])
+    coefficient = _coefficient(spots)
     finalists = np.array([k for k in np.argsort(-np.abs(errors))[:_FINALISTS] if spots[k].repeats is not None])
     least = min(s.repeats.n for s in spots if s.repeats is not None)
     again = []
@@ -341,8 +357,9 @@ def _judge_errors(
         pair, runs = evaluate_pair(decider, spots[k].proposed), spots[k].repeats
         assert pair is not None
         assert runs is not None
-        again.append(error_of(test(pair, _LONGER * runs.n, spots[k].looks), spots[k].exact, coefficient))
-    new, new_ses = np.array(again).T
+        longer = test.both_ways(pair, _LONGER * runs.n, spots[k].looks)
+        again.append(_flow(test, spots[k].log_ratio, longer, coefficient))
+    new, new_ses = (np.array([getattr(flow, name) for flow in again]) for name in ("error", "se"))
     return judge_spot_check(
         typical_error(errors, ses, rng, _LEVEL),
         mean_error(errors, _LEVEL),

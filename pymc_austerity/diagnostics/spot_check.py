@@ -38,6 +38,10 @@ class Pair(NamedTuple):
     offset: float
     bound: float
 
+    def reverse(self) -> Pair | None:
+        """Return the proposal back to where this one came from; None where a row forbids to be there."""
+        return Pair(-self.terms, -self.offset, self.bound) if np.isfinite(self.terms).all() else None
+
 
 def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     """Evaluate all rows at a proposal, or return None where it needs no row: it stayed in place or has no prior."""
@@ -145,10 +149,18 @@ class RepeatedTest:
         )  # fmt: skip
         return Repeats(n, *counts)
 
-    def exact(self, pair: Pair) -> tuple[float, float]:
-        """Return the log acceptance ratio of all rows, and the acceptance probability."""
-        log_ratio = float(pair.terms.sum()) / self._temperature + pair.offset
-        return log_ratio, float(self._test.probability(log_ratio)) if np.isfinite(log_ratio) else 0.0
+    def log_ratio(self, pair: Pair) -> float:
+        """Return the log acceptance ratio of all rows."""
+        return float(pair.terms.sum()) / self._temperature + pair.offset
+
+    def exact(self, log_ratio: float) -> float:
+        """Return the acceptance probability at a log ratio of all rows."""
+        return float(self._test.probability(log_ratio)) if np.isfinite(log_ratio) else 0.0
+
+    def both_ways(self, pair: Pair, n: int, looks: Any) -> tuple[Repeats, Repeats | None]:
+        """Run the test `n` times on a proposal and `n` times on its reverse."""
+        back = pair.reverse()
+        return self(pair, n, looks), None if back is None else self(back, n, looks)
 
 
 #: Compiled loops by the compiled parts that they are made of.

@@ -50,12 +50,12 @@ class TestPlotDecisions:
 
 
 def test_spot_check_shows_every_state_and_the_verdict():
-    states = pd.DataFrame({"exact": [0.1, 0.5, 1.0], "test": [0.12, 0.5, 0.97], "error_se": [0.01, 0.0, 0.02]})
+    states = pd.DataFrame({"back": [0.1, 0.5, 1.0], "there": [0.12, 0.5, 0.97], "error_se": [0.01, 0.0, 0.02]})
     ax = plot_spot_check(Reliability("trust", pd.DataFrame(), states, 3.0))
     assert ax.get_title() == "trust"
     points = ax.containers[0][0]
-    np.testing.assert_allclose(points.get_xdata(), states["exact"])
-    np.testing.assert_allclose(points.get_ydata(), states["test"])
+    np.testing.assert_allclose(points.get_xdata(), states["back"])
+    np.testing.assert_allclose(points.get_ydata(), states["there"])
 
 
 class TestPlotError:

@@ -4,15 +4,18 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from numba import njit
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, NoisePenalty, standard_error
 from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.measured_error import (
     Repeats,
     control_coefficient,
     error_of,
+    flow_of,
     mean_error,
     typical_error,
     worst_error,
@@ -21,7 +24,7 @@ from pymc_austerity.diagnostics.row_shape import batch_shape, row_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair
 from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
-    ACCEPTANCE_ERROR,
+    BALANCE_ERROR,
     CARE,
     DO_NOT_TRUST,
     TRUST,
@@ -32,6 +35,7 @@ from pymc_austerity.diagnostics.verdicts import (
     overall,
 )
 from pymc_austerity.kernel.decider import Proposed
+from pymc_austerity.steps.row_step import RowStep
 
 QUIET = {"cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
 
@@ -58,7 +62,7 @@ class TestRules:
         assert judge_chains(1.0, 150, 4).verdict == CARE
 
     def test_distrust_has_to_be_shown_and_so_has_trust(self):
-        limit = ACCEPTANCE_ERROR
+        limit = BALANCE_ERROR
         fine = (0.0, 0.0, 0.0)
         assert judge_spot_check((0.001, 0.0, 0.01), fine, fine, 100, "r").verdict == TRUST
         # Too noisy to tell: neither.
@@ -90,6 +94,22 @@ class TestAcceptanceError:
         assert errors.std() == pytest.approx(np.sqrt(np.mean(ses**2)), rel=0.15)
         plain = np.array([error_of(r, 0.4, 0.0)[0] for r in repeats])
         assert plain.std() > 2.5 * errors.std()
+
+    def test_a_test_in_balance_has_no_error_however_few_moves_it_accepts(self):
+        rng, n, log_ratio = np.random.default_rng(6), 40_000, -0.7
+        forth, back = (rng.binomial(n, p) for p in (0.3 * np.exp(log_ratio), 0.3))
+        runs = [Repeats(n, int(k), 0, 0, n, n, n) for k in (forth, back)]
+        flow = flow_of(*runs, (np.exp(log_ratio), 1.0), log_ratio, 0.0)
+        assert flow.back == pytest.approx(0.3 * np.exp(log_ratio), abs=4 * flow.se)
+        assert abs(flow.error) < 4 * flow.se < 0.02
+        mirrored = flow_of(*runs[::-1], (1.0, np.exp(log_ratio)), -log_ratio, 0.0)
+        assert mirrored.error == pytest.approx(-flow.error)
+        too_often = flow_of(runs[0]._replace(accepted=forth + n // 10), runs[1], (0.5, 1.0), log_ratio, 0.0)
+        assert too_often.error == pytest.approx(flow.error + 0.1)
+
+    def test_a_move_from_which_no_way_leads_back_is_not_weighed(self):
+        flow = flow_of(Repeats(100, 0, 0, 0, 0, 0, 0), None, (0.0, 0.0), -np.inf, 0.0)
+        assert flow == (0.0, 0.0, 0.0)
 
     def test_typical_error_is_free_of_monte_carlo_error_and_covered(self):
         rng = np.random.default_rng(2)
@@ -234,7 +254,9 @@ def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
     names = [b.name for b in step.decider.likelihood.blocks]
     theta, theta_new = (np.array([p[name] for name in names]) for p in (point, other))
     pair = evaluate_pair(step.decider, Proposed(theta_new, theta, np.empty(0), 0.0))
-    log_ratio, probability = RepeatedTest(step.decider, np.random.default_rng(0)).exact(pair)
+    test = RepeatedTest(step.decider, np.random.default_rng(0))
+    log_ratio = test.log_ratio(pair)
+    probability = test.exact(log_ratio)
     assert log_ratio == pytest.approx(density(other) - density(point), rel=1e-9)
     assert probability == pytest.approx(min(1, np.exp(log_ratio)))
     chosen = report.states.iloc[10]
@@ -260,6 +282,40 @@ def test_the_repeated_test_decides_as_the_step_does(step):
     se = np.sqrt(2 * 0.25 / n)
     assert abs(runs.accepted - accepted) / n < 4.4 * se
     assert abs(runs.rows / n - np.mean(rows)) < 4.4 * np.std(rows) * np.sqrt(2 / n)
+
+
+@njit
+def decide_without_penalty(looks, look, moments, offset, scale, noise):
+    """Planted mistake: the estimate is taken for the log ratio."""
+    if moments.n < moments.n_total and (scale * standard_error(moments)) ** 2 > looks.max_variance:
+        return UNDECIDED
+    return ACCEPT if scale * moments.mean + offset > noise else REJECT
+
+
+class WithoutPenalty(NoisePenalty):
+    decide = staticmethod(decide_without_penalty)
+
+
+def checks_of(test):
+    """Judge a run of normal row terms that decides with a standard error of the log ratio of nearly one."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 0, 10), 2, observed=np.random.default_rng(12).normal(1, 2, size=500))
+        step = RowStep(test, proposal=pma.RandomWalk(scale=0.07), proxy=None)
+        idata = pm.sample(1500, tune=500, chains=2, step=step, initvals={"mu": 1.0}, **QUIET)
+    assert 0.7 < np.median(idata["sample_stats"]["log_ratio_sd"]) < 1.0
+    return pma.reliability(idata, model, step=step, n_states=200).checks
+
+
+@pytest.mark.slow
+def test_a_penalty_lowers_acceptance_and_keeps_the_balance():
+    spot = checks_of(NoisePenalty(150, growth=1.3)).loc["spot check"]
+    assert spot["verdict"] == TRUST, spot["reason"]
+
+
+@pytest.mark.slow
+def test_a_forgotten_penalty_is_out_of_balance():
+    spot = checks_of(WithoutPenalty(150, growth=1.3)).loc["spot check"]
+    assert spot["verdict"] == DO_NOT_TRUST, spot["reason"]
 
 
 def test_a_careless_test_is_not_trusted(report):
