@@ -13,14 +13,14 @@ DRAWS = 400_000
 
 
 @njit
-def acceptance(decide, looks, log_ratio, variance, n_rows, draws, rng):
-    """Frequency of acceptance when n_rows normal rows estimate a log ratio with the given variance."""
+def acceptance(decide, looks, log_ratio, variance, n_rows, draws, rng, n_total=WITH_REPLACEMENT):
+    """Frequency of acceptance when n_rows normal rows, of so many, estimate a log ratio with the given variance."""
     accepted = 0
-    sd_row = np.sqrt(variance * n_rows)
+    sd_row = np.sqrt(variance * n_rows / (1 - (n_rows - 1) / (n_total - 1)))
     for _ in range(draws):
         mean = log_ratio + np.sqrt(variance) * rng.standard_normal()
         sd = sd_row * np.sqrt(rng.chisquare(n_rows - 1) / (n_rows - 1))
-        moments = Moments(n_rows, WITH_REPLACEMENT, mean, sd, np.inf, NO)
+        moments = Moments(n_rows, n_total, mean, sd, np.inf, NO)
         accepted += decide(looks, 0, moments, 0.0, 1.0, np.log1p(-rng.random())) == ACCEPT
     return accepted / draws
 
@@ -33,11 +33,19 @@ def without_penalty(looks, look, moments, offset, scale, noise):
     return ACCEPT if scale * moments.mean + offset > noise else 0
 
 
-def imbalance(decide, variance, n_rows, log_ratio=0.5):
+@njit
+def without_correction(looks, look, moments, offset, scale, noise):
+    """Planted mistake: rows drawn without replacement are taken for rows drawn with it."""
+    with_replacement = Moments(moments.n, WITH_REPLACEMENT, moments.mean, moments.sd, moments.bound, moments.shape)
+    return decide_with_penalty(looks, look, with_replacement, offset, scale, noise)
+
+
+def imbalance(decide, variance, n_rows, log_ratio=0.5, n_total=WITH_REPLACEMENT):
     """Log ratio of forward to backward acceptance, which detailed balance makes equal to `log_ratio`."""
     looks = NoisePenalty(2, max_variance=100.0).looks(10**6)
-    forth = acceptance(decide, looks, log_ratio, variance, n_rows, DRAWS, np.random.default_rng(1))
-    back = acceptance(decide, looks, -log_ratio, variance, n_rows, DRAWS, np.random.default_rng(2))
+    rngs = np.random.default_rng(1), np.random.default_rng(2)
+    forth = acceptance(decide, looks, log_ratio, variance, n_rows, DRAWS, rngs[0], n_total)
+    back = acceptance(decide, looks, -log_ratio, variance, n_rows, DRAWS, rngs[1], n_total)
     error = np.sqrt((1 - forth) / (forth * DRAWS) + (1 - back) / (back * DRAWS))
     return (np.log(forth / back) - log_ratio) / error
 
@@ -45,6 +53,14 @@ def imbalance(decide, variance, n_rows, log_ratio=0.5):
 @pytest.mark.parametrize("variance", [0.05, 0.5, 1.0])
 def test_detailed_balance_holds_at_any_noise(variance):
     assert abs(imbalance(decide_with_penalty, variance, n_rows=200)) < 4
+
+
+def test_detailed_balance_holds_when_most_rows_were_read():
+    assert abs(imbalance(decide_with_penalty, 1.0, n_rows=200, n_total=250)) < 4
+
+
+def test_leaving_out_the_correction_for_a_finite_population_is_caught():
+    assert abs(imbalance(without_correction, 1.0, n_rows=200, n_total=250)) > 8
 
 
 def test_leaving_the_penalty_out_is_caught():
