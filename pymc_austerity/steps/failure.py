@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-from multiprocessing import parent_process
-from typing import NoReturn
+from multiprocessing import current_process
+from typing import Any, NoReturn
 
 from pymc.blocking import PointType
 from pymc.exceptions import SamplingError
@@ -15,16 +13,40 @@ from pymc_austerity.kernel import BAD_BOUND, BAD_PRIOR, Outcome
 
 _log = logging.getLogger("pymc_austerity")
 
+#: How PyMC names the processes in which it runs chains.
+_WORKER = "worker_chain_"
 
-def stop_at(point: PointType, outcome: Outcome, n_steps: int) -> NoReturn:
+
+class _Interrupt:
+    """Interrupts the process that unpickles it.
+
+    PyMC keeps the draws of all chains when sampling is interrupted, and discards them when a step raises; and it
+    listens to the process of a chain through one pipe, which carries the statistics of each draw.
+    """
+
+    def __reduce__(self) -> Any:
+        return _interrupt, ()
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool) -> dict[str, Any]:
     """Stop a chain at `point`, after `n_steps` draws.
+
+    Returns
+    -------
+    dict
+        In a process of PyMC's own: statistics of a draw that PyMC never takes up, because it is interrupted when it
+        reads them.
 
     Raises
     ------
     pymc.exceptions.SamplingError
         At the first draw, or where a row broke the bound of the test.
     KeyboardInterrupt
-        Later: PyMC discards all draws when a step raises, but keeps them when sampling is interrupted.
+        Later, in the process that samples.
     """
     if outcome.status == BAD_BOUND:
         raise SamplingError(
@@ -45,8 +67,11 @@ def stop_at(point: PointType, outcome: Outcome, n_steps: int) -> NoReturn:
     )
     if n_steps == 0:
         raise SamplingError(message)
-    _log.error(f"{message} Sampling stops here; the draws so far are returned.")
-    sampler = parent_process()
-    if sampler is not None and sampler.pid is not None:
-        os.kill(sampler.pid, signal.SIGINT)
+    if tuning:
+        kept = "while this chain was tuning: only chains that had finished tuning have draws to return"
+    else:
+        kept = "and the draws so far are returned"
+    _log.error(f"{message} Sampling stops here, {kept}.")
+    if current_process().name.startswith(_WORKER):
+        return {"warning": _Interrupt()}
     raise KeyboardInterrupt(message)

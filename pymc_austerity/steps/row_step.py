@@ -164,7 +164,7 @@ class RowStep(ChainSetup, BlockedStep):
         schedule = self.temperature
         outcome = chain.transition(theta, others, float(schedule.at(chain.n_steps) if self.tune else schedule.final))
         if outcome.status != DECIDED:
-            stop_at(point, outcome, chain.n_steps)
+            return point, [stop_at(point, outcome, chain.n_steps, self.tune)]
         if self.tune and self.decider.parts.tune:
             chain.adapt(outcome)
         chain.n_steps += 1
