@@ -14,12 +14,18 @@ try:
 except ImportError:  # PyTensor 2
     from pytensor.tensor.slinalg import SolveBase
 
-__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "pushforward"]
+__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "inner_graph", "pushforward"]
 
 _pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 
 #: Ops whose inner graph follows the types of their inputs (PyTensor 3 only).
 DEFERRED_SYMBOLIC_OPS: tuple[type, ...] = (_builders.SymbolicOp,) if hasattr(_builders, "SymbolicOp") else ()
+
+
+def inner_graph(op: Any) -> tuple[list[Any], list[Any]]:
+    """Return inputs and outputs of the graph within an op, free to be changed: PyTensor 3 keeps it frozen."""
+    graph = op.fgraph.unfreeze() if hasattr(op.fgraph, "unfreeze") else op.fgraph
+    return list(graph.inputs), list(graph.outputs)
 
 
 def pushforward(output: Any, at: Any, direction: Any) -> Any:

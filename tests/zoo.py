@@ -1,5 +1,6 @@
 """Models of every kind that a user may bring: those that split into rows, and those that must be refused."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -299,6 +300,29 @@ def _():
     pm.Potential("ridge", -(beta[1] ** 2))
 
 
+@splits("a prior of as many entries as there are rows, as a potential")
+def _():
+    u = pm.Normal("u", shape=N)
+    pm.Potential("ridge", -(u**2))
+    pm.Normal("y", u[np.arange(N) % 7], 1.0, observed=REAL)
+
+
+@splits("a log density as a potential")
+def _():
+    law = pm.Weibull.dist(pm.HalfNormal("shape"), pt.exp(X @ slopes()))
+    pm.Potential("y", pm.logp(law, np.abs(REAL)))
+
+
+@splits("einsum over the columns of each row")
+def _():
+    pm.Normal("y", pt.einsum("ij,j->i", X, slopes()), 1.0, observed=REAL)
+
+
+@splits("a number filled into all rows")
+def _():
+    pm.Normal("y", pt.alloc(pm.Normal("mu"), N), 1.0, observed=REAL)
+
+
 @splits("a small observed variable in the prior")
 def _():
     beta = slopes()
@@ -323,10 +347,49 @@ def _():
     pm.AR("y", rho, sigma=1.0, constant=True, init_dist=pm.Normal.dist(0, 1), observed=REAL)
 
 
-@refused("latent random walk", "'y'", "not indexed by row", "NUTS")
+@refused("latent random walk", "'y'", "'path' has 60 entries that belong to single rows", "NUTS")
 def _():
     path = pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N)
     pm.Normal("y", path, 1.0, observed=REAL)
+
+
+@refused("an effect of each row", "'y'", "'eps' has 60 entries that belong to single rows", "pm.Mixture")
+def _():
+    pm.Normal("y", X @ slopes() + pm.Normal("eps", shape=N), 1.0, observed=REAL)
+
+
+@refused("a label of each row", "'y'", "'outlier' has 60 entries", "pm.Mixture")
+def _():
+    pm.Normal("y", X @ slopes(), pt.switch(pm.Bernoulli("outlier", 0.1, shape=N), 10.0, 1.0), observed=REAL)
+
+
+@refused("a label of each row, summed", "'y'", "['outlier'] has an entry for each", "pm.Mixture")
+def _():
+    sd = pt.switch(pm.Bernoulli("outlier", 0.1, shape=N), 10.0, 1.0)
+    pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), sd), REAL).sum())
+
+
+@refused("effects of each row, reshaped", "'y'", "'u' has 120 entries")
+def _():
+    pm.Normal("y", pm.Normal("u", shape=2 * N).reshape((N, 2))[:, 0], 1.0, observed=REAL)
+
+
+@refused("effects of each row, filled in", "'y'", "'u' has 60 entries")
+def _():
+    pm.Normal("y", pt.alloc(pm.Normal("u", shape=N), N), 1.0, observed=REAL)
+
+
+@refused("effects of the first rows", "'y'", "'u' has 63 entries")
+def _():
+    pm.Normal("y", pm.Normal("u", shape=N + 3)[:N], 1.0, observed=REAL)
+
+
+@refused("rows drawn by the model", "'y'", "pm.Minibatch", "draws its own batches")
+def _():
+    covariates, outcome = pm.Minibatch(X, REAL, batch_size=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyMC's word on a total_size that is missing
+        pm.Normal("y", covariates @ slopes(), 1.0, observed=outcome)
 
 
 @refused("marginal Gaussian process", "'y'", "over all rows", "PartialPosteriorPaths")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Literal, NamedTuple
 
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import walk
+from pytensor.tensor.type import TensorType
 
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.rebuild import NotRowWiseError, OneEntryARowError
 
 
 class RowAxis(NamedTuple):
@@ -36,6 +39,20 @@ def refuse(node: Apply, what: str) -> NotRowWiseError:
     named = next((v.name for v in (*node.outputs, *node.inputs) if v.name), None)
     where = f" (near {named!r})" if named else ""
     return NotRowWiseError(f"{what} in op {node.op}{where}")
+
+
+def refuse_entries(node: Apply, var: Variable, axis: int) -> NotRowWiseError:
+    """Return an error that names the variable of the model whose entries meet the rows one by one."""
+    length = var.type.shape[axis] or 1
+    for source in walk([var], _parents):
+        entries = prod(n or 1 for n in source.type.shape) if source.name and isinstance(source.type, TensorType) else 0
+        if entries >= length > 1:
+            return OneEntryARowError(f"{source.name!r} has {entries} entries that belong to single rows")
+    return refuse(node, f"a variable of shape {var.type.shape} that is not indexed by row meets the rows")
+
+
+def _parents(var: Variable) -> list[Variable]:
+    return [] if var.owner is None else list(var.owner.inputs)
 
 
 def single_axis(node: Apply, axes: Sequence[int]) -> RowAxis:

@@ -14,7 +14,7 @@ from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
 from pytensor.tensor.type_other import MakeSlice
 
-from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, single_axis
+from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
 
 
 def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> RowAxis | None:
@@ -37,10 +37,7 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
     adjacent = not consumed or consumed[-1] - consumed[0] + 1 == len(consumed)
     start = consumed[0] if adjacent and consumed else 0
     if source is None and any(_picks_own_row(full[i], of) for i in arrays):
-        raise refuse(
-            node,
-            "a variable that is no data has an entry for each row (it is indexed by the row number)",
-        )
+        raise refuse_entries(node, node.inputs[0], 0)
     if source is None or own_row:
         return RowAxis(single_axis(node, row_in_index).axis + start)
     if row_in_index:

@@ -18,6 +18,7 @@ import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
@@ -27,7 +28,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
 from pytensor.tensor.type import TensorType
 
-from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
+from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
 _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
@@ -35,6 +36,10 @@ _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: s
 
 class NotRowWiseError(ValueError):
     """The log-likelihood of a model cannot be split into one term per row of the data."""
+
+
+class OneEntryARowError(NotRowWiseError):
+    """A variable of the model has an entry for each row, so that its entries grow with the data."""
 
 
 def array_of(leaf: Variable) -> np.ndarray:
@@ -202,12 +207,18 @@ class BatchRebuild:
 
     def _patch_shape(self, shape: Variable) -> Variable:
         """Replace the constant number of rows by the length of the batch in a shape input."""
+        if isinstance(shape.type, TensorType) and shape.type.ndim == 0:
+            return self._patch_length(shape)
         if not isinstance(shape, Constant) or not isinstance(shape.type, TensorType):
             return shape
-        value = np.asarray(shape.data)
-        if value.ndim == 0:
-            return self._n_batch if value == self._n_rows else shape
         return self._patch_size(shape)
+
+    def _patch_length(self, length: Variable) -> Variable:
+        leaves = [v for v in ancestors([length]) if v.owner is None]
+        if not all(isinstance(v, Constant) for v in leaves):
+            return length
+        known = length.eval(mode=Mode(linker="py", optimizer=None))
+        return self._n_batch if known == self._n_rows else length
 
     def _patch_size(self, size: Variable) -> Variable:
         if isinstance(size, Constant) and isinstance(size.type, TensorType):
@@ -223,7 +234,8 @@ def _call_again(op: OpFromGraph, inputs: Sequence[Variable]) -> list[Variable]:
         call = cast(Callable[..., list[Variable]], op)
         return call(*inputs, return_list=True)
     # The inner graph was typed for N rows, so it is written out.
-    return graph_replace(op.inner_outputs, dict(zip(op.inner_inputs, inputs, strict=True)), strict=False)
+    inner_inputs, inner_outputs = inner_graph(op)
+    return graph_replace(inner_outputs, dict(zip(inner_inputs, inputs, strict=True)), strict=False)
 
 
 def batch_term(

@@ -35,7 +35,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.compat import SolveBase
-from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, single_axis
+from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
 from pymc_austerity.likelihood.axis_of_index import axis_of_index, constant_of
 
 
@@ -98,7 +98,7 @@ def _elemwise(op: Elemwise, node: Apply, axes: Axes) -> Axes:
     result = single_axis(node, row_axes)
     for var, axis in zip(node.inputs, axes, strict=True):
         if axis is None and var.type.ndim and not var.type.broadcastable[result.axis]:
-            raise refuse(node, f"a variable of shape {var.type.shape} that is not indexed by row meets the rows")
+            raise refuse_entries(node, var, result.axis)
     return [result] * len(node.outputs)
 
 
@@ -186,7 +186,7 @@ def _blockwise(op: Blockwise, node: Apply, axes: Axes) -> Axes:
         for var, axis, sig in zip(node.inputs, axes, core_in, strict=True):
             position = result.axis - n_batch + (var.type.ndim - len(sig))
             if axis is None and position >= 0 and not var.type.broadcastable[position]:
-                raise refuse(node, "a variable that is not indexed by row meets the rows")
+                raise refuse_entries(node, var, position)
         return [result] * len(node.outputs)
     if batch or not isinstance(op.core_op, Dot | SolveBase):
         raise refuse(node, "rows enter a matrix operation as a whole")
@@ -207,9 +207,13 @@ def _solve(op: SolveBase, node: Apply, axes: Axes) -> Axes:
 @_through.register
 def _alloc(op: Alloc, node: Apply, axes: Axes) -> Axes:
     value, *lengths = axes
+    source = node.inputs[0]
     rows = [i for i, a in enumerate(lengths) if a]
+    added = node.outputs[0].type.ndim - source.type.ndim
+    if value is None and any(i >= added and not source.type.broadcastable[i - added] for i in rows):
+        raise refuse_entries(node, source, rows[0] - added)
     if value is not None:
-        rows.append(value.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim)
+        rows.append(value.axis + added)
     return [single_axis(node, rows)]
 
 
@@ -282,7 +286,7 @@ def _join_shapes(node: Apply, tensors: Sequence[Variable], axes: Axes) -> RowAxi
 def _reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
     value, shape = axes
     if value is None:
-        return [RowAxis(shape.axis)] if shape else [None]
+        raise refuse_entries(node, node.inputs[0], 0)
     old = node.inputs[0].type.shape
     keeps_first = shape is not None and shape.axis == 0
     new_tail = node.outputs[0].type.shape[1:]

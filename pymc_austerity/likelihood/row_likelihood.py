@@ -19,6 +19,7 @@ from pymc_austerity.likelihood.prior_laws import Law, prior_laws
 from pymc_austerity.likelihood.rebuild import (
     BatchRebuild,
     NotRowWiseError,
+    OneEntryARowError,
     RowLeaf,
     array_of,
     batch_term,
@@ -238,9 +239,15 @@ def _row_vector(name: str, build: Callable[[], Variable], seeds: Mapping[Variabl
         if term.type.ndim == 0:
             raise NotRowWiseError("it is summed over the rows before it can be split: return one entry per row")
         axis = prove_row_axis(term, seeds)
+    except OneEntryARowError as error:
+        raise NotRowWiseError(
+            f"{name!r} does not split into rows: {error}. They grow with the data, and each draw would have to move "
+            "all of them. Sum or integrate them out of the likelihood where that has a closed form (pm.Mixture for "
+            "labels, pm.StudentT for scales), give groups of rows an entry each, or sample with pm.NUTS."
+        ) from error
     except NotRowWiseError as error:
         raise NotRowWiseError(f"{name!r} does not split into rows: {error}. {remedy}") from error
-    except (NotImplementedError, TypeError, ValueError, IndexError) as error:
+    except Exception as error:  # whatever an unknown op makes of a batch, the model is refused
         raise NotRowWiseError(
             f"{name!r} could not be rebuilt for a batch of rows ({type(error).__name__}: {error}). {remedy}"
         ) from error

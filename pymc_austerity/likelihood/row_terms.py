@@ -11,7 +11,8 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, walk
+from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.shape import SpecifyShape
 
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, is_array_leaf
@@ -83,7 +84,9 @@ def choose_row_terms(model: Model, observed: str | Sequence[str] | None, point: 
     n_rows = max(lengths.values())
     _refuse_ambiguous(lengths, n_rows, chosen=names is not None)
     if names is None:
-        lengths |= {p: shape[0] for p, shape in shapes.items() if shape and p in model.potentials}
+        # One that reads no rows belongs to the prior, whatever its length.
+        potentials = (p for p in model.potentials if shapes[p] and _reads_rows(model, p, n_rows))
+        lengths |= {p: shapes[p][0] for p in potentials}
     chosen = [term for term, n in lengths.items() if n == n_rows]
     for rv in chosen:
         if rv in model.observed_RVs:
@@ -111,6 +114,16 @@ def _by_value(model: Model, graphs: Sequence[Variable]) -> list[Variable]:
     return model.replace_rvs_by_values(list(graphs))
 
 
+def _reads_rows(model: Model, potential: Variable, n_rows: int) -> bool:
+    blocked = set(model.free_RVs)
+
+    def parents(var: Variable) -> list[Variable]:
+        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
+
+    arrays = (array_of(v) for v in walk([potential], parents) if is_array_leaf(v))
+    return any(a.shape[:1] == (n_rows,) for a in arrays)
+
+
 def _value_shape(value: Variable) -> tuple[int, ...]:
     if is_array_leaf(value):
         return array_of(value).shape
@@ -126,9 +139,12 @@ def _refuse_missing(model: Model) -> None:
                 "Rows would then share no common form and cannot be subsampled. "
                 "Drop the rows with missing values, or sample with pm.NUTS."
             )
-        if type(rv.owner.op).__name__ == "MinibatchRandomVariable":
+        is_given_total_size = type(rv.owner.op).__name__ == "MinibatchRandomVariable"
+        drawn = (isinstance(v.type, RandomGeneratorType) for v in ancestors([model.rvs_to_values[rv]]))
+        if is_given_total_size or any(drawn):
+            how = "was given total_size" if is_given_total_size else "reads rows drawn at random (pm.Minibatch)"
             raise NotRowWiseError(
-                f"Observed variable {rv.name!r} was given total_size, so the model already subsamples its rows. "
+                f"Observed variable {rv.name!r} {how}, so the model already subsamples its rows. "
                 "Give the model all rows (no pm.Minibatch, no total_size): the step draws its own batches."
             )
 
@@ -163,6 +179,13 @@ def _no_rows(model: Model, point: Mapping[str, np.ndarray]) -> ValueError:
     for potential in model.potentials:
         data = [array_of(v) for v in ancestors([potential]) if is_array_leaf(v)]
         longest = max((a.shape[0] for a in data if a.ndim), default=0)
+        latent = [rv.name for rv in model.free_RVs if _entries(model, rv, point) == longest]
+        if longest > 1 and latent:
+            return NotRowWiseError(
+                f"Potential {potential.name!r} reads an array with {longest} rows, and {latent} has an entry for each "
+                "of them, which grow with the data: each draw would have to move all of them. Sum or integrate them "
+                "out of the likelihood where that has a closed form (pm.Mixture for labels), or sample with pm.NUTS."
+            )
         if longest > 1:
             return NotRowWiseError(
                 f"Potential {potential.name!r} reads an array with {longest} rows but is a single number: the "
@@ -178,6 +201,10 @@ def _no_rows(model: Model, point: Mapping[str, np.ndarray]) -> ValueError:
         "The model has no observed variable, so there are no rows to subsample. "
         "Pass observed= to the likelihood, or use pm.NUTS to sample from the prior."
     )
+
+
+def _entries(model: Model, rv: Variable, point: Mapping[str, np.ndarray]) -> int:
+    return int(np.size(point[model.rvs_to_values[rv].name]))
 
 
 def _warn_about_remainder(model: Model, terms: RowTerms, shapes: Mapping[Variable, tuple[int, ...]]) -> None:

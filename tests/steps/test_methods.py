@@ -344,3 +344,11 @@ def test_the_same_model_samples_on_where_every_row_is_possible():
         idata = pm.sample(500, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
     assert idata.posterior["mu"].shape == (1, 500)
     assert float(idata.posterior["mu"].min()) >= -0.05
+
+
+def test_an_argument_that_no_step_has_is_refused_with_those_there_are():
+    with (
+        _bounded_model(ROWS),
+        pytest.raises(TypeError, match=r"PenaltyMH has no argument target_accept=.*batch_size.*proposal="),
+    ):
+        pma.PenaltyMH(target_accept=0.9)
