@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytensor
+from numba.extending import overload
 from pytensor.compile import get_mode, optdb
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
@@ -43,13 +44,25 @@ def _use_product(fgraph: Any, node: Apply) -> list[Variable] | None:
     return list(found)
 
 
+def as_blas_reads(x: np.ndarray) -> np.ndarray:
+    """Return a matrix that BLAS can read, contiguous or transposed: the same, or a copy."""
+    return x if x.flags.c_contiguous or x.flags.f_contiguous else np.ascontiguousarray(x)
+
+
+@overload(as_blas_reads)
+def _as_blas_reads(x):  # type: ignore[no-untyped-def]
+    if x.layout in "CF":
+        return lambda x: x
+    return lambda x: np.ascontiguousarray(x)
+
+
 @numba_basic.register_funcify_default_op_cache_key(Product)
 def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable[..., Any], int]:
     @numba_basic.numba_njit
     def product(x, y):  # type: ignore[no-untyped-def]
-        return np.dot(x, y)
+        return np.dot(as_blas_reads(x), as_blas_reads(y))
 
-    return product, 1
+    return product, 2
 
 
 # After everything that knows `Dot`, and before operations are put together and made to work in place (49 and 75).

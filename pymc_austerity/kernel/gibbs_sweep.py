@@ -155,8 +155,8 @@ def build_conditional(
         if n_total == 0:
             return race(alive, 0, 0, mean, products, offset, 0.0), 0, 0
         while winner < 0 and np.any(alive):
-            k = looks.first[d] + look
-            size = looks.sizes[k]
+            at = looks.first[d] + look
+            size = looks.sizes[at]
             extend(rng_rows, incidence.members, start, stop, n, size)
             while n < size:
                 until = min(n + CHUNK, size)
@@ -173,7 +173,7 @@ def build_conditional(
                         terms[k] = 0.0
                 add_batch(n, mean, products, terms)
                 n = until
-            winner = race(alive, n, n_total, mean, products, offset, looks.bounds[k])
+            winner = race(alive, n, n_total, mean, products, offset, looks.bounds[at])
             look += 1
         return winner, n, look
 
