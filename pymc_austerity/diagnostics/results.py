@@ -7,20 +7,38 @@ import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pymc.backends.base import MultiTrace
 
 #: What ``pm.sample`` returns: ``arviz.InferenceData`` (ArviZ 0.x) or ``xarray.DataTree`` (ArviZ 1.x).
 SamplingResult: TypeAlias = "xr.DataTree | az.InferenceData"
 
 
+#: So many rows may have a parameter each, in a run of NUTS, and be described in a table.
+_FEW_ROWS = 1_000
+
+
 def group(idata: SamplingResult, name: str) -> xr.Dataset:
-    """Return a group of a sampling result as a Dataset, an empty one where the group is missing."""
+    """Return a group of a sampling result as a Dataset, an empty one where the group is missing.
+
+    Raises
+    ------
+    TypeError
+        For the other form in which PyMC returns draws, which holds no more than them.
+    """
+    if isinstance(idata, MultiTrace):
+        raise TypeError(
+            "idata: a MultiTrace, which has no observed data and no dimensions. Sample with return_inferencedata=True, "
+            "PyMC's default, or convert it inside the model's context by pm.to_inference_data(trace)."
+        )
     if name not in idata:
         return xr.Dataset()
     return as_dataset(cast("xr.Dataset | xr.DataTree", idata[name]))
 
 
 def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None = None) -> xr.Dataset:
-    """Return the posterior draws of the chosen variables as floats.
+    """Return the posterior draws of the chosen variables; by default without an entry for each of many rows.
+
+    Predictions of every row are no parameters, and a table of them would be as long as the data.
 
     Raises
     ------
@@ -38,7 +56,14 @@ def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None =
         raise ValueError(
             f"var_names: {missing} not in the posterior, which has {sorted(available)}. Name variables from that list."
         )
-    return draws[list(var_names or available)].astype(float)
+    return draws[list(var_names or _without_rows(idata, draws) or available)].astype(float)
+
+
+def _without_rows(idata: SamplingResult, draws: xr.Dataset) -> list[str]:
+    lengths = {array.shape[0] for array in group(idata, "observed_data").data_vars.values() if array.ndim}
+    n_rows = max(lengths, default=0)
+    few = n_rows <= _FEW_ROWS
+    return [str(name) for name, array in draws.data_vars.items() if few or n_rows not in array.shape[2:]]
 
 
 def rows_per_draw(idata: SamplingResult) -> xr.DataArray:

@@ -48,8 +48,8 @@ def data_usage(
     total_rows : int, optional
         Rows of the data. By default the length of the longest observed variable.
     var_names : sequence of str, optional
-        Variables among which the smallest effective sample size is looked for; all of them by default. Name
-        the parameters if the model stores large deterministics.
+        Variables among which the smallest effective sample size is looked for; by default all that do not have an
+        entry for each of more than 1,000 rows.
 
     Returns
     -------
@@ -132,7 +132,8 @@ def compare(
     reference : str
         The name of the run to compare with, usually NUTS or ``ExactMH``.
     var_names : sequence of str, optional
-        Variables to compare; by default those that every run has.
+        Variables to compare; by default those that every run has, without those with an entry for each of more than
+        1,000 rows.
     level : float, default 0.01
         Probability with which a run that agrees with the reference in everything gets any flag at all: the
         level is divided among the means, standard deviations and distributions of all its parameters

@@ -1,6 +1,7 @@
 import arviz as az
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 
 from pymc_austerity.diagnostics.results import (
@@ -45,6 +46,28 @@ def test_draw_table_agrees_with_the_labelled_moments(idata):
     pd.testing.assert_series_equal(table.mean(), means)
     # Means alone do not see draws that were shuffled between chains and parameters.
     assert table["effect[c, 0]"].iloc[100 + 7] == idata["posterior"]["effect"].values[1, 7, 2, 0]
+
+
+@pytest.mark.parametrize(("n_rows", "described"), [(2_000, ["slope"]), (50, ["prediction", "slope"])])
+def test_an_entry_for_each_of_many_rows_is_left_out_unless_it_is_asked_for(sampling_result, n_rows, described):
+    draws = np.random.default_rng(4).normal(size=(2, 20, n_rows))
+    many = sampling_result({"slope": draws[..., 0], "prediction": draws}, observed_data={"y": np.zeros(n_rows)})
+    assert sorted(posterior_variables(many).data_vars) == described
+    assert "prediction" in posterior_variables(many, ["prediction"])
+    only = sampling_result({"prediction": draws}, observed_data={"y": np.zeros(n_rows)})
+    assert list(posterior_variables(only).data_vars) == ["prediction"]
+
+
+@pytest.mark.filterwarnings("ignore:.*return_inferencedata:FutureWarning")  # PyMC gives it up
+def test_a_multitrace_is_refused_with_what_to_do():
+    with pm.Model():
+        pm.Normal("y", pm.Normal("mu"), observed=np.zeros(3))
+        trace = pm.sample(
+            2, tune=1, chains=1, step=pm.Metropolis(), return_inferencedata=False, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    with pytest.raises(TypeError, match="return_inferencedata=True"):
+        posterior_variables(trace)
 
 
 def test_rows_of_several_steps_add_up(sampling_result, draws):
