@@ -30,6 +30,7 @@ from pymc_austerity.likelihood import (
     read_model,
     with_blocks,
 )
+from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
 
@@ -44,6 +45,7 @@ class ApproxGibbsState(StepMethodState):
     test: Any = field(metadata={"frozen": True})
 
 
+@describes_options
 class ApproxGibbs(ChainSetup, BlockedStep):
     """Gibbs sampling of binary and categorical variables in a model that is a sum of many factors.
 
@@ -65,7 +67,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         Name of the potential or observed variable whose entries are the factors; the one with most entries by default.
         The other terms of the model are evaluated in full.
     model, rng, initial_point, compile_kwargs, blocked
-        As in every PyMC step method.
+        As of every step.
 
     Raises
     ------

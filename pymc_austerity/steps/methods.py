@@ -30,8 +30,8 @@ class ApproxMH(DesigningStep):
 
     Parameters
     ----------
-    vars : sequence of Variable, optional
-        Free variables to move; all of the model by default.  Other steps may move the rest.
+    vars
+        As of every step.
     epsilon : float or "auto", default 0.01
         Error allowed at each look of the test, in [0, 0.5].  Smaller is closer to the exact chain and reads more
         rows; 0 reads all rows and decides exactly.
@@ -47,26 +47,8 @@ class ApproxMH(DesigningStep):
         early and asks least at the end (O'Brien and Fleming).
     tolerance : float, default 0.005
         With ``epsilon="auto"``: mean error in the acceptance probability to design for.
-    proposal : optional
-        How to move.  With a proxy `CrankNicolson` by default, or `SurrogateHMC` where the prior is far from normal;
-        without one `AdaptiveMetropolis`, above 200 parameters `RandomWalk`.
-    proxy : Taylor, "auto" or None, default "auto"
-        Expansion of every row around the posterior mode, so that the test sees only what the expansion leaves and
-        rows read per draw stop growing with N.  Found in a few passes over all rows before sampling.  "auto" is
-        ``Taylor()`` for continuous variables; where no mode is found it warns and goes on without.  With None and a
-        `RandomWalk` the step is the algorithm of the paper.
-    rows : Uniform or Weighted, optional
-        How rows are drawn.  `Weighted`, the default with a proxy, draws those more often of which the proxy leaves
-        more; the t-test is then one with replacement.
-    observed : str or sequence of str, optional
-        Names of the observed variables or potentials whose rows are subsampled; those with most rows by default.
-    temperature : float or Schedule, default 1.0
-        Every row's log-likelihood is divided by it; the prior is not.  `Annealing` and `TemperatureDrop` start hot
-        and end at the final temperature while tuning.
-    tune : bool, default True
-        Whether the proposal adapts while tuning.
-    model, rng, initial_point, compile_kwargs, blocked
-        As in every PyMC step method.
+    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
+        As of every step.
 
     Raises
     ------
@@ -136,14 +118,14 @@ class PenaltyMH(RowStep):
 
     Parameters
     ----------
-    vars : sequence of Variable, optional
-        See `ApproxMH`.
+    vars
+        As of every step.
     batch_size : int, default 200
         Rows of the first look.
     max_variance : float, default 1.0
         Variance of the log ratio up to which a batch decides; above it more rows are read.
     proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
-        See `ApproxMH`.
+        As of every step.
 
     Raises
     ------
@@ -189,8 +171,8 @@ class MHSubLhd(RowStep):
 
     Parameters
     ----------
-    vars : sequence of Variable, optional
-        See `ApproxMH`.
+    vars
+        As of every step.
     delta : float, default 0.01
         Largest probability of a wrong decision, all looks together.
     gamma : float, default 2.0
@@ -213,7 +195,7 @@ class MHSubLhd(RowStep):
     batch_size : int, default 50
         Rows of the first look.
     proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
-        See `ApproxMH`.
+        As of every step.
 
     Raises
     ------
@@ -269,8 +251,8 @@ class MinibatchBarker(RowStep):
 
     Parameters
     ----------
-    vars : sequence of Variable, optional
-        See `ApproxMH`.
+    vars
+        As of every step.
     batch_size : int, default 100
         Rows of the first look.
     sigma : float, default 1.0
@@ -284,7 +266,7 @@ class MinibatchBarker(RowStep):
     skewness : bool, default False
         Correct the decision for the skewness of the rows, to first order.
     proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
-        See `ApproxMH`.
+        As of every step.
 
     Raises
     ------

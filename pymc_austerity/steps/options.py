@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypedDict, TypeVar
@@ -18,10 +19,47 @@ from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.row_step import RowStep
 
 Step = TypeVar("Step", bound=type[RowStep])
+Described = TypeVar("Described", bound=type)
+
+_DESCRIPTIONS = """\
+vars : sequence of Variable, optional
+    Free variables to move; all of the model by default.  Other steps may move the rest.
+proposal : optional
+    How to move.  With a proxy `CrankNicolson` by default, or `SurrogateHMC` where the prior is far from normal;
+    without one `AdaptiveMetropolis`, above 200 parameters `RandomWalk`.
+proxy : Taylor, "auto" or None, default "auto"
+    Expansion of every row around the posterior mode, so that the test sees only what the expansion leaves and
+    rows read per draw stop growing with N.  Found in a few passes over all rows before sampling.  "auto" is
+    ``Taylor()`` for continuous variables; where no mode is found it warns and goes on without.  With None and a
+    `RandomWalk` the step is the algorithm of the paper.
+rows : Uniform or Weighted, optional
+    How rows are drawn.  `Weighted`, the default with a proxy, draws those more often of which the proxy leaves
+    more; the t-test is then one with replacement.
+observed : str or sequence of str, optional
+    Names of the observed variables or potentials whose rows are subsampled; those with most rows by default.
+temperature : float or Schedule, default 1.0
+    Every row's log-likelihood is divided by it; the prior is not.  `Annealing` and `TemperatureDrop` start hot
+    and end at the final temperature while tuning.
+tune : bool, default True
+    Whether the proposal adapts while tuning.
+model : pymc.Model, optional
+    The model; that of the context by default.
+rng : int, numpy.random.Generator or None, optional
+    Seed or generator for draws outside ``pm.sample``, which gives each chain one of its own.
+initial_point : dict of str to array_like, optional
+    Values of the unconstrained variables at which set-up starts; those of the model by default.
+compile_kwargs : dict, optional
+    Arguments of ``pytensor.function`` for the parts of the model.  A ``mode`` that is not numba's is refused.
+blocked : bool, default True
+    Whether PyMC gives all variables to one step.
+"""
+
+#: Stands in a docstring below the names of arguments that are described here.
+_MARK = "As of every step."
 
 
 class StepOptions(TypedDict, total=False):
-    """What a step hands on to `RowStep`; described in `ApproxMH`."""
+    """What a step hands on to `RowStep`."""
 
     proposal: Proposal | None
     proxy: ProxyChoice
@@ -34,6 +72,22 @@ class StepOptions(TypedDict, total=False):
     initial_point: PointType | None
     compile_kwargs: dict[str, Any] | None
     blocked: bool
+
+
+def describes_options(step: Described) -> Described:
+    """Write the descriptions of the common arguments into the docstring of a step, where it names them."""
+    if step.__doc__ is None:  # python -OO
+        return step
+    described = dict(re.findall(r"^((\w+) : .*\n(?:(?:    .*)?\n)+)", _DESCRIPTIONS, re.MULTILINE))
+    by_name = {name: text for text, name in described.items()}
+
+    def written_out(found: re.Match[str]) -> str:
+        return "".join(by_name[name] for name in found[1].split(", "))
+
+    # Without the indentation of the source: from Python 3.13 on the compiler leaves it out.
+    docstring = inspect.cleandoc(step.__doc__)
+    step.__doc__ = re.sub(rf"^([\w, ]+)\n    {_MARK}\n", written_out, docstring, flags=re.MULTILINE)
+    return step
 
 
 def shows_options(step: Step) -> Step:
@@ -56,4 +110,4 @@ def shows_options(step: Step) -> Step:
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
     step.__init__ = checked  # type: ignore[method-assign]
-    return step
+    return describes_options(step)

@@ -22,12 +22,12 @@ class MinibatchMH(RowStep):
 
     Parameters
     ----------
-    vars : sequence of Variable, optional
-        See `ApproxMH`.
+    vars
+        As of every step.
     batch_size : int, default 500
         Rows a decision.
     proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
-        See `ApproxMH`.
+        As of every step.
 
     Notes
     -----
@@ -64,12 +64,12 @@ class ExactMH(RowStep):
 
     Parameters
     ----------
-    vars : sequence of Variable, optional
-        See `ApproxMH`.
+    vars
+        As of every step.
     test : Exact or ExactBarker, optional
         `Exact` by default.  `ExactBarker` accepts with probability 1/(1 + exp(−Δ)), as `MinibatchBarker` does.
     proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked
-        See `ApproxMH`.
+        As of every step.
 
     Examples
     --------

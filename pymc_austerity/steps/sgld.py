@@ -15,9 +15,11 @@ from pymc_austerity.acceptance import AlwaysAccept
 from pymc_austerity.kernel import Schedule
 from pymc_austerity.proposals import Langevin
 from pymc_austerity.proxy import Taylor
+from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.row_step import RowStep
 
 
+@describes_options
 class SGLD(RowStep):
     """Stochastic-gradient Langevin dynamics with a constant step: biased, as a baseline only.
 
@@ -26,8 +28,8 @@ class SGLD(RowStep):
 
     Parameters
     ----------
-    vars : sequence of Variable, optional
-        Free variables to move; all of the model by default.
+    vars
+        As of every step.
     step_size : float
         The step size a of θ′ = θ + (a/2) M ∇log π̂(θ) + √a M^{1/2} z.  Nothing tunes it: there are no rejections to tune
         by.
@@ -38,7 +40,7 @@ class SGLD(RowStep):
     proxy : Taylor, optional
         Control variates for the gradient (Baker et al. 2019).
     observed, temperature, model, rng, initial_point, compile_kwargs, blocked
-        See `ApproxMH`.
+        As of every step.
 
     Raises
     ------
