@@ -39,23 +39,24 @@ def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.nd
     indices = _indices(model, terms)
     if not indices:
         return lambda: None
-    outputs = [v for i in indices for v in (i.numbers.min(), i.numbers.max(), i.indexed.shape[i.axis])]
-    # Three numbers an index, once: not worth compiling.
+    outputs = [v for i in indices for v in (i.numbers, i.indexed.shape[i.axis])]
+    # Looked at once: not worth compiling.
     mode = Mode(linker="py", optimizer="fast_compile")
     ranges = pytensor.function(model.value_vars, outputs, mode=mode, on_unused_input="ignore")
     values = [point[v.name] for v in model.value_vars]
     names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
 
     def check() -> None:
-        found = [int(v) for v in ranges(*values)]
-        for index, low, high, size in zip(indices, found[::3], found[1::3], found[2::3], strict=True):
+        found = ranges(*values)
+        for index, numbers, size in zip(indices, found[::2], map(int, found[1::2]), strict=True):
+            low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, -1)
             if low < -size or high >= size:
                 name = _nearest_name(index.indexed, names) or "an array of the model"
                 by = _nearest_name(index.numbers, names)
                 raise ValueError(
                     f"{name} has {size} entries along axis {index.axis}, but the rows index it "
                     f"{f'by {by} ' if by else ''}with numbers from {low} to {high}. Compiled code would read beyond "
-                    f"the array, and these rows would be computed from whatever lies there. Number the groups from 0 "
+                    "the array, and these rows would be computed from whatever lies there. Number the groups from 0 "
                     f"to {size - 1}, as np.unique(..., return_inverse=True) does, or give {name} more entries."
                 )
 

@@ -80,6 +80,14 @@ def test_replaced_data_are_compared_again():
     assert model is not None
 
 
+def test_an_index_of_nothing_is_in_range():
+    def build():
+        table = pm.Normal("u", shape=3)
+        pm.Normal("y", X @ slopes() + table[np.zeros(0, int)].sum(), 1.0, observed=REAL)
+
+    read(build)
+
+
 def test_an_index_that_the_model_draws_is_left_to_its_support():
     def build():
         which = pm.DiscreteUniform("which", 0, 2)
