@@ -1,16 +1,60 @@
-"""A bar for passes over all rows while a step is built."""
+"""What the set-up of a step waits for: a line a phase while it lasts, and a bar for passes over all rows."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
 def setup_progress(shown: bool) -> Progress:
     """Return a bar for passes over the data, each task with a field ``what`` that says what is read."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
-    # On the error stream, where it does not mix with what a program prints; as a widget only where there are widgets.
-    console = Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
-    return Progress(*columns, console=console, disable=not shown)
+    return Progress(*columns, console=_console(), disable=not shown)
+
+
+class Phases:
+    """The phases of a set-up, one after the other.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether each shows a line, with its seconds, for as long as it lasts.
+
+    Attributes
+    ----------
+    shown : bool
+    seconds : dict
+        From what was waited for to wall seconds.
+    """
+
+    def __init__(self, shown: bool):
+        self.shown = shown
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, what: str, *, has_bars: bool = False) -> Iterator[None]:
+        """Wait for a phase; one that shows bars of its own gets no line."""
+        start = time.perf_counter()
+        columns = (SpinnerColumn(), TextColumn("{task.description} ..."), TimeElapsedColumn())
+        line = Progress(*columns, console=_console(), disable=has_bars or not self.shown, transient=True)
+        try:
+            with line:
+                line.add_task(what, total=None)
+                yield
+        finally:
+            self.seconds[what] = time.perf_counter() - start
+
+    def __str__(self) -> str:
+        """Write the seconds of all phases, and their sum."""
+        phases = ", ".join(f"{what.lower()} {seconds:.1f} s" for what, seconds in self.seconds.items())
+        return f"{sum(self.seconds.values()):.1f} s ({phases})"
+
+
+def _console() -> Console:
+    # The error stream, where it does not mix with what a program prints; as a widget only where there are widgets.
+    return Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)

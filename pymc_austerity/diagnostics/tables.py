@@ -56,7 +56,8 @@ def data_usage(
     pandas.Series
         ``mean``, ``median``, ``q90``, ``q99`` and ``max`` of the rows read for a draw; ``total_rows``;
         ``share``, the mean as a share of the data; ``full_scans``, the share of draws that read all rows;
-        ``setup_passes``, passes over all rows before the first draw, NaN where the run does not tell;
+        ``setup_passes`` and ``setup_seconds``, passes over all rows before the first draw and wall seconds of building
+        the steps, NaN where the run does not tell; ``sampling_seconds``, those of ``pm.sample``, tuning included;
         ``ess``, the smallest bulk effective sample size (ArviZ's) over the variables;
         ``ess_per_million_rows``, effective draws for a million rows read by the draws that were kept.
 
@@ -102,7 +103,9 @@ def data_usage(
             "total_rows": float(total),
             "share": float(rows.mean()) / total,
             "full_scans": float(full.mean()),
-            "setup_passes": _setup_passes(idata),
+            "setup_passes": _before_sampling(idata, "setup_passes"),
+            "setup_seconds": _before_sampling(idata, "setup_seconds"),
+            "sampling_seconds": _seconds(idata),
             "ess": ess,
             "ess_per_million_rows": ess / read * 1e6 if read else np.nan,
         },
@@ -263,12 +266,12 @@ def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
     return summary
 
 
-def _setup_passes(idata: SamplingResult) -> float:
-    """Return the passes over all rows before sampling, of all steps of the run together."""
+def _before_sampling(idata: SamplingResult, name: str) -> float:
+    """Return what set-up took, of all steps of the run together."""
     stats = group(idata, "sample_stats")
-    if "setup_passes" not in stats:
+    if name not in stats:
         return np.nan
-    return float(over_steps(stats["setup_passes"]).isel(chain=0, draw=0).sum("step"))
+    return float(over_steps(stats[name]).isel(chain=0, draw=0).sum("step"))
 
 
 def _seconds(idata: SamplingResult) -> float:

@@ -18,6 +18,7 @@ from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.kernel.transition import Outcome, build_offset, build_transition
 from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, compile_density, numba_options
+from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Move, Proposal, Target, default_proposal
 from pymc_austerity.proxy import Effects, Prepared, ProxyPlan, Surrogate, compile_remainder_density, compile_surrogate
 from pymc_austerity.rows import Rows, RowSource, WeightedRows
@@ -62,6 +63,8 @@ class Parts:
     tune : bool
         Whether the proposal adapts while a chain tunes.
     compile_kwargs : dict or None
+    progressbar : bool
+        Whether passes over all rows before sampling show a bar.
     made_by : str
         Name of the class of the step.
     prepared : Prepared or None
@@ -80,6 +83,7 @@ class Parts:
     temperature: Schedule
     tune: bool
     compile_kwargs: dict[str, Any] | None
+    progressbar: bool
     made_by: str
     prepared: Prepared | None = None
 
@@ -252,7 +256,7 @@ class Decider:
         return _assemble_again, (self.parts, self.test, self.bound_constants)
 
 
-def assemble(parts: Parts, check: Callable[[Density], None]) -> Decider:
+def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
     """Compile the model, learn from all rows what the proxy needs, and put the parts together.
 
     Parameters
@@ -260,6 +264,7 @@ def assemble(parts: Parts, check: Callable[[Density], None]) -> Decider:
     parts : Parts
     check : callable
         Called with the compiled density before anything is learnt from it; raises where the rows are not independent.
+    phases : Phases
 
     Raises
     ------
@@ -267,7 +272,8 @@ def assemble(parts: Parts, check: Callable[[Density], None]) -> Decider:
         Parts that do not go together, or a proxy that was asked for and cannot be built.
     """
     compiled = Compiled(parts)
-    check(compiled.density)
+    with phases("Compiling the likelihood"):
+        check(compiled.density)
     plan = parts.plan.with_bound(parts.bound)
     if compiled.effects is not None:
         at = (compiled.density, parts.rows, parts.fixed, parts.theta0, parts.others0)
@@ -276,7 +282,10 @@ def assemble(parts: Parts, check: Callable[[Density], None]) -> Decider:
         parts, density = replace(parts, plan=plan), compiled.density
         compiled = Compiled(parts)
         compiled.density = density
-    return _complete(_learn(parts, compiled), compiled)
+    with phases("Learning from all rows", has_bars=True):
+        parts = _learn(parts, compiled)
+    with phases("Compiling the transition"):
+        return _complete(parts, compiled)
 
 
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:
@@ -310,7 +319,7 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
             float(parts.temperature.final),
             plan.floor,
             parts.compile_kwargs,
-            True,
+            parts.progressbar,
             stacklevel=_STACKLEVEL,
         )
     return replace(parts, prepared=prepared)

@@ -52,6 +52,9 @@ compile_kwargs : dict, optional
     Arguments of ``pytensor.function`` for the parts of the model.  A ``mode`` that is not numba's is refused.
 blocked : bool, default True
     Whether PyMC gives all variables to one step.
+progressbar : bool, default True
+    Whether set-up shows what it waits for; ``progressbar`` of ``pm.sample`` comes too late for that.  Without it, and
+    with PyMC's logger above the level of information, it is quiet.
 """
 
 #: Stands in a docstring below the names of arguments that are described here.
@@ -72,6 +75,7 @@ class StepOptions(TypedDict, total=False):
     initial_point: PointType | None
     compile_kwargs: dict[str, Any] | None
     blocked: bool
+    progressbar: bool
 
 
 def describes_options(step: Described) -> Described:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
@@ -21,11 +22,14 @@ from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import DECIDED, Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble
 from pymc_austerity.likelihood import ModelData, Unbounded, check_rows, find_bound, flatten, read_model, with_blocks
+from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
+
+_log = logging.getLogger("pymc_austerity")
 
 #: Types and shapes of the statistics of a draw.
 _OF_A_DRAW: dict[str, Any] = {
@@ -39,6 +43,7 @@ _OF_A_DRAW: dict[str, Any] = {
     "scaling": (np.float64, []),
     "threshold": (np.float64, []),
     "setup_passes": (np.float64, []),
+    "setup_seconds": (np.float64, []),
     "warning": (SamplerWarning, None),
 }
 
@@ -69,8 +74,8 @@ class RowStep(ChainSetup, BlockedStep):
     observed : str, sequence of str, or None
     temperature : float or Schedule
     tune : bool
-    model, rng, initial_point, compile_kwargs, blocked
-        As in every PyMC step method.
+    model, rng, initial_point, compile_kwargs, blocked, progressbar
+        Described in `StepOptions`.
     bound : {"lipschitz", "scan"}, callable or None
         How a test that needs |l_i| ≤ C for all rows comes by C.
 
@@ -80,6 +85,8 @@ class RowStep(ChainSetup, BlockedStep):
         Test, proposal, rows and density, compiled.
     chain : Chain
         The chain that runs, or ran last.
+    setup_seconds : dict
+        Wall seconds of each phase of building the step.
     """
 
     name = "row_step"
@@ -103,31 +110,26 @@ class RowStep(ChainSetup, BlockedStep):
         initial_point: PointType | None = None,
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
+        progressbar: bool = True,
         bound: str | Callable[..., Any] | None = None,
     ):
+        phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
         model = modelcontext(model)
         plan = plan_proxy(test, proposal, proxy, rows, bound)
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
         self.temperature = as_schedule(temperature)
         self.blocked = blocked
         self.tune = tune
-        data = read_model(model, self.vars, observed, initial_point)
+        with phases("Reading the model"):
+            data = read_model(model, self.vars, observed, initial_point)
+        known_bound = Unbounded() if bound is None else find_bound(bound, model, data.terms, data.likelihood)
         parts = Parts(
-            data.likelihood,
-            data.rows,
-            data.fixed,
-            data.theta0,
-            data.others0,
-            test,
-            proposal,
-            plan,
-            Unbounded() if bound is None else find_bound(bound, model, data.terms, data.likelihood),
-            self.temperature,
-            tune,
-            compile_kwargs,
-            type(self).__name__,
-        )
-        self.decider = assemble(parts, partial(check_rows, model, data))
+            data.likelihood, data.rows, data.fixed, data.theta0, data.others0, test, proposal, plan, known_bound,
+            self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
+        )  # fmt: skip
+        self.decider = assemble(parts, partial(check_rows, model, data), phases)
+        self.setup_seconds = phases.seconds
+        _log.info(f"{type(self).__name__} set up in {phases}.")
         self._data: ModelData | None = data
         self._tuned = TunedState(self.decider)
         self._declare_stats(self._tuned.stats_dtypes_shapes)
@@ -179,6 +181,7 @@ class RowStep(ChainSetup, BlockedStep):
             scaling=np.exp(chain.state.log_scale[0]),
             threshold=outcome.threshold,
             setup_passes=self.decider.parts.setup_passes,
+            setup_seconds=sum(self.setup_seconds.values()),
             warning=None if self.tune else self._watch.after(chain, outcome, others),
             **self._tuned.stats(chain, self.tune),
         )

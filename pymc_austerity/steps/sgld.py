@@ -39,7 +39,7 @@ class SGLD(RowStep):
         M, the identity by default, or the covariance of the surrogate where there is a proxy.
     proxy : Taylor, optional
         Control variates for the gradient (Baker et al. 2019).
-    observed, temperature, model, rng, initial_point, compile_kwargs, blocked
+    observed, temperature, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -88,6 +88,7 @@ class SGLD(RowStep):
         initial_point: PointType | None = None,
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
+        progressbar: bool = True,
     ):
         super().__init__(
             AlwaysAccept(),
@@ -102,4 +103,5 @@ class SGLD(RowStep):
             initial_point=initial_point,
             compile_kwargs=compile_kwargs,
             blocked=blocked,
+            progressbar=progressbar,
         )

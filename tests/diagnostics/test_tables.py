@@ -74,8 +74,10 @@ class TestDataUsage:
     def test_passes_before_sampling_add_up_over_steps(self, sampling_result):
         rows = np.full((2, 4, 2), 30)
         stats = {"n_rows": rows, "full_data": rows > 30, "setup_passes": np.broadcast_to([4.5, 1.0], rows.shape)}
+        stats["setup_seconds"] = np.broadcast_to([2.0, 3.0], rows.shape)
         draws = {"mean": np.random.default_rng(0).normal(size=(2, 4))}
-        assert data_usage(sampling_result(draws, stats), total_rows=100)["setup_passes"] == 5.5
+        usage = data_usage(sampling_result(draws, stats, seconds=7.0), total_rows=100)
+        assert (usage["setup_passes"], usage["setup_seconds"], usage["sampling_seconds"]) == (5.5, 5.0, 7.0)
 
     def test_a_run_that_read_nothing_has_no_efficiency(self, sampling_result):
         stats = {"n_rows": np.zeros((2, 4), dtype=int), "full_data": np.zeros((2, 4), dtype=bool)}

@@ -1,5 +1,6 @@
 """The step methods inside ``pm.sample``: statistics, other steps beside them, new data, states, bad input."""
 
+import logging
 import os
 import re
 import subprocess
@@ -61,6 +62,7 @@ def test_statistics_have_the_documented_names_and_types(idata):
         "scaling": np.dtype(float),
         "threshold": np.dtype(float),
         "setup_passes": np.dtype(float),
+        "setup_seconds": np.dtype(float),
     }
 
 
@@ -352,3 +354,29 @@ def test_an_argument_that_no_step_has_is_refused_with_those_there_are():
         pytest.raises(TypeError, match=r"PenaltyMH has no argument target_accept=.*batch_size.*proposal="),
     ):
         pma.PenaltyMH(target_accept=0.9)
+
+
+def test_set_up_says_what_it_waited_for_and_for_how_long(capfd, caplog):
+    caplog.set_level("INFO", logger="pymc_austerity")
+    with _bounded_model(np.linspace(-0.1, 0.1, 50)):
+        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
+        quiet = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02), progressbar=False)
+    phases = ["Reading the model", "Compiling the likelihood", "Learning from all rows", "Compiling the transition"]
+    for built in (step, quiet):
+        assert list(built.setup_seconds) == phases
+        assert all(seconds >= 0 for seconds in built.setup_seconds.values())
+    assert step.decider.parts.progressbar
+    assert not quiet.decider.parts.progressbar
+    assert re.search(r"ExactMH set up in \d+\.\d s \(reading the model \d+\.\d s, compiling", caplog.text)
+
+
+def test_set_up_is_quiet_where_pymc_is(caplog):
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    try:
+        logger.setLevel(logging.ERROR)
+        with _bounded_model(np.linspace(-0.1, 0.1, 50)):
+            step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
+    finally:
+        logger.setLevel(level)
+    assert not step.decider.parts.progressbar

@@ -1,0 +1,47 @@
+"""What set-up shows while it waits."""
+
+import time
+
+import pytest
+
+from pymc_austerity import progress
+from pymc_austerity.progress import Phases
+
+
+@pytest.fixture
+def shown(monkeypatch, tmp_path):
+    """Return what a terminal would be sent."""
+    with open(tmp_path / "terminal", "w+") as terminal:
+        console = progress.Console(file=terminal, force_terminal=True, width=80)
+        monkeypatch.setattr(progress, "_console", lambda: console)
+
+        def text():
+            terminal.seek(0)
+            return terminal.read()
+
+        yield text
+
+
+def test_a_phase_is_shown_while_it_lasts_and_its_seconds_are_kept(shown):
+    phases = Phases(True)
+    with phases("Compiling"):
+        assert "Compiling ..." in shown()
+        time.sleep(0.02)
+    assert phases.seconds["Compiling"] >= 0.02
+    assert str(phases).endswith("(compiling 0.0 s)")
+
+
+def test_nothing_is_shown_where_nothing_is_to_be_or_bars_are(shown):
+    with Phases(False)("Compiling"):
+        pass
+    with Phases(True)("Learning", has_bars=True):
+        pass
+    assert shown() == ""
+
+
+def test_an_interrupted_phase_ends_its_line(shown):
+    phases = Phases(True)
+    with pytest.raises(KeyboardInterrupt), phases("Compiling"):
+        raise KeyboardInterrupt
+    with phases("Compiling again"):
+        assert "Compiling again" in shown()
