@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,9 @@ class Phases:
         """Wait for a phase; one that shows bars of its own gets no line."""
         start = time.perf_counter()
         columns = (SpinnerColumn(), TextColumn("{task.description} ..."), TimeElapsedColumn())
-        line = Progress(*columns, console=_console(), disable=has_bars or not self.shown, transient=True)
+        console = _console()
+        is_seen = self.shown and not has_bars and (console.is_terminal or console.is_jupyter)
+        line = Progress(*columns, console=console, disable=not is_seen, transient=True)
         try:
             with line:
                 line.add_task(what, total=None)
@@ -56,5 +59,11 @@ class Phases:
 
 
 def _console() -> Console:
-    # The error stream, where it does not mix with what a program prints; as a widget only where there are widgets.
-    return Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
+    # The error stream, where it does not mix with what a program prints; as a widget only where there are widgets.  A
+    # notebook without them asks for colours, as if it were a terminal, and would keep every frame.
+    is_terminal = getattr(sys.stderr, "isatty", bool)()
+    return Console(
+        stderr=True,
+        force_jupyter=None if find_spec("ipywidgets") else False,
+        force_terminal=None if is_terminal else False,
+    )

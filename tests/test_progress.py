@@ -45,3 +45,10 @@ def test_an_interrupted_phase_ends_its_line(shown):
         raise KeyboardInterrupt
     with phases("Compiling again"):
         assert "Compiling again" in shown()
+
+
+def test_what_is_no_terminal_gets_no_frames_though_it_asks_for_colours(monkeypatch, capfd):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with Phases(True)("Compiling"):
+        time.sleep(0.3)
+    assert capfd.readouterr().err == ""
