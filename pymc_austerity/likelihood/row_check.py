@@ -102,7 +102,8 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     ]
     inputs = [c.type() for c in constants]
     (total,) = graph_replace([total], dict(zip(constants, inputs, strict=True)), strict=False)
-    function = compile_log_density([*model.value_vars, *inputs], total)
+    # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
+    function = compile_log_density([*model.value_vars, *inputs], total, mode="NUMBA")
     return lambda at: function(*[at[v.name] for v in model.value_vars], *[c.data for c in constants])
 
 
