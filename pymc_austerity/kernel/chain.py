@@ -105,6 +105,6 @@ class Chain(WithSamplingState):
 
     def _generators(self) -> Any:
         streams = (self.rng_propose, self.rng_decide, self.rng_rows)
-        if self._packed is None or any(new is not old for new, old in zip(streams, self._packed[0], strict=True)):
+        if self._packed is None or self._packed[0] != streams:  # generators are equal where they are the same
             self._packed = streams, pack_generators(*streams)
         return self._packed[1]

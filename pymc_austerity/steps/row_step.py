@@ -144,6 +144,10 @@ class RowStep(ChainSetup, BlockedStep):
         self.rng = rng
         self.chain = Chain(self.decider, rng)
         self._tuned = TunedState(self.decider)
+        self._of_setup = {
+            "setup_passes": self.decider.parts.setup_passes,
+            "setup_seconds": sum(self.setup_seconds.values()),
+        }
         self._rates = RunningRates()
         self._watch = Watch(self.chain_length, self.name)
 
@@ -180,9 +184,8 @@ class RowStep(ChainSetup, BlockedStep):
             log_ratio_sd=outcome.log_ratio_sd,
             scaling=np.exp(chain.state.log_scale[0]),
             threshold=outcome.threshold,
-            setup_passes=self.decider.parts.setup_passes,
-            setup_seconds=sum(self.setup_seconds.values()),
             warning=None if self.tune else self._watch.after(chain, outcome, others),
+            **self._of_setup,
             **self._tuned.stats(chain, self.tune),
         )
         self._rates.update(stats, outcome.accepted, outcome.n_rows / len(chain.decider.rows))
