@@ -148,7 +148,7 @@ def test_every_wrong_argument_is_named(cls, case):
 
 
 @pytest.fixture(params=[name for name in TESTS if name in ALL_TESTS])
-def test_part(request):
+def part(request):
     return ALL_TESTS[request.param](**TESTS[request.param].arguments)
 
 
@@ -164,51 +164,49 @@ def decisions_at_all_rows(test, decide, n_total=N, count=4_000):
     return np.array([decide(looks, last, moments, 0.1, float(n_total), test.draw_noise(rng)) for _ in range(count)])
 
 
-def test_at_all_rows_a_test_is_its_exact_form(test_part):
-    verdicts = decisions_at_all_rows(test_part, test_part.decide)
+def test_at_all_rows_a_test_is_its_exact_form(part):
+    verdicts = decisions_at_all_rows(part, part.decide)
     assert UNDECIDED not in verdicts
-    expected = test_part.probability(N * -0.0005 + 0.1)
+    expected = part.probability(N * -0.0005 + 0.1)
     assert abs((verdicts == ACCEPT).mean() - expected) < 5 * np.sqrt(0.25 / verdicts.size)
-    exact = oracle(test_part)
+    exact = oracle(part)
     if exact is not None:
         assert np.array_equal(verdicts, decisions_at_all_rows(exact, exact.decide))
 
 
-def test_a_decision_without_the_offset_would_be_seen(test_part):
-    if oracle(test_part) is None:
-        pytest.skip(f"{type(test_part).__name__} accepts whatever the rows say")
+def test_a_decision_without_the_offset_would_be_seen(part):
+    if oracle(part) is None:
+        pytest.skip(f"{type(part).__name__} accepts whatever the rows say")
 
     def planted(looks, look, moments, offset, scale, noise):
-        return test_part.decide(looks, look, moments, 0.0, scale, noise)
+        return part.decide(looks, look, moments, 0.0, scale, noise)
 
-    assert not np.array_equal(
-        decisions_at_all_rows(test_part, planted), decisions_at_all_rows(test_part, test_part.decide)
-    )
+    assert not np.array_equal(decisions_at_all_rows(part, planted), decisions_at_all_rows(part, part.decide))
 
 
-def test_looks_grow_and_end_at_all_rows_or_at_a_decision(test_part):
+def test_looks_grow_and_end_at_all_rows_or_at_a_decision(part):
     for n_rows in (2, 49, 50, 51, N):
-        sizes = test_part.looks(n_rows).sizes
+        sizes = part.looks(n_rows).sizes
         assert (np.diff(sizes) > 0).all()
         assert sizes[-1] == n_rows or len(sizes) == 1
 
 
-def test_what_a_test_says_about_itself(test_part):
-    assert test_part.as_recorded({}) == test_part
-    assert test_part.remedy().endswith(".")
-    looks, rng = test_part.looks(N), np.random.default_rng(2)
+def test_what_a_test_says_about_itself(part):
+    assert part.as_recorded({}) == part
+    assert part.remedy().endswith(".")
+    looks, rng = part.looks(N), np.random.default_rng(2)
     moments = Moments(N, N, mean=0.0, sd=1.0, bound=1.0)
-    assert isinstance(test_part.threshold(looks, len(looks.sizes) - 1, moments, 1.0, test_part.draw_noise(rng)), float)
+    assert isinstance(part.threshold(looks, len(looks.sizes) - 1, moments, 1.0, part.draw_noise(rng)), float)
 
 
-def test_weighted_rows_are_taken_or_refused_with_the_reason(test_part):
-    if test_part.uses_proxy and not isinstance(test_part, ALL_TESTS["FixedBatch"] | ALL_TESTS["ConcentrationBound"]):
-        weighted = test_part.with_replacement()
-        assert type(weighted) is type(test_part)
+def test_weighted_rows_are_taken_or_refused_with_the_reason(part):
+    if part.uses_proxy and not isinstance(part, ALL_TESTS["FixedBatch"] | ALL_TESTS["ConcentrationBound"]):
+        weighted = part.with_replacement()
+        assert type(weighted) is type(part)
         assert weighted.with_replacement() == weighted
     else:
         with pytest.raises(NeedsDistinctRowsError, match="without replacement"):
-            test_part.with_replacement()
+            part.with_replacement()
 
 
 # One model for each kind of variable that proposals move.
