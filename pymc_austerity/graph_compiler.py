@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,7 @@ def _use_product(fgraph: Any, node: Apply) -> list[Variable] | None:
     dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
     if type(node.op) is not Dot or dtypes not in ({"float64"}, {"float32"}):
         return None
-    found: Sequence[Variable] = Product().make_node(*node.inputs).outputs
-    return list(found)
+    return list(Product().make_node(*node.inputs).outputs)
 
 
 def as_blas_reads(x: np.ndarray) -> np.ndarray:

@@ -44,14 +44,15 @@ def refuse(node: Apply, what: str) -> NotRowWiseError:
 def refuse_entries(node: Apply, var: Variable, axis: int) -> NotRowWiseError:
     """Return an error that names the variable of the model whose entries meet the rows one by one."""
     length = var.type.shape[axis] or 1
-    for source in walk([var], _parents):
+    for source in walk([var], parents):
         entries = prod(n or 1 for n in source.type.shape) if source.name and isinstance(source.type, TensorType) else 0
         if entries >= length > 1:
             return OneEntryARowError(f"{source.name!r} has {entries} entries that belong to single rows")
     return refuse(node, f"a variable of shape {var.type.shape} that is not indexed by row meets the rows")
 
 
-def _parents(var: Variable) -> list[Variable]:
+def parents(var: Variable) -> list[Variable]:
+    """Return what a variable is computed from."""
     return [] if var.owner is None else list(var.owner.inputs)
 
 

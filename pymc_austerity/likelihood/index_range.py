@@ -11,9 +11,10 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
+from pymc_austerity.likelihood.axis import parents
 from pymc_austerity.likelihood.axis_of_index import plain_indices
 from pymc_austerity.likelihood.row_terms import RowTerms
 
@@ -81,10 +82,5 @@ def _indices(model: Model, terms: RowTerms) -> list[_Index]:
 
 def _nearest_name(variable: Variable, names: Mapping[str, str]) -> str | None:
     """Return the name of the nearest variable above that has one, as the model knows it."""
-    generation = [variable]
-    while generation:
-        for v in generation:
-            if v.name:
-                return names.get(v.name, v.name)
-        generation = [i for v in generation if v.owner is not None for i in v.owner.inputs]
-    return None
+    named = next((v.name for v in walk([variable], parents) if v.name), None)
+    return named and names.get(named, named)

@@ -11,11 +11,11 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors, walk
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.shape import SpecifyShape
 
-from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, is_array_leaf
+from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, find_row_leaves, is_array_leaf
 
 #: A second group of rows longer than this share of the longest could as well be the one that was meant.
 _AMBIGUOUS_SHARE = 0.1
@@ -85,7 +85,9 @@ def choose_row_terms(model: Model, observed: str | Sequence[str] | None, point: 
     _refuse_ambiguous(lengths, n_rows, chosen=names is not None)
     if names is None:
         # One that reads no rows belongs to the prior, whatever its length.
-        potentials = (p for p in model.potentials if shapes[p] and _reads_rows(model, p, n_rows))
+        potentials = (
+            p for p in model.potentials if shapes[p] and find_row_leaves({p.name: [p]}, n_rows, model.free_RVs)
+        )
         lengths |= {p: shapes[p][0] for p in potentials}
     chosen = [term for term, n in lengths.items() if n == n_rows]
     for rv in chosen:
@@ -112,16 +114,6 @@ def _term_shapes(model: Model, point: Mapping[str, np.ndarray]) -> dict[Variable
 
 def _by_value(model: Model, graphs: Sequence[Variable]) -> list[Variable]:
     return model.replace_rvs_by_values(list(graphs))
-
-
-def _reads_rows(model: Model, potential: Variable, n_rows: int) -> bool:
-    blocked = set(model.free_RVs)
-
-    def parents(var: Variable) -> list[Variable]:
-        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
-
-    arrays = (array_of(v) for v in walk([potential], parents) if is_array_leaf(v))
-    return any(a.shape[:1] == (n_rows,) for a in arrays)
 
 
 def _value_shape(value: Variable) -> tuple[int, ...]:
