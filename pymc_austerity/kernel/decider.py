@@ -351,9 +351,11 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         evaluate_bound = bound.build(density, ndims)
         transition = cached(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
         constants = bound.constants() if bound_constants is None else bound_constants
+        # What the transition is made of is also called by itself, where a chain is watched and a run is judged.
+        alone = replace(move, propose=cached(move.propose))
         decider = Decider(
-            parts, test, move, row_source, density, bound, constants, evaluate_bound, build_offset(density),
-            transition, compiled,
+            parts, test, alone, row_source, density, bound, constants, cached(evaluate_bound),
+            cached(build_offset(density)), transition, compiled,
         )  # fmt: skip
         _warm_up(decider)
     return decider
