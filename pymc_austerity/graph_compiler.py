@@ -1,4 +1,4 @@
-"""PyTensor's compiler with the two rewrites that a sampler's functions need."""
+"""PyTensor's compiler and rewriter, as the functions of a sampler need them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import pytensor
 from numba.extending import overload
 from pytensor.compile import get_mode, optdb
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Variable, clone
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.tensor.math import Dot
 
@@ -25,6 +27,16 @@ def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: 
     """
     checked = get_mode(mode).including("local_check_parameter_to_ninf_switch", _REWRITES)
     return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
+
+
+def stabilised(graph: Variable) -> Variable:
+    """Return a log density in the form in which its derivatives are finite wherever it is.
+
+    PyTensor puts log(1 − sigmoid(η)) and its like into stable form when it compiles.  What is differentiated before is
+    derived from the unstable form, and then 0/0 beyond η = 37.
+    """
+    _, (copy,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
+    return rewrite_graph(copy, include=("canonicalize", "stabilize"), clone=False)
 
 
 class Product(Dot):

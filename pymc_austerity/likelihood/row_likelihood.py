@@ -13,6 +13,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
+from pymc_austerity.graph_compiler import stabilised
 from pymc_austerity.likelihood.axis import LENGTH, RowAxis
 from pymc_austerity.likelihood.layout import Block, layout, split
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
@@ -192,7 +193,7 @@ def row_likelihood(
         tuple(leaf.batch for leaf in leaves),
         tuple(fixed.values()),
         log_prior,
-        row_log_likelihood,
+        stabilised(row_log_likelihood),
         frozenset(v.name for v in model.value_vars if v in set(ancestors([rows]))),
         {name: Law(law.family, *graphs) for (name, law), graphs in zip(laws.items(), by_law, strict=True)},
     )
