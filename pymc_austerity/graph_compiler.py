@@ -16,6 +16,8 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.tensor.math import Dot
 
+from pymc_austerity.special_functions import rewrite_polygamma
+
 _REWRITES = "pymc_austerity"
 
 
@@ -76,5 +78,6 @@ def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable
     return product, 2
 
 
-# After everything that knows `Dot`, and before operations are put together and made to work in place (49 and 75).
+# After everything that knows the operations, and before they are put together and made to work in place (49 and 75).
 optdb.register("use_product", dfs_rewriter(_use_product), _REWRITES, position=48.9)
+optdb.register("use_compiled_polygamma", rewrite_polygamma, _REWRITES, position=48.9)
