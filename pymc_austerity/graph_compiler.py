@@ -37,8 +37,10 @@ def stabilised(graph: Variable) -> Variable:
     PyTensor puts log(1 − sigmoid(η)) and its like into stable form when it compiles.  What is differentiated before is
     derived from the unstable form, and then 0/0 beyond η = 37.
     """
-    _, (copy,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
-    return rewrite_graph(copy, include=("canonicalize", "stabilize"), clone=False)
+    _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
+    # Stable forms first: the canonical form of PyTensor 2 hides −sigmoid(η), which is to be recognised, as a product.
+    graph = rewrite_graph(graph, include=("stabilize",), clone=False)
+    return rewrite_graph(graph, include=("canonicalize", "stabilize"), clone=False)
 
 
 class Product(Dot):
