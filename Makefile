@@ -3,6 +3,8 @@
 
 VENV ?= .venv
 DATA ?=
+# Rows of a synthetic table for the demo, in place of DATA.
+ROWS ?=
 # Extra requirements for the environment, e.g. PINS="pymc==5.28.*".
 PINS ?=
 # Which tests `make test` runs, all by default, e.g. MARKS="contract or not slow".
@@ -54,8 +56,8 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]" $(foreach pin,$(PINS),"$(pin)")
 	@touch $@ $(VENV)/.installed-test
 
-demo: $(VENV)/.installed-test ## Sample real rows with PenaltyMH and with NUTS; DATA=file.npz for your own X and y
-	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)")
+demo: $(VENV)/.installed-test ## Real rows with PenaltyMH and with NUTS; DATA=file.npz for your own X and y, ROWS=1000000 for made-up ones
+	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows $(ROWS))
 
 test: $(VENV)/.installed-test ## Every test, the slow ones included; MARKS="contract or not slow" for some
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10 $(if $(MARKS),-m "$(MARKS)")

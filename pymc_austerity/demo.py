@@ -3,21 +3,43 @@
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import psutil
 import pymc as pm
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy import special
 
-from pymc_austerity.diagnostics import SamplingResult, compare, data_usage, plot_comparison, plot_data_usage
+from pymc_austerity.diagnostics import SamplingResult, compare, data_usage, plot_comparison
 from pymc_austerity.steps import PenaltyMH
 
 FAMILIES = {"yes/no": "logistic", "count": "negative binomial", "measurement": "linear"}
+#: Lengths of a run, as shares of its draws, at which its effective draws are counted.
+SHARES = np.geomspace(0.01, 1, 12)
+
+
+class Timed(NamedTuple):
+    """A run, and the seconds that it took.
+
+    Attributes
+    ----------
+    idata : InferenceData or DataTree
+    before : float
+        From the start of a process to the first draw that is kept: imports, compilation, set-up and tuning.
+    drawing : float
+        From there to the last draw.
+    """
+
+    idata: SamplingResult
+    before: float
+    drawing: float
 
 
 def rand_health_insurance() -> tuple[pd.DataFrame, np.ndarray]:
@@ -132,31 +154,104 @@ def regression(X: pd.DataFrame, y: np.ndarray) -> pm.Model:
     return model
 
 
-def figure(results: dict[str, SamplingResult], n_parameters: int) -> Figure:
-    """Return a figure of the rows that PenaltyMH read, above the marginals of both runs."""
+def synthetic(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a table of any size: nine independent normal covariates and a yes/no with known slopes.
+
+    Parameters
+    ----------
+    n_rows : int
+    seed : int
+
+    Returns
+    -------
+    X : pandas.DataFrame, shape (n_rows, 9)
+    y : numpy.ndarray of int, shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        For fewer than a hundred rows, which leave nothing to subsample.
+    """
+    if n_rows < 100:
+        raise ValueError(f"--rows {n_rows}: a table of at least 100 rows is needed to draw some of them.")
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 9))
+    y = rng.random(n_rows) < special.expit(-0.5 + X @ np.linspace(-0.8, 0.8, 9))
+    return pd.DataFrame(X).rename(columns=lambda column: f"x{column}"), y.astype(int)
+
+
+def timed(idata: SamplingResult, seconds: float, imports: float, tune: int) -> Timed:
+    """Divide the seconds of a run into those before the first draw that is kept and those of drawing.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+    seconds : float
+        From the first line of set-up to the last draw.
+    imports : float
+        From the start of the process to the first line of the demo.
+    tune : int
+        Tuning draws a chain, which are taken to last as long as others.
+    """
+    draws = idata["posterior"].sizes["draw"]
+    drawing = idata["posterior"].attrs["sampling_time"] * draws / (draws + tune)
+    return Timed(idata, imports + seconds - drawing, drawing)
+
+
+def effective_draws(run: Timed) -> tuple[np.ndarray, np.ndarray]:
+    """Return seconds since the start of a process, and the effective draws of the slowest parameter by then."""
+    posterior = run.idata["posterior"]
+    n_draws = posterior.sizes["draw"]
+    kept = np.unique(np.maximum(4, (SHARES * n_draws).astype(int)))  # ArviZ asks for four
+    ess = [az.ess(posterior.isel(draw=slice(0, k))) for k in kept]
+    smallest = [min(float(values.min()) for values in of.values()) for of in ess]
+    return run.before + run.drawing * kept / n_draws, np.array(smallest)
+
+
+def plot_waiting(runs: Mapping[str, Timed], axes: Axes) -> None:
+    """Plot what a user waits for: effective draws against seconds from the start of a process."""
+    for (name, run), colour in zip(runs.items(), ("C0", "0.3"), strict=True):
+        seconds, smallest = effective_draws(run)
+        axes.plot(seconds, smallest, marker=".", color=colour, label=name)
+        axes.annotate(
+            f"{name}: {smallest[-1]:,.0f} after {seconds[-1]:,.0f} s", (seconds[-1], smallest[-1]),
+            xytext=(-6, 4), textcoords="offset points", ha="right", color=colour,
+        )  # fmt: skip
+        axes.axvspan(0, seconds[0], ymax=0.02, color=colour, alpha=0.5)
+    axes.set(
+        xlabel="seconds from the start of a process; bars: until the first draw is kept",
+        ylabel="effective draws, slowest parameter", yscale="log",
+    )  # fmt: skip
+    axes.set_xlim(left=0)
+
+
+def figure(runs: Mapping[str, Timed], n_parameters: int) -> Figure:
+    """Return a figure of what was gained in how many seconds, above the marginals of both runs."""
     n_panels = min(n_parameters, 12)
     columns = min(n_panels, 4)
     lines = -(-n_panels // columns)
-    sheet = plt.figure(figsize=(11, 3.2 + 2 * lines), layout="constrained")
-    above, below = cast("np.ndarray", sheet.subfigures(2, 1, height_ratios=(3.2, 2 * lines)))
+    sheet = plt.figure(figsize=(11, 3.6 + 2 * lines), layout="constrained")
+    above, below = cast("np.ndarray", sheet.subfigures(2, 1, height_ratios=(3.6, 2 * lines)))
     panels = below.subplots(lines, columns, squeeze=False).ravel()
     for unused in panels[n_panels:]:
         unused.set_axis_off()
-    plot_data_usage(results["PenaltyMH"], axes=above.subplots(1, 2))
+    plot_waiting(runs, above.subplots())
+    results = {name: run.idata for name, run in runs.items()}
     plot_comparison(results, reference="NUTS", max_panels=n_panels, axes=panels[:n_panels])
     return sheet
 
 
-def report(results: dict[str, SamplingResult], seconds: dict[str, float], table: pd.DataFrame) -> list[str]:
+def report(runs: Mapping[str, Timed], table: pd.DataFrame) -> list[str]:
     """Return what was read, how long it took and how far the two runs agree, a line each."""
     lines = []
-    for run, idata in results.items():
-        sizes, of_run = idata["posterior"].sizes, table.xs(run, level="run")
+    for name, run in runs.items():
+        sizes, of_run = run.idata["posterior"].sizes, table.xs(name, level="run")
         lines.append(
-            f"{run:9} {sizes['chain']} x {sizes['draw']:,} draws, {of_run['rows_per_draw'].iloc[0]:,.0f} "
-            f"rows each, smallest ESS {of_run['ess'].min():,.0f}, {seconds[run]:.0f} s with tuning, compiling"
+            f"{name:9} {sizes['chain']} x {sizes['draw']:,} draws, {of_run['rows_per_draw'].iloc[0]:,.0f} "
+            f"rows each, smallest ESS {of_run['ess'].min():,.0f}; {run.before:.0f} s from the start of a process "
+            f"to the first draw, {run.drawing:.1f} s of drawing"
         )
-    usage, ours = data_usage(results["PenaltyMH"]), table.xs("PenaltyMH", level="run")
+    usage, ours = data_usage(runs["PenaltyMH"].idata), table.xs("PenaltyMH", level="run")
     lines.append(
         f"read      by PenaltyMH: {usage['share']:.0%} of the data a draw, "
         f"at most {usage['median']:,.0f} rows in half of the draws, all rows in {usage['full_scans']:.1%}"
@@ -181,7 +276,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m pymc_austerity.demo",
         description="Sample a regression on real rows with PenaltyMH and with NUTS, and compare them.",
     )
-    parser.add_argument("--data", type=Path, help=".npz file with X (rows, covariates) and y (rows,)")
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument("--data", type=Path, help=".npz file with X (rows, covariates) and y (rows,)")
+    rows.add_argument("--rows", type=int, help="a synthetic table of so many rows")
     parser.add_argument("--chains", type=int, default=4, help="chains of each run (%(default)s)")
     parser.add_argument("--draws", type=int, default=6_000, help="draws a chain of PenaltyMH (%(default)s)")
     parser.add_argument("--tune", type=int, default=300, help="tuning draws a chain of it (%(default)s)")
@@ -189,35 +286,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)
+    # Both runs share the imports, and a user waits for them in either.
+    imports = time.time() - psutil.Process().create_time()
 
     try:
-        X, y = rows_from_file(chosen.data) if chosen.data else rand_health_insurance()
+        X, y, source = _rows(chosen)
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
-    source = chosen.data or "who saw a doctor in the RAND Health Insurance Experiment"
     print(f"{len(X):,} rows, {X.shape[1]} covariates: {source}; {FAMILIES[kind_of(y)]} regression", flush=True)
 
-    results, seconds = {}, {}
     with regression(X, y):
         # Named because PyMC takes every second core for a thread of the first, and two cores are then one.
         cores = min(chosen.chains, os.cpu_count() or 1)
         common = {"chains": chosen.chains, "cores": cores, "random_seed": chosen.seed}
         started = time.perf_counter()
-        step = PenaltyMH()
-        results["PenaltyMH"] = pm.sample(chosen.draws, tune=chosen.tune, step=step, **common)
-        seconds["PenaltyMH"] = time.perf_counter() - started
-        started = time.perf_counter()
-        results["NUTS"] = pm.sample(chosen.nuts_draws, tune=chosen.nuts_draws, **common)
-        seconds["NUTS"] = time.perf_counter() - started
+        ours = pm.sample(chosen.draws, tune=chosen.tune, step=PenaltyMH(), **common)
+        between = time.perf_counter()
+        nuts = pm.sample(chosen.nuts_draws, tune=chosen.nuts_draws, **common)
+        ended = time.perf_counter()
 
-    table = compare(results, reference="NUTS")
+    runs = {
+        "PenaltyMH": timed(ours, between - started, imports, chosen.tune),
+        "NUTS": timed(nuts, ended - between, imports, chosen.nuts_draws),
+    }
+    table = compare({name: run.idata for name, run in runs.items()}, reference="NUTS")
     chosen.figure.parent.mkdir(parents=True, exist_ok=True)
-    figure(results, n_parameters=table.index.unique("parameter").size).savefig(chosen.figure, dpi=150)
+    figure(runs, n_parameters=table.index.unique("parameter").size).savefig(chosen.figure, dpi=150)
     with pd.option_context("display.width", 160, "display.max_columns", None, "display.precision", 3):
-        print("\n".join(["", *report(results, seconds, table)]))
-        print(f"\nPenaltyMH, ArviZ summary\n{az.summary(results['PenaltyMH'])}")
+        print("\n".join(["", *report(runs, table)]))
+        print(f"\nPenaltyMH, ArviZ summary\n{az.summary(ours)}")
         print(f"\nPenaltyMH against NUTS\n{table}")
     print(f"\nFigure: {chosen.figure}")
+
+
+def _rows(chosen: argparse.Namespace) -> tuple[pd.DataFrame, np.ndarray, str]:
+    """Return the covariates and the outcome that were asked for, and where they are from."""
+    if chosen.data:
+        return *rows_from_file(chosen.data), str(chosen.data)
+    if chosen.rows is not None:
+        return *synthetic(chosen.rows, chosen.seed), "a synthetic table"
+    return *rand_health_insurance(), "who saw a doctor in the RAND Health Insurance Experiment"
 
 
 if __name__ == "__main__":

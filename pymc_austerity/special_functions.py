@@ -69,12 +69,12 @@ class CompiledPolygamma(UnaryScalarOp):
 
     def impl(self, x: float) -> float:
         """Return the value by SciPy."""
-        return special.polygamma(self.order, x)
+        return float(special.polygamma(self.order, x))
 
 
 @node_rewriter([Elemwise])
 def _use_compiled_polygamma(fgraph: Any, node: Apply) -> list[Variable] | None:
-    scalar_op, *_, x = node.op.scalar_op, *node.inputs
+    scalar_op, x = node.op.scalar_op, node.inputs[-1]
     if isinstance(scalar_op, TriGamma):
         order = 1
     elif isinstance(scalar_op, PolyGamma):

@@ -94,6 +94,35 @@ def test_a_missing_file_is_named(capsys):
     assert "nowhere.npz" in capsys.readouterr().err
 
 
+def test_a_synthetic_table_has_its_slopes_and_its_size():
+    X, y = demo.synthetic(50_000, seed=1)
+    assert X.shape == (50_000, 9)
+    assert set(y) == {0, 1}
+    # The average of x (y − ȳ) has the sign of the slope, nine standard errors and more from zero but in the middle.
+    slopes = (X.to_numpy() * (y - y.mean())[:, None]).mean(axis=0)
+    assert (np.sign(slopes) == np.sign(np.linspace(-0.8, 0.8, 9))).sum() >= 8
+    np.testing.assert_array_equal(X, demo.synthetic(50_000, seed=1)[0])
+
+
+def test_a_table_too_small_to_draw_from_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        demo.main(["--rows", "50"])
+    assert "--rows 50" in capsys.readouterr().err
+
+
+def test_effective_draws_start_after_set_up_and_tuning(sampling_result):
+    draws = np.random.default_rng(3).normal(size=(2, 300))
+    idata = sampling_result({"mu": draws}, seconds=4.0)
+    run = demo.timed(idata, seconds=30.0, imports=5.0, tune=100)
+    assert run.drawing == pytest.approx(3.0)
+    assert run.before == pytest.approx(32.0)
+    seconds, effective = demo.effective_draws(run)
+    assert seconds[-1] == pytest.approx(35.0)
+    assert seconds[0] == pytest.approx(32.0 + 3.0 * 4 / 300)
+    assert 300 < effective[-1] < 1200
+    assert effective[0] < effective[-1]
+
+
 @pytest.mark.contract
 @pytest.mark.slow
 def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
