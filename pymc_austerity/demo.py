@@ -210,18 +210,20 @@ def effective_draws(run: Timed) -> tuple[np.ndarray, np.ndarray]:
 
 def plot_waiting(runs: Mapping[str, Timed], axes: Axes) -> None:
     """Plot what a user waits for: effective draws against seconds from the start of a process."""
-    for (name, run), colour in zip(runs.items(), ("C0", "0.3"), strict=True):
+    axes.set_yscale("log")
+    axes.margins(y=0.15)
+    for height, ((name, run), colour) in enumerate(zip(runs.items(), ("C0", "0.3"), strict=True)):
         seconds, smallest = effective_draws(run)
         axes.plot(seconds, smallest, marker=".", color=colour, label=name)
         axes.annotate(
             f"{name}: {smallest[-1]:,.0f} after {seconds[-1]:,.0f} s", (seconds[-1], smallest[-1]),
-            xytext=(-6, 4), textcoords="offset points", ha="right", color=colour,
+            xytext=(0, 6), textcoords="offset points", ha="right", color=colour,
         )  # fmt: skip
-        axes.axvspan(0, seconds[0], ymax=0.02, color=colour, alpha=0.5)
+        axes.axvspan(0, seconds[0], ymin=0.025 * height, ymax=0.025 * (height + 1), color=colour, linewidth=0)
     axes.set(
         xlabel="seconds from the start of a process; bars: until the first draw is kept",
-        ylabel="effective draws, slowest parameter", yscale="log",
-    )  # fmt: skip
+        ylabel="effective draws, slowest parameter",
+    )
     axes.set_xlim(left=0)
 
 
