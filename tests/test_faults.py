@@ -12,6 +12,8 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, TRUST
 
+pytestmark = pytest.mark.slow
+
 QUIET = {"cores": 1, "random_seed": 1, "progressbar": False}
 N = 4_000
 

@@ -92,11 +92,13 @@ REGIMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regime", REGIMES)
 def test_acceptance_follows_the_logistic_curve(regime):
     assert np.abs(curve(Barker(100), REGIMES[regime])).max() < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "regime"),
     [
@@ -196,6 +198,7 @@ def _sample(model, step, draws=400):
         )
 
 
+@pytest.mark.slow
 def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
     walk = pma.RandomWalk(scale=0.05)
     runs = [
@@ -216,6 +219,7 @@ def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
         assert stats_["accept"].to_numpy() == pytest.approx(special.expit(stats_["log_ratio"].to_numpy()))
 
 
+@pytest.mark.slow
 def test_the_exact_test_differs_from_that_of_metropolis(model):
     walk = pma.RandomWalk(scale=0.05)
     barker = _sample(model, lambda: pma.ExactMH(proxy=None, test=ExactBarker(), proposal=walk, tune=False))

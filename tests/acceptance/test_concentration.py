@@ -177,6 +177,7 @@ def model():
     return model
 
 
+@pytest.mark.slow
 def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
     walk = pma.RandomWalk(scale=0.1)
     settings = {"tune": 50, "chains": 2, "cores": 1, "random_seed": 12, "progressbar": False}

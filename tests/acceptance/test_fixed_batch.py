@@ -43,6 +43,7 @@ def draws(model):
     return found
 
 
+@pytest.mark.slow
 def test_all_rows_give_the_posterior_and_fewer_spread_it(draws):
     assert np.abs(moment_z(draws[N], 0.0, 1 / np.sqrt(N))).max() < MAX_Z
     assert moment_z(draws[N // 4], 0.0, 1 / np.sqrt(N))[1] > MAX_Z
@@ -54,6 +55,7 @@ def test_the_spread_grows_as_the_batch_shrinks(draws):
     assert sd[2] > 1.3
 
 
+@pytest.mark.slow
 def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model, draws):
     with model:
         step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=2.4 / np.sqrt(N)), tune=False)

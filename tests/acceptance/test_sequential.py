@@ -113,12 +113,14 @@ def _frequencies_p(step, n_tests=4_000, seeds=(0, 1, 2, 3)):
     return p_values, errors
 
 
+@pytest.mark.slow
 def test_wrong_decisions_are_as_frequent_as_enumerated():
     p_values, errors = _frequencies_p(_step(SequentialT(EPSILON, BATCH)))
     assert max(errors) > 0.05
     assert min(p_values) > LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", PLANTED)
 def test_frequencies_catch_a_planted_mistake(planted):
     p_values, _ = _frequencies_p(_step(planted(EPSILON, BATCH)))
@@ -156,6 +158,7 @@ def test_epsilon_one_half_decides_on_the_first_batch():
     assert {s["accepted"] for s in looks} == {True, False}
 
 
+@pytest.mark.slow
 def test_epsilon_zero_makes_the_decisions_of_the_exact_test_draw_for_draw():
     model = shift_model(np.random.default_rng(1).normal(size=3_000))
     tests = [SequentialT(0.0, 100), Exact(), SequentialT(0.2, 100)]

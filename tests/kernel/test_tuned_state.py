@@ -14,6 +14,8 @@ from pymc_austerity.diagnostics.reliability import _of_step
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
 
+pytestmark = pytest.mark.slow
+
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 6}
 RNG = np.random.default_rng(60)
 X = RNG.normal(size=(400, 6))

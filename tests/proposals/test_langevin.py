@@ -19,6 +19,8 @@ from pymc_austerity.proposals.gradients import build_slope
 from pymc_austerity.proposals.protocol import Move, Proposal, Target
 from pymc_austerity.rows.sources import draw_subset
 
+pytestmark = pytest.mark.slow
+
 ROWS = np.random.default_rng(60).normal(0.4, 1.0, size=600)
 SD = 1 / np.sqrt(600 + 1 / 0.05**2)
 POSTERIOR = stats.norm(ROWS.sum() * SD**2, SD)

@@ -212,6 +212,7 @@ def test_a_glm_is_prepared_in_at_most_eight_passes():
     assert gradient @ np.linalg.solve(curvature, gradient) < 0.1**2
 
 
+@pytest.mark.slow
 def test_a_shared_value_that_changes_moves_the_expansion():
     values = np.random.default_rng(8).normal(1.0, 2.0, size=500)
     with pm.Model():

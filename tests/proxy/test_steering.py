@@ -14,6 +14,8 @@ from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.steering import average, steer
 
+pytestmark = pytest.mark.slow
+
 GROUPS, PER_GROUP, SPREAD = 150, 6, 2.0
 
 
@@ -114,6 +116,7 @@ def off_by(step, mean, sd):
     return (step.decider.prepared.draws[:, -1].mean() - mean[-1]) / sd[-1]
 
 
+@pytest.mark.slow
 def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(groups, steered, monkeypatch):
     mean, sd = groups.exact()
     assert abs(off_by(steered, mean, sd)) < 1

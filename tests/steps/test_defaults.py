@@ -38,6 +38,7 @@ def test_where_prior_and_proxy_are_normal_the_move_is_the_cheap_one(by_default):
     assert by_default.decider.move.adapt is adapt_rho
 
 
+@pytest.mark.slow
 def test_where_the_prior_is_far_from_normal_the_move_is_hamiltonian():
     rng = np.random.default_rng(12)
     with pm.Model():  # two rows a group: the scale stays as skewed as its prior
