@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core.errors import NumbaError
+from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.likelihood import BothSides, Density, RowLikelihood, Surroundings, flatten_onto, numba_options
@@ -108,7 +109,8 @@ def prepare(
         full_pass = FullPass(likelihood, coordinates, options)
         prior = PriorCurvature(likelihood, options)
         if taylor.centre is None:
-            psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar)
+            names = _entry_names(likelihood)
+            psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar, names)
         else:
             psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
             sums = full_pass(psi, fixed, rows)
@@ -156,6 +158,18 @@ def _expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:
             "this step fewer vars and the rest to another"
         )
     return coordinates
+
+
+def _entry_names(likelihood: RowLikelihood) -> list[str]:
+    """Name the entries of ψ by the variables of the model."""
+    named = [
+        (get_untransformed_name(b.name) if is_transformed_name(b.name) else b.name, b) for b in likelihood.psi_blocks
+    ]
+    return [
+        f"{name}[{', '.join(map(str, place))}]" if b.shape else name
+        for name, b in named
+        for place in np.ndindex(b.shape)
+    ]
 
 
 def _settle(

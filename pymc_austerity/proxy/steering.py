@@ -22,6 +22,9 @@ from pymc_austerity.rows import Rows
 _MAX_ROWS = 100_000
 #: Rows that the averages may read in all, and the squared deviations, over parameters and draws, that are enough.
 _ROWS_READ, _DEVIATIONS = 200_000, 1_000
+#: Points at which the log-likelihood is lower than at ψ̂ by more than this and the number of parameters are none of the
+#: posterior: the mirror image of a tail, where a likelihood that grows exponentially would outweigh all other points.
+_FALL = 50.0
 #: An eigenvalue of this share of the largest is zero: parameters of which some row says nothing.
 _ROUNDING = 1e-10
 
@@ -65,7 +68,7 @@ def average(
     Parameters
     ----------
     sums : Sums
-        The derivatives at ψ̂, which stand in where the log-likelihood is not finite.
+        The derivatives at ψ̂, which stand in where no draw and its mirror image are points of the posterior.
     draws : numpy.ndarray, shape (k, D)
         Draws of θ to average over.
     psi : numpy.ndarray, shape (D + O,)
@@ -74,11 +77,12 @@ def average(
     c, d = full_pass.coordinates, draws.shape[1]
     mean = draws.mean(axis=0)
     n_pairs = min(_ROWS_READ // (2 * len(rows)), -(-_DEVIATIONS // max(1, c.size)), len(draws))
+    lowest = sums.value - _FALL - c.size
     found = []
     for draw in draws[np.linspace(0, len(draws) - 1, n_pairs).astype(int)]:
         # Both sides of the mean, so that what is odd in the deviation cancels.
         pair = [full_pass(np.append(theta, psi[d:]), fixed, rows) for theta in (draw, 2 * mean - draw)]
-        if all(np.isfinite(part).all() for side in pair for part in side):
+        if all(np.isfinite(part).all() for side in pair for part in side) and min(s.value for s in pair) > lowest:
             found += pair
     if not found:
         return sums

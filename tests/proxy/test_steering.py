@@ -60,6 +60,16 @@ def test_averages_are_expectations_over_the_posterior():
     assert np.abs(averaged(at_the_centre)).min() > 20
 
 
+def test_the_mirror_image_of_a_tail_is_no_point_of_the_posterior():
+    """Of draws as far out as −200 the images have curvatures up to e^100, beside which all others vanish."""
+    rng = np.random.default_rng(4)
+    tail = np.column_stack([-30 * rng.exponential(size=24), 0.3 * rng.standard_normal((24, 2))])
+    centre = np.zeros(3)
+    found = average(exponentials, exponentials(centre, (), None), tail, centre, (), range(100))
+    assert -60 < found.hessian.min() < 0
+    assert found.hessian[1, 1] == pytest.approx(-1, abs=0.5)
+
+
 def test_where_the_likelihood_is_not_finite_the_derivatives_at_the_centre_serve():
     def breaks(psi, fixed, rows):
         return Sums(np.nan, np.full(3, np.nan), np.full((3, 3), np.nan))
