@@ -23,7 +23,7 @@ from pymc_austerity.proxy.surrogate import (
     Surrogate,
     SurrogateState,
 )
-from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, tune_moves
+from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
 from pymc_austerity.rows import AliasTable, Rows, row_table
 
 _log = logging.getLogger("pymc_austerity")
@@ -192,20 +192,27 @@ def _settle(
     given : bool
         Whether the user gave the centre, which promises that it stays and that one pass is enough.
     """
-    run_pilot, d = build_pilot(surrogate), full_pass.theta_size
-    steering = steer(full_pass.coordinates, psi, sums)
+    run_pilot, d, c = build_pilot(surrogate), full_pass.theta_size, full_pass.coordinates
+
+    def tune(psi: np.ndarray, sums: Sums) -> Tuned:
+        held = partial(lambda psi: prior(psi, fixed, c).hessian, psi)
+        tuned = tune_moves(prior, steer(c, psi, sums, held, temperature), psi, d, fixed, temperature, run_pilot)
+        if stays(tuned):
+            return tuned
+        # A prior that curves down at ψ̂ need not do so further out.
+        return tune_moves(prior, steer(c, psi, sums), psi, d, fixed, temperature, run_pilot)
+
     averages = not given and can_average(rows)
-    averaged = not averages
+    averaged, known = not averages, sums
     for moves_left in reversed(range(_MAX_MOVES + 1)):
-        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot)
-        moves = not given and moves_left > 0 and is_off_centre(tuned.draws, psi, full_pass.coordinates)
+        tuned = tune(psi, known)
+        moves = not given and moves_left > 0 and is_off_centre(tuned.draws, psi, c)
         if averaged and not moves:
             break
         if moves:
             psi = np.append(tuned.draws.mean(axis=0), psi[d:])
             sums = full_pass(psi, fixed, rows)
         known = average(full_pass, sums, tuned.draws, psi, fixed, rows) if averages else sums
-        steering = steer(full_pass.coordinates, psi, known)
         averaged = True
     return psi, sums, tuned
 

@@ -8,7 +8,7 @@ nearest to it under q (statistical linearisation).  Only proposals read it; no s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ _ROUNDING = 1e-10
 
 
 class Steering(NamedTuple):
-    """A quadratic in what the rows read of ψ = (θ, others), concave everywhere.
+    """A quadratic in what the rows read of ψ = (θ, others), concave or held by the prior.
 
     Attributes
     ----------
@@ -46,13 +46,38 @@ class Steering(NamedTuple):
     hessian: LinearMap
 
 
-def steer(coordinates: np.ndarray, psi: np.ndarray, sums: Sums) -> Steering:
-    """Return the expansion at ψ̂, made concave, so that the surrogate cannot grow without bound."""
+def steer(
+    coordinates: np.ndarray,
+    psi: np.ndarray,
+    sums: Sums,
+    curvature_of_prior: Callable[[], np.ndarray] | None = None,
+    temperature: float = 1.0,
+) -> Steering:
+    """Return the expansion at ψ̂, such that the surrogate does not grow without bound.
+
+    Parameters
+    ----------
+    coordinates, psi, sums
+        The expansion.
+    curvature_of_prior : callable, optional
+        Returns the Hessian of everything that is not expanded, along `coordinates`.  Where it holds the directions in
+        which the rows curve upwards (one part of the rows is expanded, the other is in the prior) the expansion stays
+        as it is: made concave by itself, it would be far too narrow beside the other.
+    temperature : float
+        By which the log-likelihood of the rows is divided.
+    """
     values, vectors = linalg.eigh(sums.hessian)
     hessian = sums.hessian
-    if values[-1] > _ROUNDING * np.abs(values).max():
+    if values[-1] > _ROUNDING * np.abs(values).max() and not _held(hessian / temperature, curvature_of_prior):
         hessian = np.ascontiguousarray((vectors * np.minimum(values, 0.0)) @ vectors.T)
     return Steering(psi, coordinates, sums.gradient, compressed(hessian))
+
+
+def _held(hessian: np.ndarray, curvature_of_prior: Callable[[], np.ndarray] | None) -> bool:
+    if curvature_of_prior is None:
+        return False
+    values = linalg.eigvalsh(hessian + curvature_of_prior())
+    return bool(values[-1] < -_ROUNDING * np.abs(values).max())
 
 
 def can_average(rows: Rows) -> bool:

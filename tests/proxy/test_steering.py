@@ -28,6 +28,34 @@ def test_a_hessian_is_made_concave_and_one_that_is_concave_keeps_its_zeros():
     np.testing.assert_array_equal(repaired.gradient, np.ones(40))
 
 
+def test_a_hessian_that_curves_up_is_kept_where_the_prior_holds_it():
+    """Made concave by itself it would be too narrow beside a prior that curves down more than it curves up."""
+    bent = np.diag([-4.0, 3.0])
+    at = (np.arange(2), np.zeros(2), Sums(0.0, np.zeros(2), bent))
+    np.testing.assert_array_equal(dense(steer(*at, lambda: np.diag([-1.0, -5.0])).hessian), bent)
+    for prior, temperature in ((np.diag([-1.0, -2.0]), 1.0), (np.diag([-1.0, -5.0]), 0.5)):
+        concave = steer(*at, lambda prior=prior: prior, temperature)
+        np.testing.assert_allclose(dense(concave.hessian), np.diag([-4.0, 0.0]))
+
+
+@pytest.mark.slow
+def test_rows_that_are_only_part_of_the_data_are_not_taken_for_the_whole():
+    """Weibull lifetimes: the likelihood of those that ended is no hill, and the censored ones are in the prior."""
+    rng = np.random.default_rng(6)
+    time, limit = 9.0 * rng.weibull(1.1, 1_500), rng.uniform(3, 5, 1_500)
+    ended, time = time < limit, np.minimum(time, limit)
+    with pm.Model() as model:
+        scale, log_shape = pm.Normal("scale", 0, 10), pm.Normal("log_shape", 0, 1)
+        shape = pm.math.exp(log_shape)
+        pm.Weibull("ended", alpha=shape, beta=pm.math.exp(scale / shape), observed=time[ended])
+        pm.Potential("censored", -((time[~ended] / pm.math.exp(scale / shape)) ** shape))
+        prepared = pma.PenaltyMH(observed="ended").decider.prepared
+    assert np.linalg.eigvalsh(prepared.expansion.hessian)[-1] > 0
+    hessian = model.compile_fn(model.d2logp(negate_output=False))
+    sd = np.sqrt(np.diag(np.linalg.inv(-hessian(dict(zip(("scale", "log_shape"), prepared.expansion.centre))))))
+    np.testing.assert_allclose(prepared.draws.std(axis=0), sd, rtol=0.3)
+
+
 def exponentials(psi, fixed, rows):
     """Derivatives of Σ_k −exp(ψ_k), as a pass over the rows of a Poisson model would return them."""
     return Sums(-np.exp(psi).sum(), -np.exp(psi), np.diag(-np.exp(psi)))
