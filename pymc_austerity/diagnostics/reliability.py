@@ -262,7 +262,8 @@ def _chains(idata: SamplingResult, model: Model) -> Finding:
         return judge_chains(np.nan, np.nan, 1)
     # A parameter that never moved has no R-hat; a NaN must not hide behind the maximum of the others.
     r_hat = np.concatenate([np.ravel(v.to_numpy()) for v in as_dataset(az.rhat(draws)).values()])
-    ess = np.concatenate([np.ravel(v.to_numpy()) for v in as_dataset(az.ess(draws)).values()])
+    both = [as_dataset(az.ess(draws, method=part)) for part in ("bulk", "tail")]
+    ess = np.concatenate([np.ravel(v.to_numpy()) for effective in both for v in effective.values()])
     return judge_chains(float(r_hat.max()), float(np.nanmin(ess)), draws.sizes["chain"])
 
 

@@ -18,7 +18,7 @@ from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
-from pymc_austerity.proxy.steering import average, can_average, steer
+from pymc_austerity.proxy.steering import average, steer
 from pymc_austerity.proxy.surrogate import (
     Surrogate,
     SurrogateState,
@@ -202,8 +202,7 @@ def _settle(
         # A prior that curves down at ψ̂ need not do so further out.
         return tune_moves(prior, steer(c, psi, sums), psi, d, fixed, temperature, run_pilot)
 
-    averages = not given and can_average(rows)
-    averaged, known = not averages, sums
+    averaged, known = given, sums
     for moves_left in reversed(range(_MAX_MOVES + 1)):
         tuned = tune(psi, known)
         moves = not given and moves_left > 0 and is_off_centre(tuned.draws, psi, c)
@@ -212,8 +211,7 @@ def _settle(
         if moves:
             psi = np.append(tuned.draws.mean(axis=0), psi[d:])
             sums = full_pass(psi, fixed, rows)
-        known = average(full_pass, sums, tuned.draws, psi, fixed, rows) if averages else sums
-        averaged = True
+        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows), True
     return psi, sums, tuned
 
 

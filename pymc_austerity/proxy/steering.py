@@ -18,8 +18,9 @@ from pymc_austerity.proxy.full_pass import FullPass, Sums
 from pymc_austerity.proxy.linear_maps import LinearMap, compressed
 from pymc_austerity.rows import Rows
 
-#: With more rows than this the posterior is narrow and two more passes are dear.
-_MAX_ROWS = 100_000
+#: With this many rows a pass is dear, and so many of them are enough beside the expansion of all: what D parameters add
+#: to the gradient is of the order of D posterior standard deviations over √N, its noise of D over √(N × part).
+_MAX_ROWS, _PART = 100_000, 20_000
 #: Rows that the averages may read in all, and the squared deviations, over parameters and draws, that are enough.
 _ROWS_READ, _DEVIATIONS = 200_000, 1_000
 #: Points at which the log-likelihood is lower than at ψ̂ by more than this and the number of parameters are none of the
@@ -80,15 +81,20 @@ def _held(hessian: np.ndarray, curvature_of_prior: Callable[[], np.ndarray] | No
     return bool(values[-1] < -_ROUNDING * np.abs(values).max())
 
 
-def can_average(rows: Rows) -> bool:
-    """Whether the passes that averages take are cheap; a part of the rows would add more noise than it mends."""
-    return len(rows) < _MAX_ROWS
+def rows_to_average(rows: Rows) -> Rows:
+    """Return the rows that averages read: all, or of very many a part, the same whatever the seed of the chains."""
+    if len(rows) < _MAX_ROWS:
+        return rows
+    return rows.taken(np.random.default_rng(2016).choice(len(rows), _PART, replace=False))
 
 
 def average(
     full_pass: FullPass, sums: Sums, draws: np.ndarray, psi: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
 ) -> Sums:
     """Return gradient and Hessian of the quadratic about ψ̂ that has those of the log-likelihood on average.
+
+    Of very many rows a part says how much the averages differ from the expansion, which is that of all rows: a control
+    variate, so that what the part adds of noise is small beside what it mends.
 
     Parameters
     ----------
@@ -99,18 +105,25 @@ def average(
     psi : numpy.ndarray, shape (D + O,)
         ψ̂, with the present values of the variables of other steps.
     """
+    part = rows_to_average(rows)
+    scale = len(rows) / len(part)
+    at_centre = sums if part is rows else full_pass(psi, fixed, part)
     c, d = full_pass.coordinates, draws.shape[1]
     mean = draws.mean(axis=0)
-    n_pairs = min(_ROWS_READ // (2 * len(rows)), -(-_DEVIATIONS // max(1, c.size)), len(draws))
-    lowest = sums.value - _FALL - c.size
+    n_pairs = min(_ROWS_READ // (2 * len(part)), -(-_DEVIATIONS // max(1, c.size)), len(draws))
+    lowest = at_centre.value - (_FALL + c.size) / scale
     found = []
     for draw in draws[np.linspace(0, len(draws) - 1, n_pairs).astype(int)]:
         # Both sides of the mean, so that what is odd in the deviation cancels.
-        pair = [full_pass(np.append(theta, psi[d:]), fixed, rows) for theta in (draw, 2 * mean - draw)]
-        if all(np.isfinite(part).all() for side in pair for part in side) and min(s.value for s in pair) > lowest:
+        pair = [full_pass(np.append(theta, psi[d:]), fixed, part) for theta in (draw, 2 * mean - draw)]
+        if all(np.isfinite(v).all() for side in pair for v in side) and min(side.value for side in pair) > lowest:
             found += pair
     if not found:
         return sums
     total = sum(found[1:], start=found[0]).scaled(1 / len(found))
-    shift = np.append(mean, psi[d:]) - psi
-    return total._replace(gradient=total.gradient - total.hessian @ shift[c])
+    shift = (np.append(mean, psi[d:]) - psi)[c]
+    if part is not rows:
+        odd = at_centre.hessian @ shift
+        gradient = sums.gradient + sums.hessian @ shift + scale * (total.gradient - at_centre.gradient - odd)
+        total = Sums(sums.value, gradient, sums.hessian + scale * (total.hessian - at_centre.hessian))
+    return total._replace(gradient=total.gradient - total.hessian @ shift)
