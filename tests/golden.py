@@ -167,7 +167,7 @@ TEST_VARIANTS: dict[str, Callable[..., Any]] = {
     "ApproxMH(alpha)": partial(pma.ApproxMH, batch_size=40, epsilon=0.05, alpha=0.9),
     "ApproxMH(auto)": partial(pma.ApproxMH, batch_size=40, epsilon="auto", tolerance=0.02),
     "MHSubLhd(function)": partial(pma.MHSubLhd, batch_size=20, delta=0.1, bound=largest_change),
-    "MinibatchBarker(skewness)": partial(pma.MinibatchBarker, batch_size=30, skewness=True),
+    "MinibatchBarker(paper)": partial(pma.MinibatchBarker, batch_size=30, skewness=False),
 }
 ALL_TESTS = TESTS | TEST_VARIANTS
 PROPOSALS: dict[str, Any] = {
@@ -409,7 +409,7 @@ CHOSEN = [
     "MHSubLhd(function) RandomWalk none default",
     "MHSubLhd default Taylor(2) default",
     "MinibatchBarker RandomWalk(cov) none default",
-    "MinibatchBarker(skewness) RandomWalk none default",
+    "MinibatchBarker(paper) RandomWalk none default",
     "MinibatchBarker SurrogateHMC(adapt) auto default",
     "PenaltyMH CrankNicolson Taylor(1) Weighted",
     "PenaltyMH SurrogateHMC auto Uniform",

@@ -63,7 +63,8 @@ def test_a_well_behaved_model_is_trusted_without_a_warning(steered, caplog):
     assert report.verdict == TRUST, str(report)
     assert said == ""
     assert (report.checks["remedy"] == "").all()
-    assert set(report.checks.index) == {"chains", "acceptance", "batch means", "estimated error", "proxy", "spot check"}
+    names = {"chains", "acceptance", "batch means", "estimated error", "proxy", "spot check", "means", "movement"}
+    assert set(report.checks.index) == names
     usage = pma.data_usage(idata)
     assert usage["share"] < 0.1
     assert usage["setup_passes"] == steered[1].decider.parts.setup_passes > 1
@@ -194,9 +195,20 @@ class TestStuckChains:
         # Acceptance alone would say that all is well: steps that small are nearly always accepted.
         assert report.checks.loc["acceptance", "verdict"] == TRUST
 
+    def test_a_step_size_that_collapsed_is_told_apart(self, mean_model, caplog):
+        """Chains in one place agree, accept and decide rightly; their own spread does not say how far they go."""
+        model, centre, sd = mean_model
+        _, report, said = self.run(model, 1e-9 * sd, [centre] * 4, caplog)
+        assert report.checks.loc["movement", "verdict"] == DO_NOT_TRUST
+        assert report.checks.loc["acceptance", "verdict"] == TRUST
+        assert "do not trust" in said
+        assert "step size has collapsed" in said
+
     def test_chains_that_move_agree(self, mean_model, caplog):
         model, centre, sd = mean_model
         starts = centre + sd * np.array([-3.0, -1.0, 1.0, 3.0])
-        _, report, _ = self.run(model, 2.4 * sd, starts, caplog)
+        _, report, said = self.run(model, 2.4 * sd, starts, caplog)
+        assert report.checks.loc["movement", "verdict"] == TRUST
+        assert "collapsed" not in said
         assert report.checks.loc["chains", "value"] < 1.05
         assert report.checks.loc["chains", "verdict"] in (TRUST, CARE)

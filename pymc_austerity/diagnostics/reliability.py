@@ -13,6 +13,7 @@ from pymc.model import Model, modelcontext
 
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
+from pymc_austerity.diagnostics.mean_shift import mean_shift, relaxation_of
 from pymc_austerity.diagnostics.measured_error import (
     Flow,
     Repeats,
@@ -22,6 +23,7 @@ from pymc_austerity.diagnostics.measured_error import (
     typical_error,
     worst_error,
 )
+from pymc_austerity.diagnostics.movement import least_movement
 from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
@@ -34,6 +36,8 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_batch,
     judge_chains,
     judge_edgeworth,
+    judge_means,
+    judge_movement,
     judge_proxy,
     judge_spot_check,
     judge_wrong_decisions,
@@ -189,9 +193,10 @@ def reliability(
     test = RepeatedTest(decider, rng)
     spots = _spots(decider, test, states, stats, own, rng)
     measured = [s for s in spots if s.repeats is not None]
-    findings = [_chains(idata, model), judge_acceptance(rate)]
+    change, passes_moved = least_movement(decider, states)
+    findings = [_chains(idata, model), judge_acceptance(rate), judge_movement(change)]
     findings += _decisions(decider, stats, rate, measured)
-    passes = float(len(measured))
+    passes = float(len(measured) + passes_moved)
     if decider.density.expands and measured:
         some = [s.proposed for s in measured[:: max(1, len(measured) // _PROXY_PAIRS)]]
         findings.append(judge_proxy(variance_left(decider, some)))
@@ -199,6 +204,7 @@ def reliability(
     table = _table(test, states, spots)
     if measured:
         findings.append(_judge_errors(decider, test, spots, table, rng))
+        findings.append(_judge_means(idata, model, decider, states, spots, table))
         passes += min(_FINALISTS, len(measured))
     checks = pd.DataFrame([f._asdict() for f in findings]).set_index("check")
     return Reliability(overall(findings), checks, table, passes)
@@ -256,7 +262,8 @@ def _chains(idata: SamplingResult, model: Model) -> Finding:
         return judge_chains(np.nan, np.nan, 1)
     # A parameter that never moved has no R-hat; a NaN must not hide behind the maximum of the others.
     r_hat = np.concatenate([np.ravel(v.to_numpy()) for v in as_dataset(az.rhat(draws)).values()])
-    ess = np.concatenate([np.ravel(v.to_numpy()) for v in as_dataset(az.ess(draws)).values()])
+    both = [as_dataset(az.ess(draws, method=part)) for part in ("bulk", "tail")]
+    ess = np.concatenate([np.ravel(v.to_numpy()) for effective in both for v in effective.values()])
     return judge_chains(float(r_hat.max()), float(np.nanmin(ess)), draws.sizes["chain"])
 
 
@@ -365,5 +372,22 @@ def _judge_errors(
         mean_error(errors, _LEVEL),
         worst_error(errors, ses, finalists, new, new_ses, (least, _LONGER * least), _LEVEL),
         len(errors),
-        batch_remedy(decider) if decider.test.corrects_noise else decision_remedy(decider),
+        _remedy(decider),
     )
+
+
+def _judge_means(
+    idata: SamplingResult, model: Model, decider: Decider, states: DrawnStates, spots: list[_Spot], table: pd.DataFrame
+) -> Finding:
+    """Judge how far the measured errors shift the means."""
+    relaxation, names = relaxation_of(idata, model, decider)
+    sd = states.theta.std(axis=0)
+    moves = np.array([s.proposed.theta_new - s.proposed.theta for s in spots])
+    moves = np.divide(moves, sd, out=np.zeros_like(moves), where=sd > 0)
+    log_ratios = np.nan_to_num(table["log_ratio"].to_numpy())
+    shift = mean_shift(moves, table["error"].to_numpy(), log_ratios, relaxation, names, _LEVEL)
+    return judge_means(shift, _remedy(decider))
+
+
+def _remedy(decider: Decider) -> str:
+    return batch_remedy(decider) if decider.test.corrects_noise else decision_remedy(decider)

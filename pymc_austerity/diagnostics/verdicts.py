@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_austerity.diagnostics.mean_shift import MeanShift
 from pymc_austerity.diagnostics.row_shape import BatchShape
 
 TRUST, CARE, DO_NOT_TRUST = "trust", "trust with care", "do not trust"
@@ -24,6 +25,8 @@ WRONG_DECISIONS = (0.04, 0.12)
 BALANCE_ERROR = (0.02, 0.04)
 #: Imbalance at a single proposal.
 WORST_ERROR = (0.15, 0.4)
+#: Shift of a posterior mean, in posterior standard deviations, that is shown by what was measured.
+MEAN_SHIFT = (0.025, 0.05)
 #: Skewness of a batch mean; the normal approximation of its tail probabilities is off by a fifth of it at most.
 BATCH_SKEWNESS = (0.3, 1.0)
 #: Largest error of an acceptance probability for each unit of skewness of the batch mean: the term (2x² + 1)φ(x)/6 of
@@ -35,6 +38,8 @@ VARIANCE_SPREAD = (0.5, 1.0)
 PROXY_RATIO = (0.25, 1.0)
 #: Share of proposals accepted; below, R-hat and effective sizes rest on a handful of moves.
 ACCEPTANCE_RATE = (0.05, 0.01)
+#: Change of the log posterior between draws far apart, over √D; for a normal posterior 1 is typical.
+MOVEMENT = (0.002, 0.001)
 #: Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021) for the first.
 R_HAT = (1.01, 1.05)
 #: Effective draws a chain, which R-hat and Monte Carlo errors rest on (the same authors).
@@ -153,6 +158,16 @@ def judge_spot_check(
     return _finding("spot check", verdict, typical[0], reason, remedy)
 
 
+def judge_means(shift: MeanShift, remedy: str) -> Finding:
+    """Judge how far the means are shifted by what is out of balance: as far as that is shown."""
+    reason = (
+        f"What is out of balance shifts the mean of '{shift.name}' by {shift.value:+.3f} posterior standard deviations "
+        f"({shift.low:+.3f} to {shift.high:+.3f}), the more the slower the chain forgets."
+    )
+    remedy = f"{remedy} A proposal that moves further also helps: tune longer, or leave out scale=."
+    return _finding("means", grade(shift.shown, MEAN_SHIFT), abs(shift.value), reason, remedy)
+
+
 def judge_acceptance(rate: float) -> Finding:
     """Judge whether the chain moves at all."""
     reason = f"{rate:.1%} of the proposals were accepted."
@@ -161,6 +176,18 @@ def judge_acceptance(rate: float) -> Finding:
         "whether it is centred where the posterior is."
     )
     return _finding("acceptance", grade(rate, ACCEPTANCE_RATE), rate, reason, remedy)
+
+
+def judge_movement(change: float) -> Finding:
+    """Judge whether a chain goes anywhere, from what the log posterior changes between draws far apart, over √D."""
+    reason = f"Between draws far apart the log posterior changes by {change:.1g} per root of a dimension; 1 is typical."
+    if np.isinf(change):
+        reason = "The chain moved, or holds a discrete variable, which may stay where it is."
+    remedy = (
+        "The step size has collapsed, so that nearly everything is accepted and nothing explored. Look for a parameter "
+        "that neither rows nor prior inform and move it by a step of its own with vars=; tune longer, without scale=."
+    )
+    return _finding("movement", grade(change, MOVEMENT), change, reason, remedy)
 
 
 def judge_chains(r_hat: float, ess: float, n_chains: int) -> Finding:

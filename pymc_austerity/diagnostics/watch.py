@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
+from pymc_austerity.diagnostics.movement import movement
 from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.row_shape import batch_shape
 from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
@@ -16,6 +17,7 @@ from pymc_austerity.diagnostics.verdicts import (
     Finding,
     judge_acceptance,
     judge_batch,
+    judge_movement,
     judge_wrong_decisions,
     overall,
 )
@@ -42,11 +44,14 @@ class Watch:
         self._name = name
         self._length, self._n, self._done = length, 0, False
         self._next = 2 * _FEWEST
+        self._far_apart: list[np.ndarray] = []
         self._recent: deque[tuple[bool, int, bool, float, float, float]] = deque(maxlen=_LAST)
 
     def after(self, chain: Chain, outcome: Outcome, others: np.ndarray) -> SamplerWarning | None:
         """Take a draw in; return what there is to say, if the chain ends and something is wrong."""
         self._n += 1
+        if self._n & (self._n - 1) == 0:  # the first draw, and the last that is a power of two
+            self._far_apart = [*self._far_apart[:1], outcome.theta.copy()]
         self._recent.append(
             (
                 outcome.accepted,
@@ -85,7 +90,8 @@ class Watch:
         decider = chain.decider
         accepted, n_rows, full, log_ratio, sd, threshold = (np.array(c) for c in zip(*self._recent))
         rate = float(accepted.mean())
-        findings = [judge_acceptance(rate)]
+        change, _ = movement(decider, [*self._far_apart, theta], others)
+        findings = [judge_acceptance(rate), judge_movement(change)]
         partial = ~full & (n_rows > 0)
         if not partial.any():
             return findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.shape import SpecifyShape
 
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, find_row_leaves, is_array_leaf
+
+_log = logging.getLogger("pymc_austerity")
 
 #: A second group of rows longer than this share of the longest could as well be the one that was meant.
 _AMBIGUOUS_SHARE = 0.1
@@ -54,7 +57,7 @@ def choose_row_terms(model: Model, observed: str | Sequence[str] | None, point: 
     ----------
     model : pymc.Model
     observed : str, sequence of str, or None
-        The user's choice; by default the observed variables with the most rows and the potentials of that length.
+        The user's choice; by default the observed variables and potentials with the most rows.
     point : mapping of str to array
         Values of the free variables, used to find the shape of potentials.
 
@@ -84,11 +87,8 @@ def choose_row_terms(model: Model, observed: str | Sequence[str] | None, point: 
     n_rows = max(lengths.values())
     _refuse_ambiguous(lengths, n_rows, chosen=names is not None)
     if names is None:
-        # One that reads no rows belongs to the prior, whatever its length.
-        potentials = (
-            p for p in model.potentials if shapes[p] and find_row_leaves({p.name: [p]}, n_rows, model.free_RVs)
-        )
-        lengths |= {p: shapes[p][0] for p in potentials}
+        lengths |= _potentials_with_rows(model, shapes)
+        n_rows = _longest(lengths, n_rows)
     chosen = [term for term, n in lengths.items() if n == n_rows]
     for rv in chosen:
         if rv in model.observed_RVs:
@@ -100,6 +100,24 @@ def choose_row_terms(model: Model, observed: str | Sequence[str] | None, point: 
     )
     _warn_about_remainder(model, terms, shapes)
     return terms
+
+
+def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, int]:
+    """Return the lengths of the potentials that read rows; one that reads none belongs to the prior."""
+    lengths = {p: shapes[p][0] for p in model.potentials if shapes[p] and shapes[p][0] > 1}
+    return {p: n for p, n in lengths.items() if find_row_leaves({p.name: [p]}, n, model.free_RVs)}
+
+
+def _longest(lengths: Mapping[Variable, int], n_observed: int) -> int:
+    """Return the most rows there are, and say so where they are those of a potential: censored rows, for example."""
+    n_rows = max(lengths.values())
+    if n_rows > n_observed:
+        names = {n: sorted(term.name for term, m in lengths.items() if m == n) for n in (n_rows, n_observed)}
+        _log.info(
+            f"The {n_rows:,} rows of {names[n_rows]} are subsampled; the {n_observed:,} of {names[n_observed]} are "
+            "evaluated in full at every draw. observed=[...] chooses others."
+        )
+    return n_rows
 
 
 def _term_shapes(model: Model, point: Mapping[str, np.ndarray]) -> dict[Variable, tuple[int, ...]]:

@@ -22,6 +22,7 @@ from pymc_austerity.proposals.random_walk import (
     WalkState,
     adapt_covariance,
     adapt_walk,
+    check_reachable,
     check_target,
     scale_and_factor,
     walk_state,
@@ -145,6 +146,7 @@ class Langevin(Proposal):
             factor, learns = target.prepared.move.factor, False
         else:
             factor, learns = None, d <= _MAX_DENSE
+        check_reachable(self.target_accept, target.best_rate)
         rate = self.target_accept or (_BEST_METROPOLIS if target.best_rate > 0.5 else _BEST_BARKER)
         step_size = _OPTIMAL_LENGTH**2 / d ** (1 / 3) if self.step_size is None else self.step_size
 

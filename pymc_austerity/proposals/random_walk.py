@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -123,8 +124,24 @@ def _initial_scale(scale: ArrayLike | None, dimension: int, n_rows: int) -> np.n
     return np.broadcast_to(found, (dimension,)).copy()
 
 
-def _default_target(dimension: int) -> float:
-    return 0.5 if dimension <= 2 else 0.25
+def target_rate(asked: float | None, dimension: int, best_rate: float) -> float:
+    """Return the acceptance rate that a walk is tuned to.
+
+    Parameters
+    ----------
+    asked : float or None
+        What the user wants; by default a share of what the test can give.
+    dimension : int
+    best_rate : float
+        Acceptance rate of the test for a proposal as likely as the present point.
+
+    Raises
+    ------
+    ValueError
+        For a rate that the test cannot reach.
+    """
+    check_reachable(asked, best_rate)
+    return (0.5 if dimension <= 2 else 0.25) * best_rate if asked is None else asked
 
 
 def check_target(target_accept: float | None) -> None:
@@ -143,6 +160,22 @@ def check_target(target_accept: float | None) -> None:
         )
 
 
+def check_reachable(target_accept: float | None, best_rate: float) -> None:
+    """Refuse an acceptance rate that the test does not reach even where a proposal is as likely as the present point.
+
+    Raises
+    ------
+    ValueError
+        For such a rate.
+    """
+    if target_accept is not None and target_accept >= best_rate:
+        raise ValueError(
+            f"target_accept={target_accept} is out of reach: the test accepts {best_rate:g} of the proposals that are "
+            "as likely as the present point, so the scale would shrink for as long as tuning lasts. Leave it out, or "
+            f"take half of {best_rate:g} or less."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class RandomWalk(Proposal):
     """Gaussian random walk θ′ = θ + s·increment, with the scale s adapted while tuning.
@@ -156,7 +189,8 @@ class RandomWalk(Proposal):
     cov : array_like of shape (D, D), optional
         Covariance of the increment, in place of `scale`.
     target_accept : float, optional
-        Acceptance rate that tuning aims at; 0.5 up to two dimensions and 0.25 above by default.
+        Acceptance rate that tuning aims at; 0.5 up to two dimensions and 0.25 above by default, half of that for a test
+        of Barker's, which accepts at most half.
 
     Raises
     ------
@@ -196,10 +230,18 @@ class RandomWalk(Proposal):
         check_target(self.target_accept)
 
     def for_model(self, target: Target) -> Move:
-        """Return the walk for any model."""
-        return Move(propose_independent if self.cov is None else propose_correlated, adapt_walk, self.state)
+        """Return the walk for any model.
 
-    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
+        Raises
+        ------
+        ValueError
+            For an acceptance rate that the test cannot reach.
+        """
+        check_reachable(self.target_accept, target.best_rate)
+        make_state = partial(self.state, best_rate=target.best_rate)
+        return Move(propose_independent if self.cov is None else propose_correlated, adapt_walk, make_state)
+
+    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int, best_rate: float = 1.0) -> WalkState:
         """Return the walk at the start of a chain."""
         d = theta.size
         given = np.asarray(self.scale if self.cov is None else self.cov).shape
@@ -212,7 +254,7 @@ class RandomWalk(Proposal):
             factor = _initial_scale(self.scale, d, n_rows)
         else:
             factor = np.linalg.cholesky(np.asarray(self.cov, dtype=float))
-        target = _default_target(d) if self.target_accept is None else self.target_accept
+        target = target_rate(self.target_accept, d, best_rate)
         return walk_state(factor, discrete, target, np.empty(0), np.empty((0, 0)), np.empty(0))
 
 
@@ -226,7 +268,8 @@ class AdaptiveMetropolis(Proposal):
     Parameters
     ----------
     target_accept : float, optional
-        0.5 up to two dimensions and 0.25 above by default, as in Bardenet, Doucet and Holmes (2014).
+        0.5 up to two dimensions and 0.25 above by default, as in Bardenet, Doucet and Holmes (2014); half of that for
+        a test of Barker's, which accepts at most half.
 
     Examples
     --------
@@ -241,15 +284,23 @@ class AdaptiveMetropolis(Proposal):
         check_target(self.target_accept)
 
     def for_model(self, target: Target) -> Move:
-        """Return the walk for any model."""
-        return Move(propose_correlated, adapt_covariance, self.state, scale_and_factor)
+        """Return the walk for any model.
 
-    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
+        Raises
+        ------
+        ValueError
+            For an acceptance rate that the test cannot reach.
+        """
+        check_reachable(self.target_accept, target.best_rate)
+        make_state = partial(self.state, best_rate=target.best_rate)
+        return Move(propose_correlated, adapt_covariance, make_state, scale_and_factor)
+
+    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int, best_rate: float = 1.0) -> WalkState:
         """Return the walk at the start of a chain: independent, of width 1/√N."""
         d = theta.size
         scale = _initial_scale(None, d, n_rows)
         scale[discrete] = 1.0
-        target = _default_target(d) if self.target_accept is None else self.target_accept
+        target = target_rate(self.target_accept, d, best_rate)
         return walk_state(np.diag(scale), discrete, target, theta.copy(), np.zeros((d, d)), scale)
 
 

@@ -12,7 +12,7 @@ from numba import njit
 from pymc_austerity.distributions import _REMEDY, _TOLERANCE, _require_orthonormal
 from pymc_austerity.likelihood import Block, Surroundings
 from pymc_austerity.proposals.protocol import Move, Proposal, Target
-from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, walk_state
+from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, target_rate, walk_state
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class StiefelWalk(Proposal):
         Standard deviation of the angle in each coordinate plane, in radians; tuning moves it.  2.38/√(d N) by default,
         for a manifold of d dimensions and N rows.
     target_accept : float, optional
-        Acceptance rate that tuning aims at; 0.5 up to two dimensions and 0.25 above by default.
+        Acceptance rate that tuning aims at; 0.5 up to two dimensions and 0.25 above by default, half of that for a test
+        of Barker's, which accepts at most half.
 
     Raises
     ------
@@ -96,12 +97,12 @@ class StiefelWalk(Proposal):
                 "pymc_austerity.ApproxMH(vars=[...])."
             )
         dimension = sum(_dimension(*b.shape) for b in blocks)
+        rate = target_rate(self.target_accept, dimension, target.best_rate)
 
         def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
             for block in blocks:
                 _require_orthonormal(block.name, theta[block.start : block.stop].reshape(block.shape))
             scale = 2.38 / np.sqrt(dimension * n_rows) if self.scale is None else self.scale
-            rate = self.target_accept or (0.5 if dimension <= 2 else 0.25)
             state = walk_state(np.ones(1), discrete, rate, np.empty(0), np.empty((0, 0)), np.empty(0))
             state.log_scale[0] = np.log(scale)
             return state

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core.errors import NumbaError
+from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.likelihood import BothSides, Density, RowLikelihood, Surroundings, flatten_onto, numba_options
@@ -17,12 +18,12 @@ from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
-from pymc_austerity.proxy.steering import average, can_average, steer
+from pymc_austerity.proxy.steering import average, steer
 from pymc_austerity.proxy.surrogate import (
     Surrogate,
     SurrogateState,
 )
-from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, tune_moves
+from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
 from pymc_austerity.rows import AliasTable, Rows, row_table
 
 _log = logging.getLogger("pymc_austerity")
@@ -108,7 +109,8 @@ def prepare(
         full_pass = FullPass(likelihood, coordinates, options)
         prior = PriorCurvature(likelihood, options)
         if taylor.centre is None:
-            psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar)
+            names = _entry_names(likelihood)
+            psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar, names)
         else:
             psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
             sums = full_pass(psi, fixed, rows)
@@ -158,6 +160,18 @@ def _expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:
     return coordinates
 
 
+def _entry_names(likelihood: RowLikelihood) -> list[str]:
+    """Name the entries of ψ by the variables of the model."""
+    named = [
+        (get_untransformed_name(b.name) if is_transformed_name(b.name) else b.name, b) for b in likelihood.psi_blocks
+    ]
+    return [
+        f"{name}[{', '.join(map(str, place))}]" if b.shape else name
+        for name, b in named
+        for place in np.ndindex(b.shape)
+    ]
+
+
 def _settle(
     full_pass: FullPass,
     prior: PriorCurvature,
@@ -178,21 +192,26 @@ def _settle(
     given : bool
         Whether the user gave the centre, which promises that it stays and that one pass is enough.
     """
-    run_pilot, d = build_pilot(surrogate), full_pass.theta_size
-    steering = steer(full_pass.coordinates, psi, sums)
-    averages = not given and can_average(rows)
-    averaged = not averages
+    run_pilot, d, c = build_pilot(surrogate), full_pass.theta_size, full_pass.coordinates
+
+    def tune(psi: np.ndarray, sums: Sums) -> Tuned:
+        held = partial(lambda psi: prior(psi, fixed, c).hessian, psi)
+        tuned = tune_moves(prior, steer(c, psi, sums, held, temperature), psi, d, fixed, temperature, run_pilot)
+        if stays(tuned):
+            return tuned
+        # A prior that curves down at ψ̂ need not do so further out.
+        return tune_moves(prior, steer(c, psi, sums), psi, d, fixed, temperature, run_pilot)
+
+    averaged, known = given, sums
     for moves_left in reversed(range(_MAX_MOVES + 1)):
-        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot)
-        moves = not given and moves_left > 0 and is_off_centre(tuned.draws, psi, full_pass.coordinates)
+        tuned = tune(psi, known)
+        moves = not given and moves_left > 0 and is_off_centre(tuned.draws, psi, c)
         if averaged and not moves:
             break
         if moves:
             psi = np.append(tuned.draws.mean(axis=0), psi[d:])
             sums = full_pass(psi, fixed, rows)
-        known = average(full_pass, sums, tuned.draws, psi, fixed, rows) if averages else sums
-        steering = steer(full_pass.coordinates, psi, known)
-        averaged = True
+        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows), True
     return psi, sums, tuned
 
 

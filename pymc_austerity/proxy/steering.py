@@ -8,7 +8,7 @@ nearest to it under q (statistical linearisation).  Only proposals read it; no s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,16 +18,20 @@ from pymc_austerity.proxy.full_pass import FullPass, Sums
 from pymc_austerity.proxy.linear_maps import LinearMap, compressed
 from pymc_austerity.rows import Rows
 
-#: With more rows than this the posterior is narrow and two more passes are dear.
-_MAX_ROWS = 100_000
+#: With this many rows a pass is dear, and so many of them are enough beside the expansion of all: what D parameters add
+#: to the gradient is of the order of D posterior standard deviations over √N, its noise of D over √(N × part).
+_MAX_ROWS, _PART = 100_000, 20_000
 #: Rows that the averages may read in all, and the squared deviations, over parameters and draws, that are enough.
 _ROWS_READ, _DEVIATIONS = 200_000, 1_000
+#: Points at which the log-likelihood is lower than at ψ̂ by more than this and the number of parameters are none of the
+#: posterior: the mirror image of a tail, where a likelihood that grows exponentially would outweigh all other points.
+_FALL = 50.0
 #: An eigenvalue of this share of the largest is zero: parameters of which some row says nothing.
 _ROUNDING = 1e-10
 
 
 class Steering(NamedTuple):
-    """A quadratic in what the rows read of ψ = (θ, others), concave everywhere.
+    """A quadratic in what the rows read of ψ = (θ, others), concave or held by the prior.
 
     Attributes
     ----------
@@ -43,18 +47,45 @@ class Steering(NamedTuple):
     hessian: LinearMap
 
 
-def steer(coordinates: np.ndarray, psi: np.ndarray, sums: Sums) -> Steering:
-    """Return the expansion at ψ̂, made concave, so that the surrogate cannot grow without bound."""
+def steer(
+    coordinates: np.ndarray,
+    psi: np.ndarray,
+    sums: Sums,
+    curvature_of_prior: Callable[[], np.ndarray] | None = None,
+    temperature: float = 1.0,
+) -> Steering:
+    """Return the expansion at ψ̂, such that the surrogate does not grow without bound.
+
+    Parameters
+    ----------
+    coordinates, psi, sums
+        The expansion.
+    curvature_of_prior : callable, optional
+        Returns the Hessian of everything that is not expanded, along `coordinates`.  Where it holds the directions in
+        which the rows curve upwards (one part of the rows is expanded, the other is in the prior) the expansion stays
+        as it is: made concave by itself, it would be far too narrow beside the other.
+    temperature : float
+        By which the log-likelihood of the rows is divided.
+    """
     values, vectors = linalg.eigh(sums.hessian)
     hessian = sums.hessian
-    if values[-1] > _ROUNDING * np.abs(values).max():
+    if values[-1] > _ROUNDING * np.abs(values).max() and not _held(hessian / temperature, curvature_of_prior):
         hessian = np.ascontiguousarray((vectors * np.minimum(values, 0.0)) @ vectors.T)
     return Steering(psi, coordinates, sums.gradient, compressed(hessian))
 
 
-def can_average(rows: Rows) -> bool:
-    """Whether the passes that averages take are cheap; a part of the rows would add more noise than it mends."""
-    return len(rows) < _MAX_ROWS
+def _held(hessian: np.ndarray, curvature_of_prior: Callable[[], np.ndarray] | None) -> bool:
+    if curvature_of_prior is None:
+        return False
+    values = linalg.eigvalsh(hessian + curvature_of_prior())
+    return bool(values[-1] < -_ROUNDING * np.abs(values).max())
+
+
+def rows_to_average(rows: Rows) -> Rows:
+    """Return the rows that averages read: all, or of very many a part, the same whatever the seed of the chains."""
+    if len(rows) < _MAX_ROWS:
+        return rows
+    return rows.taken(np.random.default_rng(2016).choice(len(rows), _PART, replace=False))
 
 
 def average(
@@ -62,26 +93,37 @@ def average(
 ) -> Sums:
     """Return gradient and Hessian of the quadratic about ψ̂ that has those of the log-likelihood on average.
 
+    Of very many rows a part says how much the averages differ from the expansion, which is that of all rows: a control
+    variate, so that what the part adds of noise is small beside what it mends.
+
     Parameters
     ----------
     sums : Sums
-        The derivatives at ψ̂, which stand in where the log-likelihood is not finite.
+        The derivatives at ψ̂, which stand in where no draw and its mirror image are points of the posterior.
     draws : numpy.ndarray, shape (k, D)
         Draws of θ to average over.
     psi : numpy.ndarray, shape (D + O,)
         ψ̂, with the present values of the variables of other steps.
     """
+    part = rows_to_average(rows)
+    scale = len(rows) / len(part)
+    at_centre = sums if part is rows else full_pass(psi, fixed, part)
     c, d = full_pass.coordinates, draws.shape[1]
     mean = draws.mean(axis=0)
-    n_pairs = min(_ROWS_READ // (2 * len(rows)), -(-_DEVIATIONS // max(1, c.size)), len(draws))
+    n_pairs = min(_ROWS_READ // (2 * len(part)), -(-_DEVIATIONS // max(1, c.size)), len(draws))
+    lowest = at_centre.value - (_FALL + c.size) / scale
     found = []
     for draw in draws[np.linspace(0, len(draws) - 1, n_pairs).astype(int)]:
         # Both sides of the mean, so that what is odd in the deviation cancels.
-        pair = [full_pass(np.append(theta, psi[d:]), fixed, rows) for theta in (draw, 2 * mean - draw)]
-        if all(np.isfinite(part).all() for side in pair for part in side):
+        pair = [full_pass(np.append(theta, psi[d:]), fixed, part) for theta in (draw, 2 * mean - draw)]
+        if all(np.isfinite(v).all() for side in pair for v in side) and min(side.value for side in pair) > lowest:
             found += pair
     if not found:
         return sums
     total = sum(found[1:], start=found[0]).scaled(1 / len(found))
-    shift = np.append(mean, psi[d:]) - psi
-    return total._replace(gradient=total.gradient - total.hessian @ shift[c])
+    shift = (np.append(mean, psi[d:]) - psi)[c]
+    if part is not rows:
+        odd = at_centre.hessian @ shift
+        gradient = sums.gradient + sums.hessian @ shift + scale * (total.gradient - at_centre.gradient - odd)
+        total = Sums(sums.value, gradient, sums.hessian + scale * (total.hessian - at_centre.hessian))
+    return total._replace(gradient=total.gradient - total.hessian @ shift)

@@ -29,6 +29,8 @@ _PILOT = (200, 300, 600)
 _KEPT = 300
 #: The centre moves to the mean of the surrogate when it is further from it than this many standard deviations.
 _OFF_CENTRE = 0.5
+#: Draws further from the centre than this many of the standard deviations that the curvature there gives have run away.
+_AWAY = 100.0
 #: A diagonal mass matrix takes more leapfrog steps, by the root of the condition number that it leaves, and saves
 #: products of D² operations.  It is the cheaper one where that root is below this share of D.
 _STRETCH = 0.1
@@ -56,6 +58,12 @@ def is_off_centre(draws: np.ndarray, psi: np.ndarray, coordinates: np.ndarray) -
     d = draws.shape[1]
     off = np.abs(draws.mean(axis=0) - psi[:d]) / draws.std(axis=0)
     return bool(off[coordinates[coordinates < d]].max(initial=0.0) > _OFF_CENTRE)
+
+
+def stays(tuned: Tuned) -> bool:
+    """Whether the draws stay near the centre: a surrogate that grows without bound lets them run away."""
+    x = (tuned.draws - tuned.normal.centre) @ tuned.normal.whiten.T
+    return bool(np.isfinite(x).all() and np.abs(x).max() < _AWAY)
 
 
 def tune_moves(

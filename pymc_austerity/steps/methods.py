@@ -263,8 +263,9 @@ class MinibatchBarker(RowStep):
         takes fourteen thousand rows even where they are normal.
     growth : float, default 1.5
         Factor from one look to the next.
-    skewness : bool, default False
-        Correct the decision for the skewness of the rows, to first order.
+    skewness : bool, default True
+        Correct the decision for the skewness of the rows, to first order.  Without it the algorithm is that of the
+        paper.
     proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
@@ -312,7 +313,7 @@ class MinibatchBarker(RowStep):
         sigma: float = 1.0,
         normality_tol: float | None = None,
         growth: float = 1.5,
-        skewness: bool = False,
+        skewness: bool = True,
         **options: Unpack[StepOptions],
     ):
         test = Barker(batch_size, sigma=sigma, growth=growth, normality_tol=normality_tol, skewness=skewness)

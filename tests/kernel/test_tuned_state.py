@@ -13,6 +13,7 @@ from pymc_austerity.diagnostics.drawn_states import state_of_chain
 from pymc_austerity.diagnostics.reliability import _of_step
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
+from pymc_austerity.proposals import Target
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +156,7 @@ class Uncompiled:
     """As much of a decider as a record needs, of a walk in many dimensions."""
 
     def __init__(self, size, name="beta"):
-        self.move = pma.AdaptiveMetropolis().for_model(None)
+        self.move = pma.AdaptiveMetropolis().for_model(Target(None, None, 1.0, {}))
         self.parts = SimpleNamespace(theta0=np.zeros(size))
         self.likelihood = SimpleNamespace(blocks=[SimpleNamespace(name=name)])
 

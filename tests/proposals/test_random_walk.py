@@ -6,14 +6,16 @@ from evidence import LEVEL, multinomial_p
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.proposals import Target
 
+METROPOLIS, BARKER = (Target(None, None, rate, {}) for rate in (1.0, 0.5))
 COV = np.array([[1.0, 0.9], [0.9, 4.0]])
 CONTINUOUS = np.zeros(2, dtype=bool)
 
 
 def _increments(proposal, discrete=CONTINUOUS, theta=(3.0, -1.0), n=20_000):
     theta, rng = np.array(theta), np.random.default_rng(11)
-    move = proposal.for_model(None)
+    move = proposal.for_model(METROPOLIS)
     state = move.make_state(theta, discrete, 100)
     proposed = [move.propose(rng, theta, state, None) for _ in range(n)]
     assert {(log_ratio, n_read) for _, log_ratio, n_read in proposed} == {(0.0, 0)}
@@ -80,7 +82,7 @@ def test_discrete_variables_still_move_when_the_scale_is_tiny():
 def _random_walk_metropolis(proposal, log_density, dimension, n_tune, n_draws):
     """Plain random-walk Metropolis around a compiled proposal."""
     rng, theta = np.random.default_rng(4), np.zeros(dimension)
-    move = proposal.for_model(None)
+    move = proposal.for_model(METROPOLIS)
     state = move.make_state(theta, np.zeros(dimension, dtype=bool), 1)
     current, accepted = log_density(theta), np.zeros(n_tune + n_draws, dtype=bool)
     for i in range(n_tune + n_draws):
@@ -116,8 +118,16 @@ def test_untuned_walk_is_far_from_its_target():
 @pytest.mark.parametrize(("dimension", "target"), [(1, 0.5), (2, 0.5), (3, 0.25), (10, 0.25)])
 def test_default_target_follows_the_dimension(dimension, target):
     for proposal in (pma.RandomWalk(), pma.AdaptiveMetropolis()):
-        state = proposal.for_model(None).make_state(np.zeros(dimension), np.zeros(dimension, dtype=bool), 100)
-        assert state.target == target
+        for of, rate in ((METROPOLIS, target), (BARKER, target / 2)):
+            state = proposal.for_model(of).make_state(np.zeros(dimension), np.zeros(dimension, dtype=bool), 100)
+            assert state.target == rate
+
+
+@pytest.mark.parametrize("walk", [pma.RandomWalk, pma.AdaptiveMetropolis])
+def test_a_rate_that_the_test_cannot_reach_is_refused(walk):
+    with pytest.raises(ValueError, match=r"target_accept=0.5 is out of reach: the test accepts 0.5 .*0.5 or less"):
+        walk(target_accept=0.5).for_model(BARKER)
+    assert walk(target_accept=0.5).for_model(METROPOLIS).make_state(np.zeros(2), CONTINUOUS, 9).target == 0.5
 
 
 def test_adaptive_metropolis_learns_a_correlated_covariance():
@@ -126,12 +136,12 @@ def test_adaptive_metropolis_learns_a_correlated_covariance():
     correlation = shape[0, 1] / np.sqrt(shape[0, 0] * shape[1, 1])
     assert correlation == pytest.approx(0.45, abs=0.12)
     assert shape[1, 1] / shape[0, 0] == pytest.approx(4.0, rel=0.35)
-    fresh = pma.AdaptiveMetropolis().for_model(None).make_state(np.zeros(2), CONTINUOUS, 100).factor
+    fresh = pma.AdaptiveMetropolis().for_model(METROPOLIS).make_state(np.zeros(2), CONTINUOUS, 100).factor
     assert fresh[1, 0] == 0
 
 
 def test_default_scale_shrinks_with_the_rows():
-    start = pma.RandomWalk().for_model(None).make_state
+    start = pma.RandomWalk().for_model(METROPOLIS).make_state
     wide, narrow = (start(np.zeros(1), np.zeros(1, bool), n).factor for n in (100, 10_000))
     assert wide / narrow == pytest.approx(10)
 
@@ -158,13 +168,13 @@ def test_walks_that_cannot_work_are_refused(arguments, told):
 )
 def test_a_size_that_does_not_fit_the_variables_is_refused(proposal, shape):
     with pytest.raises(ValueError, match=f"shape {shape}.* moves 2 numbers"):
-        proposal.for_model(None).make_state(np.zeros(2), CONTINUOUS, 100)
+        proposal.for_model(METROPOLIS).make_state(np.zeros(2), CONTINUOUS, 100)
 
 
 def _from_afar(proposal, n_tune=2_000, dimension=10, sd=0.017):
     """Walk from 60 standard deviations away, as from a default start, and say where and how wide it proposes."""
     rng, theta = np.random.default_rng(7), np.full(dimension, 60 * sd / np.sqrt(dimension))
-    move = proposal.for_model(None)
+    move = proposal.for_model(METROPOLIS)
     state = move.make_state(theta, np.zeros(dimension, dtype=bool), int(sd**-2))
     for _ in range(n_tune):
         new, _, _ = move.propose(rng, theta, state, None)

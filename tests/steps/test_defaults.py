@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import special
 from zoo import SPLIT
 
 import pymc_austerity as pma
@@ -79,6 +80,25 @@ def test_two_modes_are_not_one():
         with pytest.warns(UserWarning, match="No proxy could be built: .*two modes"):
             step = pma.ApproxMH()
     assert step.decider.prepared is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("events", "refused"), [(0.1, True), (1.0, False)])
+def test_a_log_rate_that_is_all_tail_is_named(events, refused):
+    """One interval of a survival model has no event and next to no exposure."""
+    exposure, interval = np.full(400, 2.0), np.arange(400) % 2
+    exposure[interval == 1] = 0.0
+    exposure[1] = 1.0
+    deaths = RNG.poisson(0.5 * exposure) * (interval == 0)
+    with pm.Model():
+        rate = pm.Gamma("rate", events, events, shape=2)
+        pm.Poisson("deaths", exposure * rate[interval], observed=deaths)
+        if refused:
+            with pytest.raises(ValueError, match=r"posterior of 'rate\[1\]' is nearly all tail.*vars="):
+                pma.PenaltyMH(proxy=pma.Taylor())
+        else:
+            prepared = pma.PenaltyMH(proxy=pma.Taylor()).decider.prepared
+            assert prepared.draws[:, 1].std() == pytest.approx(np.sqrt(special.polygamma(1, events)), rel=0.35)
 
 
 @pytest.mark.slow

@@ -1,0 +1,97 @@
+"""How far moves that are out of balance shift the posterior means, to first order.
+
+A chain whose flow from θ to θ′ is not that from θ′ to θ drifts: E[(θ′ − θ) × imbalance] a draw.  A slow chain comes
+back only slowly, so that an error too small to be seen in a single decision adds up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import arviz as az
+import numpy as np
+from pymc.model import Model
+from scipy import special
+from scipy.stats import norm
+
+from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, posterior_variables
+from pymc_austerity.kernel import Decider
+
+
+class MeanShift(NamedTuple):
+    """Shift of one mean, in posterior standard deviations, with an interval for all of them at once.
+
+    Attributes
+    ----------
+    name : str
+        The variable, in the unconstrained space.
+    value, low, high : float
+        The shift, negative where the draws are too low, and its interval.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def shown(self) -> float:
+        """The least size that the interval allows."""
+        return max(0.0, self.low, -self.high)
+
+
+def mean_shift(
+    moves: np.ndarray, errors: np.ndarray, log_ratios: np.ndarray, relaxation: np.ndarray, names: list[str],
+    level: float,
+) -> MeanShift:  # fmt: skip
+    """Return the shift that is furthest from zero in units of its standard error.
+
+    Parameters
+    ----------
+    moves : numpy.ndarray, shape (S, D)
+        θ′ − θ of proposals from drawn states, in posterior standard deviations.
+    errors : numpy.ndarray, shape (S,)
+        What is out of balance, as seen from the more probable of the two states (see `Flow.error`).
+    log_ratios : numpy.ndarray, shape (S,)
+        Log acceptance ratios on all rows.
+    relaxation : numpy.ndarray, shape (D,)
+        Draws in which a deviation of the mean decays, (τ + 1)/2 for an autocorrelation time of τ.
+    names : list of str, length D
+    level : float
+        One minus the confidence of the interval, shared among the means (Bonferroni).
+
+    Notes
+    -----
+    With P the exact chain, P + δP the present one and g the solution of (I − P)g = h, the mean of h moves by
+    E_π[δP g].  For a coordinate that decays exponentially g = h/(1 − ρ), and (τ + 1)/2 = 1/(1 − ρ).  A pair of states
+    is met from either side; with the weights 1/(1 + e^Δ) each pair counts once, and the imbalance as seen from the more
+    probable state is weighed by 1/(1 + e^−abs(Δ)).
+    """
+    drift = moves * (errors * special.expit(np.abs(log_ratios)))[:, None]
+    shift = drift.mean(axis=0) * relaxation
+    se = drift.std(axis=0, ddof=1) / np.sqrt(len(drift)) * relaxation
+    half = norm.isf(level / 2 / shift.size) * se
+    k = int(np.argmax(np.abs(shift) - half))
+    return MeanShift(names[k], float(shift[k]), float(shift[k] - half[k]), float(shift[k] + half[k]))
+
+
+def relaxation_of(idata: SamplingResult, model: Model, decider: Decider) -> tuple[np.ndarray, list[str]]:
+    """Return (τ + 1)/2 of every entry of θ in a run, and the name of each entry.
+
+    Ranks do not change under a monotone transform; where a transform mixes entries, the slowest stands for all.
+    """
+    rvs = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
+    blocks = decider.likelihood.blocks
+    draws = posterior_variables(idata, [rvs[b.name] for b in blocks])
+    n_draws = draws.sizes["chain"] * draws.sizes["draw"]
+    effective = as_dataset(az.ess(draws))
+    relaxation, names = [], []
+    for block in blocks:
+        ess = np.ravel(effective[rvs[block.name]].to_numpy())
+        size = block.stop - block.start
+        ess = np.where(np.isfinite(ess), ess, 1.0)  # of an entry that never moved
+        ess = ess if ess.size == size else np.full(size, ess.min())
+        relaxation.append((n_draws / ess + 1) / 2)
+        whole = rvs[block.name]
+        names += [whole] if not block.shape else [f"{whole}[{', '.join(map(str, i))}]" for i in np.ndindex(block.shape)]
+    return np.concatenate(relaxation), names

@@ -1,0 +1,68 @@
+"""The shift of a posterior mean that follows from moves out of balance, on a chain that can be written down."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import stationary_law
+from scipy import special, stats
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.mean_shift import mean_shift
+from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, MEAN_SHIFT
+
+STATES = np.linspace(-4, 4, 81)
+LAW = stats.norm.pdf(STATES) / stats.norm.pdf(STATES).sum()
+
+
+def acceptance(bias):
+    """Barker's acceptance with moves to the right accepted too often, by so much where the states are alike."""
+    log_ratio = np.log(LAW) - np.log(LAW)[:, None]
+    return special.expit(log_ratio) + bias * np.sign(STATES - STATES[:, None]) * np.exp(-(log_ratio**2))
+
+
+def matrix(accept, sd):
+    moves = stats.norm.pdf(STATES - STATES[:, None], scale=sd) * (STATES[1] - STATES[0]) * accept
+    np.fill_diagonal(moves, 0.0)
+    return moves + np.diag(1 - moves.sum(axis=1))
+
+
+@pytest.mark.parametrize("sd", [0.3, 1.0])
+def test_the_shift_is_that_of_the_stationary_law(sd):
+    bias, rng = 0.003, np.random.default_rng(5)
+    accept = acceptance(bias)
+    expected = (stationary_law(matrix(accept, sd)) - LAW) @ STATES
+    here = rng.choice(STATES.size, 20_000, p=LAW)
+    there = np.clip(np.rint(here + rng.normal(0, sd / (STATES[1] - STATES[0]), here.size)).astype(int), 0, 80)
+    log_ratio = np.log(LAW[there] / LAW[here])
+    error = accept[here, there] * np.exp(-np.maximum(log_ratio, 0)) - accept[there, here] * np.exp(
+        np.minimum(log_ratio, 0)
+    )
+    correlation = (LAW * STATES) @ matrix(acceptance(0.0), sd) @ STATES / (LAW @ STATES**2)
+    found = mean_shift(
+        (STATES[there] - STATES[here])[:, None], error, log_ratio, np.array([1 / (1 - correlation)]), ["x"], 1e-4
+    )
+    assert found.low < expected < found.high
+    assert found.shown > expected / 2
+    # A chain that moves by small steps is shifted further by the same error.
+    assert (expected > 0.02) == (sd == 0.3)
+
+
+SD = 1 / np.sqrt(2_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("skewness", "shown"), [(False, True), (True, False)])
+def test_a_shift_by_skewed_rows_is_not_trusted(skewness, shown):
+    """Small steps on exponential rows: the mean comes out .18 standard deviations too low without the correction."""
+    rows = np.random.default_rng(7).exponential(size=2_000)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 0, 100), 1, observed=rows)
+        walk = pma.RandomWalk(scale=0.3 * SD)
+        step = pma.MinibatchBarker(skewness=skewness, proxy=None, proposal=walk, tune=False)
+        idata = pm.sample(
+            5_000, tune=100, chains=4, cores=1, step=step, initvals={"mu": rows.mean()}, random_seed=3,
+            progressbar=False, compute_convergence_checks=False,
+        )  # fmt: skip
+    means = pma.reliability(idata, model, step=step).checks.loc["means"]
+    assert (means["verdict"] == DO_NOT_TRUST) == shown, means["reason"]
+    assert (means["value"] > 2 * MEAN_SHIFT[1]) == shown
