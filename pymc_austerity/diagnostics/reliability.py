@@ -32,6 +32,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_acceptance,
     judge_all_rows,
     judge_batch,
+    judge_bounds,
     judge_chains,
     judge_edgeworth,
     judge_proxy,
@@ -334,6 +335,8 @@ def _decisions(decider: Decider, stats: dict[str, np.ndarray], rate: float, meas
     ]
     if not batches:
         return [judge_all_rows()]
+    if not decider.test.reads_moments:
+        return [judge_bounds(float(np.mean([n for _, n in batches])))]
     batch = batch_shape(batches, n_total, float(decider.parts.temperature.final))
     found = [judge_batch(batch, batch_remedy(decider))]
     if decider.test.corrects_noise:
@@ -349,6 +352,8 @@ def _judge_errors(
 ) -> Finding:
     """Judge the measured errors, the largest of them measured anew."""
     errors, ses = table["error"].to_numpy(), table["error_se"].to_numpy()
+    by_batch = decider.test.corrects_noise and decider.test.reads_moments
+    remedy = batch_remedy if by_batch else decision_remedy
     coefficient = _coefficient(spots)
     finalists = np.array([k for k in np.argsort(-np.abs(errors))[:_FINALISTS] if spots[k].repeats is not None])
     least = min(s.repeats.n for s in spots if s.repeats is not None)
@@ -365,5 +370,5 @@ def _judge_errors(
         mean_error(errors, _LEVEL),
         worst_error(errors, ses, finalists, new, new_ses, (least, _LONGER * least), _LEVEL),
         len(errors),
-        batch_remedy(decider) if decider.test.corrects_noise else decision_remedy(decider),
+        remedy(decider),
     )

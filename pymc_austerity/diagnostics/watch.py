@@ -87,7 +87,7 @@ class Watch:
         rate = float(accepted.mean())
         findings = [judge_acceptance(rate)]
         partial = ~full & (n_rows > 0)
-        if not partial.any():
+        if not partial.any() or not decider.test.reads_moments:
             return findings
         if not decider.test.corrects_noise and np.isfinite(threshold).any():
             share = float(wrong_decisions(log_ratio, sd, threshold, rate).mean())

@@ -20,7 +20,15 @@ from pymc_austerity.kernel.transition import Outcome, build_offset, build_transi
 from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, compile_density, numba_options
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Move, Proposal, Target, default_proposal
-from pymc_austerity.proxy import Effects, Prepared, ProxyPlan, Surrogate, compile_remainder_density, compile_surrogate
+from pymc_austerity.proxy import (
+    Effects,
+    Prepared,
+    ProxyPlan,
+    Surrogate,
+    compile_remainder_density,
+    compile_resolved_density,
+    compile_surrogate,
+)
 from pymc_austerity.rows import Rows, RowSource, WeightedRows
 
 #: Rows of the transition that compiles everything before sampling starts.
@@ -116,6 +124,7 @@ class Compiled:
 
     def __init__(self, parts: Parts):
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
+        self._resolved = parts.test.resolves_remainders
         self._options = numba_options(parts.compile_kwargs)
 
     @cached_property
@@ -139,7 +148,8 @@ class Compiled:
     def remainders(self) -> Density:
         """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
         assert self._plan.proxy is not None
-        return compile_remainder_density(self.density, self.read, self._plan.proxy.order, **self._options)
+        compile_density_of = compile_resolved_density if self._resolved else compile_remainder_density
+        return compile_density_of(self.density, self.read, self._plan.proxy.order, **self._options)
 
     @property
     def read(self) -> RowLikelihood:
@@ -349,10 +359,12 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         )
         ndims = tuple(a.ndim for a in parts.rows.arrays)
         evaluate_bound = bound.build(density, ndims)
+        if bound_constants is None:
+            bound_constants = bound.constants(None if prepared is None else prepared.region(parts.fixed, parts.rows))
+        row_source = bound.row_source(bound_constants) or row_source
         transition = cached(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
-        constants = bound.constants() if bound_constants is None else bound_constants
         decider = Decider(
-            parts, test, move, row_source, density, bound, constants, evaluate_bound, build_offset(density),
+            parts, test, move, row_source, density, bound, bound_constants, evaluate_bound, build_offset(density),
             transition, compiled,
         )  # fmt: skip
         _warm_up(decider)

@@ -4,17 +4,17 @@ May import `rows`.
 """
 
 from pymc_austerity.likelihood.affine import row_predictor
-from pymc_austerity.likelihood.bounds import Bound, Unbounded, find_bound, no_bound
-from pymc_austerity.likelihood.density import CHUNK, BothSides, Density, Surroundings, compile_density, numba_options
+from pymc_austerity.likelihood.bounds import Bound, Region, Unbounded, find_bound, no_bound
+from pymc_austerity.likelihood.density import BothSides, Density, Surroundings, compile_density, numba_options
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
 from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, array_of, is_array_leaf, leaf_identity
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 
 __all__ = [
-    "CHUNK",
     "LAPLACE",
     "NORMAL",
     "BatchRebuild",
@@ -25,6 +25,7 @@ __all__ = [
     "Law",
     "ModelData",
     "NotRowWiseError",
+    "Region",
     "RowLikelihood",
     "Surroundings",
     "Unbounded",
@@ -32,6 +33,7 @@ __all__ = [
     "check_rows",
     "compile_density",
     "find_bound",
+    "find_remainder_bound",
     "flatten",
     "flatten_onto",
     "is_array_leaf",
