@@ -10,8 +10,10 @@ from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
 from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.row_series import NoRemainderBoundError
 
 __all__ = [
     "CHUNK",
@@ -24,7 +26,9 @@ __all__ = [
     "Density",
     "Law",
     "ModelData",
+    "NoRemainderBoundError",
     "NotRowWiseError",
+    "RemainderBounds",
     "RowLikelihood",
     "Surroundings",
     "Unbounded",
