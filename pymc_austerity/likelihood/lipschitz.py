@@ -162,27 +162,6 @@ class LinearPredictor:
         assert self.third is not None
         return self._largest(np.cbrt(np.abs(self.third()) / 6))
 
-    def remainder_bounds(self, factor: np.ndarray) -> np.ndarray:
-        """Return for every row a number c_i such that T_i|x_iᵀ·factor·z|³ ≤ c_i‖z‖³, with T_i as in `cubic_extremes`.
-
-        Evaluates the predictors of all rows once for each column of `factor`, which is of shape (D, E).
-        """
-        if self.third is None:
-            raise NotImplementedError("the third derivative of its log-likelihood has no known limit")
-        origin = self.predict(**self.point)
-        squares: Any = 0.0
-        for column in factor.T:
-            at = {b.name: column[b.start : b.stop].reshape(b.shape) for b in self.blocks}
-            x = self.predict(**{**self.point, **at}) - origin
-            if self.classes:
-                x = x[..., :, None] - x[..., None, :]
-                x = x.reshape(*x.shape[:-2], -1)
-            squares = squares + x * x
-        if self.classes:
-            squares = squares.max(axis=-1, keepdims=True)
-        cubes = np.abs(self.third()) / 6 * squares**1.5
-        return cubes.reshape(len(cubes), -1).sum(axis=1) * _SLACK
-
     def _largest(self, steepest: np.ndarray) -> tuple[float, np.ndarray]:
         # Evaluates the predictors of all rows once for each entry of θ.
         origin = self.predict(**self.point)

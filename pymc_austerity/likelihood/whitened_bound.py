@@ -6,7 +6,8 @@ the remainder of row i is at most c_i M with M(θ, θ′) = ‖z‖^(k+1) + ‖z
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from scipy import linalg, stats
 
 from pymc_austerity.likelihood.bounds import Bound, Region
 from pymc_austerity.likelihood.density import Density
-from pymc_austerity.likelihood.lipschitz import find_linear_predictors
+from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.row_series import NoRemainderBoundError
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
 
@@ -94,14 +96,9 @@ class WhitenedBound(Bound):
         Raises
         ------
         ValueError
-            Where the rows read variables that other steps move, or the c_i are not N numbers ≥ 0.
+            Where no bound is known.
         """
         assert region is not None
-        if (region.coordinates >= self.theta_size).any():
-            raise ValueError(
-                "MHSS: the rows read variables that other steps move, and the bounds on its rows hold while only its "
-                "own move. Give it all variables that the rows read, or use PenaltyMH."
-            )
         read = region.coordinates
         radius = float(np.sqrt(stats.chi2.isf(_OUTSIDE, max(1, read.size))))
         factor = linalg.cholesky(region.spread[read] @ region.spread[read].T, lower=True)
@@ -162,20 +159,32 @@ def find_remainder_bound(
     """
     size, n_rows = likelihood.blocks[-1].stop, likelihood.n_rows
     if callable(bound):
+        if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
+            raise ValueError(
+                f"MHSS: the rows read {names}, which another step moves, and bounds on its rows hold while only its "
+                "own variables move. Give it all that the rows read, or use PenaltyMH."
+            )
         return WhitenedBound(_checked(bound, n_rows), size)
     if bound != "auto":
         raise (ValueError if isinstance(bound, str) else TypeError)(
             f"bound={bound!r} is not 'auto' or a function. {_CHOICES}"
         )
-    try:
-        predictors = find_linear_predictors(model, terms, likelihood)
-    except NotImplementedError as reason:
-        raise ValueError(f"MHSS: no bound is known on what a proxy leaves of a row: {reason}. {_CHOICES}") from None
+    with _refusing():
+        bounds = RemainderBounds(likelihood)
 
-    def sizes(centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
-        return np.sum([p.remainder_bounds(factor) for p in predictors], axis=0)
+    def sizes(*region: Any) -> np.ndarray:
+        with _refusing():
+            return bounds(*region)
 
     return WhitenedBound(sizes, size)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except NoRemainderBoundError as reason:
+        raise ValueError(f"MHSS: {reason} {_CHOICES}") from None
 
 
 def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:
