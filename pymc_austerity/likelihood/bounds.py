@@ -21,8 +21,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.likelihood.row_terms import RowTerms
+from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.rows import CHUNK, Rows, RowSource, build_gather
 
 
@@ -269,7 +268,7 @@ _CHOICES = (
 )
 
 
-def find_bound(bound: str | Callable[..., Any], model: Model, terms: RowTerms, likelihood: RowLikelihood) -> Bound:
+def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
     """Return the bound that a user asked for.
 
     Raises
@@ -284,13 +283,13 @@ def find_bound(bound: str | Callable[..., Any], model: Model, terms: RowTerms, l
         return Scan()
     if bound == "lipschitz":
         try:
-            return Lipschitz(find_linear_predictors(model, terms, likelihood))
+            return Lipschitz(find_linear_predictors(model, data.terms, data.likelihood))
         except NotImplementedError as reason:
             raise ValueError(
                 f"No bound on the log ratio of a row is known for this model: {reason}. {_CHOICES}"
             ) from None
     if callable(bound):
-        return _given(bound, likelihood.blocks[-1].stop)
+        return _given(bound, data.likelihood.theta_size)
     raise (ValueError if isinstance(bound, str) else TypeError)(
         f"bound={bound!r} is not 'lipschitz', 'scan' or a function. {_CHOICES}"
     )

@@ -18,14 +18,15 @@ from scipy import linalg, stats
 
 from pymc_austerity.likelihood.bounds import Bound, Region
 from pymc_austerity.likelihood.density import Density
+from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.row_series import NoRemainderBoundError
-from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
 _OUTSIDE = 1e-9
+#: Rows on which the graph is tried.
+_TRIED = 64
 #: Bounds are raised by this share: rounding of the remainders and of ‖z‖ must not break them.
 _OUTWARDS = 1e-9
 
@@ -145,9 +146,7 @@ _CHOICES = (
 )
 
 
-def find_remainder_bound(
-    bound: str | Callable[..., Any], model: Model, terms: RowTerms, likelihood: RowLikelihood
-) -> WhitenedBound:
+def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> WhitenedBound:
     """Return the bound a row that a user asked for.
 
     Raises
@@ -157,7 +156,7 @@ def find_remainder_bound(
     TypeError
         Something that is neither a name nor a function.
     """
-    size, n_rows = likelihood.blocks[-1].stop, likelihood.n_rows
+    likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
     if callable(bound):
         if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
             raise ValueError(
@@ -171,6 +170,9 @@ def find_remainder_bound(
         )
     with _refusing():
         bounds = RemainderBounds(likelihood)
+        # Tried on a few rows at once, so that an operation without a rule is told of before a pass over all.
+        few = data.rows.taken(np.arange(min(n_rows, _TRIED)))
+        bounds(data.theta0, 1e-3 * np.eye(size), 1.0, data.fixed, few)
 
     def sizes(*region: Any) -> np.ndarray:
         with _refusing():

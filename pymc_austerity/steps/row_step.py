@@ -132,7 +132,7 @@ class RowStep(ChainSetup, BlockedStep):
         self.tune = tune
         with phases("Reading the model"):
             data = read_model(model, self.vars, observed, initial_point)
-        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, data.terms, data.likelihood)
+        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, data)
         parts = Parts(
             data.likelihood, data.rows, data.fixed, data.theta0, data.others0, test, proposal, plan, known_bound,
             self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
