@@ -9,6 +9,7 @@ from evidence import MAX_Z, moment_z
 from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.spot_check import evaluate_pair
 
 # Three successes in forty trials: far enough from normal for the surrogate to be wrong.
 
@@ -104,6 +105,17 @@ def test_reliability_finds_decisions_exact(run):
     assert found.checks.loc["batch means", "verdict"] == "trust"
     assert "are exact" in found.checks.loc["batch means", "reason"]
     assert found.checks.loc["spot check", "verdict"] != "do not trust"
+
+
+@pytest.mark.slow
+def test_no_row_breaks_its_bound_at_any_proposal_of_the_chain(run):
+    step, idata = run
+    decider, rng, largest = step.decider, np.random.default_rng(8), 0.0
+    sizes, state = decider.bound_constants[1].size, decider.new_state()
+    for start in idata.posterior["slope"].to_numpy().ravel()[::40]:
+        pair = evaluate_pair(decider, decider.propose(np.array([start]), np.empty(0), state, rng))
+        largest = max(largest, np.max(np.abs(pair.terms) / (sizes * pair.bound)))
+    assert 0.1 < largest <= 1
 
 
 @pytest.mark.slow
