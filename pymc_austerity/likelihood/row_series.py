@@ -32,6 +32,7 @@ from pymc_austerity.likelihood import elementary
 from pymc_austerity.likelihood import intervals as iv
 from pymc_austerity.likelihood.elementary import RULES, power
 from pymc_austerity.likelihood.interval_series import NotSmooth, Series, choose, constant, rearranged
+from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 
 _MOVES = (
     DimShuffle, Subtensor, AdvancedSubtensor, Reshape, SpecifyShape, Alloc, Join, MakeVector,
@@ -51,10 +52,6 @@ _WORDS: dict[type, str] = {
 _R2 = np.sqrt(2)
 
 
-class NoRemainderBoundError(NotImplementedError):
-    """No bound on what a Taylor expansion leaves of a row is known; the message names what stands in the way."""
-
-
 class RowSeries:
     """Encloses the derivatives of every variable of a graph over one box.
 
@@ -66,8 +63,8 @@ class RowSeries:
         What is known of the variables through which the graph reads θ.
     known : mapping of Variable to numpy.ndarray
         Values of what else it reads.
-    order : int
     radius : float
+        Half the width of the box in every variable of the series.
     """
 
     def __init__(
@@ -75,10 +72,9 @@ class RowSeries:
         moving: frozenset[Variable],
         predictors: Mapping[Variable, Series],
         known: Mapping[Variable, np.ndarray],
-        order: int,
         radius: float,
     ):
-        self._moving, self._known, self._order, self._radius = moving, known, order, radius
+        self._moving, self._known, self._radius = moving, known, radius
         self._predictors = predictors
         self._found: dict[Variable, Series] = dict(predictors)
         self._logs: dict[Variable, Series | None] = {}
@@ -90,7 +86,7 @@ class RowSeries:
         return self._found[var]
 
     def _constant(self, value: Any) -> Series:
-        return constant(np.asarray(value, dtype=np.float64), self._order, self._radius)
+        return constant(np.asarray(value, dtype=np.float64), self._radius)
 
     def _of(self, var: Variable) -> Series:
         if var not in self._moving:
@@ -259,8 +255,7 @@ def _product(of: RowSeries, *factors: Variable) -> Series:
         positive = []
     rest = [of(v) for v, log in zip(factors, logs) if log is None or not positive]
     parts = [reduce(add, positive).through(elementary.exp)] if positive else []
-    known = [r for r in rest if not r.terms and r.directional is None]
-    other = [r for r in rest if not (not r.terms and r.directional is None)]
+    known, other = [r for r in rest if not r.moves], [r for r in rest if r.moves]
     # Known numbers first: the order of the factors does not matter to them.
     return reduce(lambda a, b: a * b, [*known, *parts, *other])
 
@@ -399,11 +394,10 @@ def _unknown_where(series: Series, where: np.ndarray) -> Series:
     """Return a series of which nothing is known in some places."""
     if not where.any():
         return series
-    unknown = np.where(where, np.inf, 0.0)
-    return series + Series(
-        iv.Interval(-unknown, unknown), iv.point(0.0), {((0, series.order),): iv.Interval(-unknown, unknown)},
-        series.order, series.radius,
-    )  # fmt: skip
+    size = np.where(where, np.inf, 0.0)
+    unknown = iv.Interval(-size, size)
+    # Nothing is known of any derivative either, whichever variables they are by.
+    return series + Series(size.shape, lambda: unknown, lambda: unknown, lambda d: {((0, d),): unknown}, series.radius)
 
 
 def _extreme(of: RowSeries, a: Variable, b: Variable, sign: float) -> Series:
@@ -421,12 +415,6 @@ def _absolute(of: RowSeries, x: Variable) -> Series:
     if of.log_of(x) is not None:
         return of(x)
     raise NoRemainderBoundError(_WORDS[scalar.Abs])
-
-
-def _erfcx(of: RowSeries, x: Variable) -> Series:
-    log = of.log_of(x)
-    assert log is not None
-    return _log_erfcx(of, x).through(elementary.exp)
 
 
 def _log_erfc(of: RowSeries, x: Variable) -> Series:
