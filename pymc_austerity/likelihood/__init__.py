@@ -14,6 +14,7 @@ from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, moment_rows
 
 __all__ = [
     "CHUNK",
@@ -39,7 +40,9 @@ __all__ = [
     "flatten",
     "flatten_onto",
     "is_array_leaf",
+    "is_quadratic_in_data",
     "leaf_identity",
+    "moment_rows",
     "no_bound",
     "numba_options",
     "read_model",

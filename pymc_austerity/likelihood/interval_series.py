@@ -110,9 +110,10 @@ class Series:
             return total.cut(plain) if self._terms and other._terms else plain
 
         parts = [s.directional for s in (self, other) if s.directional is not None]
+        directional = np.add.reduce(np.broadcast_arrays(*parts)) if parts else None
         total = Series(
             np.broadcast_shapes(self.shape, other.shape), value, lambda: iv.add(self.centre, other.centre),
-            terms if self._terms or other._terms else None, self.radius, sum(parts) if parts else None,
+            terms if self._terms or other._terms else None, self.radius, directional,
         )  # fmt: skip
         return total
 
@@ -262,6 +263,23 @@ def choose(condition: np.ndarray, a: Series, b: Series) -> Series:
         terms if a._terms or b._terms else None,
         a.radius,
         directional,
+    )
+
+
+def hull(a: Series, b: Series) -> Series:
+    """Return what encloses both."""
+    zero = iv.point(0.0)
+
+    def terms(degree: int) -> Terms:
+        left, right = a.terms(degree), b.terms(degree)
+        return {p: iv.hull(left.get(p, zero), right.get(p, zero)) for p in {**left, **right}}
+
+    return Series(
+        np.broadcast_shapes(a.shape, b.shape),
+        lambda: iv.hull(a.value, b.value),
+        lambda: iv.hull(a.centre, b.centre),
+        terms,
+        a.radius,
     )
 
 

@@ -12,7 +12,8 @@ u_a the share of ‖Lᵀx_ia‖ that it moves η_a.  B_i rises with t, and is en
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 from pytensor.graph.traversal import ancestors
@@ -131,12 +132,14 @@ class RemainderBounds:
         # Of one number the enclosures are good as they are; of several the rounds through which each of them comes in
         # are taken for different ones, which a derivative more puts right where the box is small.
         several = len(read.cosines) > 0 and degree < HIGHEST
-        at_centre = self._enclose(read, 0.0).terms(degree) if several else {}
+        at_centre = cache(lambda: self._enclose(read, 0.0))
         for share in _SHARES:
-            row = self._enclose(read, share * radius)
+            row = self._enclose(read, share * radius, at_centre)(self._graph.output)
             sizes = {powers: c.magnitude() for powers, c in row.terms(degree).items()}
             if several:
-                sizes = _cut(sizes, at_centre, row.terms(degree + 1), share * radius)
+                sizes = _cut(
+                    sizes, at_centre()(self._graph.output).terms(degree), row.terms(degree + 1), share * radius
+                )
             largest = np.zeros(1) if row.directional is None else row.directional
             for powers, size in sizes.items():
                 largest = largest + size * _largest_monomial(powers, read.cosines)
@@ -145,10 +148,10 @@ class RemainderBounds:
             inner = share
         return total * _SLACK
 
-    def _enclose(self, read: Read, radius: float) -> Series:
+    def _enclose(self, read: Read, radius: float, at_centre: Callable[[], RowSeries] | None = None) -> RowSeries:
         leaves = {eta: affine(p.centre, p.slopes, radius) for eta, p in read.predictors.items()}
         leaves |= {log_p: _log_softmax(spread, self.order + 1, radius) for log_p, spread in read.spreads.items()}
-        return RowSeries(self._graph.moving, leaves, read.known, radius)(self._graph.output)
+        return RowSeries(self._graph.moving, leaves, read.known, radius, at_centre)
 
 
 def _cut(sizes: dict[Powers, np.ndarray], at_centre: Terms, above: Terms, radius: float) -> dict[Powers, np.ndarray]:

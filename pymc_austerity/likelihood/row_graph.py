@@ -61,10 +61,14 @@ class RowGraph:
     known: tuple[Variable, ...]
 
 
+def simplified_rows(likelihood: RowLikelihood) -> Variable:
+    """Return the row terms without checks of parameters, and in forms that do not lose digits."""
+    return rewrite_graph(_unchecked(likelihood.row_log_likelihood), include=("canonicalize", "stabilize"))
+
+
 def row_graph(likelihood: RowLikelihood) -> RowGraph:
     """Simplify the row terms and find the affine predictors that they read."""
-    output = rewrite_graph(_unchecked(likelihood.row_log_likelihood), include=("canonicalize", "stabilize"))
-    theta = likelihood.theta
+    output, theta = simplified_rows(likelihood), likelihood.theta
     moving, affine = {theta}, {theta}
     for node in io_toposort([theta], [output]):
         if isinstance(node.op, Shape | Shape_i | AllocEmpty):
