@@ -10,8 +10,11 @@ from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
 from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
+from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, moment_rows
 from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 
 __all__ = [
@@ -24,8 +27,10 @@ __all__ = [
     "Density",
     "Law",
     "ModelData",
+    "NoRemainderBoundError",
     "NotRowWiseError",
     "Region",
+    "RemainderBounds",
     "RowLikelihood",
     "Surroundings",
     "Unbounded",
@@ -37,7 +42,9 @@ __all__ = [
     "flatten",
     "flatten_onto",
     "is_array_leaf",
+    "is_quadratic_in_data",
     "leaf_identity",
+    "moment_rows",
     "no_bound",
     "numba_options",
     "read_model",

@@ -19,6 +19,8 @@ from pymc_austerity.likelihood.intervals import Interval, everything
 #: Relative error granted to the library functions and to the few operations after them: SciPy's special functions are
 #: good to some 1e-14.
 _RELATIVE = 1e-13
+#: Highest derivative that rules have.
+HIGHEST = 4
 Function = Callable[[np.ndarray], np.ndarray]
 
 

@@ -13,7 +13,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import AllocEmpty
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -30,6 +30,10 @@ _MODE = Mode(linker="py", optimizer="fast_compile")
 _ROUNDED_UP = 1 + 1e-12
 #: Numbers through which a row may read θ: the derivatives are counted in their powers.
 MOST_PREDICTORS = 8
+
+
+class NoRemainderBoundError(NotImplementedError):
+    """No bound on what a Taylor expansion leaves of a row is known; the message names what stands in the way."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +61,14 @@ class RowGraph:
     known: tuple[Variable, ...]
 
 
+def simplified_rows(likelihood: RowLikelihood) -> Variable:
+    """Return the row terms without checks of parameters, and in forms that do not lose digits."""
+    return rewrite_graph(_unchecked(likelihood.row_log_likelihood), include=("canonicalize", "stabilize"))
+
+
 def row_graph(likelihood: RowLikelihood) -> RowGraph:
     """Simplify the row terms and find the affine predictors that they read."""
-    output = rewrite_graph(_unchecked(likelihood.row_log_likelihood), include=("canonicalize", "stabilize"))
-    theta = likelihood.theta
+    output, theta = simplified_rows(likelihood), likelihood.theta
     moving, affine = {theta}, {theta}
     for node in io_toposort([theta], [output]):
         if isinstance(node.op, Shape | Shape_i | AllocEmpty):
@@ -70,27 +78,56 @@ def row_graph(likelihood: RowLikelihood) -> RowGraph:
             moving.update(node.outputs)
             if all(node.inputs[i] in affine for i in which) and keeps_affine(node.op, which):
                 affine.update(node.outputs)
+    opened: set[Variable] = set()
+    while True:
+        found = _read_by(output, moving, affine, opened)
+        more = {eta for eta in found.predictors if _is_sum_of(eta, moving, set(found.predictors))}
+        if not more:
+            return found
+        opened |= more
+
+
+def _read_by(output: Variable, moving: set[Variable], affine: set[Variable], opened: set[Variable]) -> RowGraph:
+    """Return what the output reads of θ, with the sums `opened` taken apart."""
     predictors: dict[Variable, None] = {}
     softmaxes: dict[Variable, None] = {}
     known: dict[Variable, None] = {}
     seen: set[Variable] = set()
-
-    def visit(var: Variable) -> None:
+    ahead = [output]
+    while ahead:
+        var = ahead.pop()
         if var in seen:
-            return
+            continue
         seen.add(var)
         if var not in moving:
             known[var] = None
         elif _is_last_axis_softmax(var) and var.owner.inputs[0] in affine:
             softmaxes[var] = None
-        elif var in affine and not only_shifts_or_scales(var, moving):
+        elif var in affine and var not in opened and not only_shifts_or_scales(var, moving):
             predictors[var] = None
         else:
-            for argument in var.owner.inputs:
-                visit(argument)
-
-    visit(output)
+            ahead += reversed(var.owner.inputs)
     return RowGraph(output, frozenset(moving), tuple(predictors), tuple(softmaxes), tuple(known))
+
+
+def _is_sum_of(eta: Variable, moving: set[Variable], predictors: set[Variable]) -> bool:
+    """Return whether a predictor is a sum of others and at most one more.
+
+    Derivatives by numbers that are read in other places too cancel there, as those of a negative binomial by its
+    dispersion α do between log α − η and log α.
+    """
+    if not (
+        eta.owner and isinstance(eta.owner.op, Elemwise) and isinstance(eta.owner.op.scalar_op, scalar.Add | scalar.Sub)
+    ):
+        return False
+    parts = [_core(v, moving) for v in eta.owner.inputs if v in moving]
+    return sum(v not in predictors for v in parts) <= 1
+
+
+def _core(var: Variable, moving: set[Variable]) -> Variable:
+    while only_shifts_or_scales(var, moving):
+        var = next(v for v in var.owner.inputs if v in moving)
+    return var
 
 
 def only_shifts_or_scales(var: Variable, moving: set[Variable] | frozenset[Variable]) -> bool:
@@ -122,22 +159,39 @@ def _unchecked(graph: Variable) -> Variable:
     return inside.outputs[0]
 
 
+class Predictor(NamedTuple):
+    """Numbers that are affine in θ, as an array that the graph holds.
+
+    Attributes
+    ----------
+    centre : numpy.ndarray
+        Their values at θ̂.
+    slopes : dict of int to numpy.ndarray
+        For each number that a row reads, in the count over all predictors: ‖Lᵀx‖, with x its gradient, and zero at the
+        entries of the array that are other numbers.
+    """
+
+    centre: np.ndarray
+    slopes: dict[int, np.ndarray]
+
+
 class Read(NamedTuple):
     """What row terms read, for a chunk of rows.
 
     Attributes
     ----------
-    centres : dict of Variable to numpy.ndarray
-        Predictors at θ̂.
-    lengths : dict of Variable to numpy.ndarray
-        ‖Lᵀx‖ of predictors, with x their gradients.
+    n_rows : int
+    predictors : dict of Variable to Predictor
+    cosines : dict of (int, int) to numpy.ndarray
+        Of the angle between the vectors Lᵀx of two numbers, a < b.
     spreads : dict of Variable to numpy.ndarray
-        For a softmax, the largest ‖Lᵀ(x_k − x_l)‖ of two classes, once for each class.
+        For the logarithm of a softmax, the largest ‖Lᵀ(x_k − x_l)‖ of two classes, once for each class.
     known : dict of Variable to numpy.ndarray
     """
 
-    centres: dict[Variable, np.ndarray]
-    lengths: dict[Variable, np.ndarray]
+    n_rows: int
+    predictors: dict[Variable, Predictor]
+    cosines: dict[tuple[int, int], np.ndarray]
     spreads: dict[Variable, np.ndarray]
     known: dict[Variable, np.ndarray]
 
@@ -154,25 +208,70 @@ class PredictorReader:
         options: dict[str, Any] = {"mode": _MODE, "on_unused_input": "ignore"}
         self._values = pytensor.function(inputs, [*graph.predictors, *graph.known], **options)
         self._slopes = pytensor.function([along, *inputs], slopes, **options)
+        batches = set(likelihood.batches)
+        self._axes: list[int | None] | None = None
+        self._by_row = [bool(batches & set(ancestors([eta]))) for eta in graph.predictors]
 
-    def read(self, theta: np.ndarray, others: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray]) -> Read:
+    def read(
+        self, theta: np.ndarray, others: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int
+    ) -> Read:
         """Evaluate a chunk of rows; `data` are the fixed arrays and then the batch."""
         graph, m = self.graph, len(self.graph.predictors)
         values = [np.asarray(v) for v in self._values(theta, others, *data)]
-        squares: list[Any] = [0.0] * (m + len(graph.softmaxes))
+        if self._axes is None:  # settled once: a last chunk may be as short as another axis
+            self._axes = [
+                next((k for k, size in enumerate(value.shape) if by_row and size == n_rows), None)
+                for value, by_row in zip(values, self._by_row)
+            ]
+        axes = self._axes
+        products: dict[tuple[int, int], Any] = {}
+        squares: list[Any] = [0.0] * len(graph.softmaxes)
         for direction in np.diag(factor) if factor.ndim == 1 else factor.T:
-            for i, slope in enumerate(self._slopes(np.ascontiguousarray(direction), theta, others, *data)):
-                x = np.asarray(slope)
-                if i >= m:
-                    x = x[..., :, None] - x[..., None, :]
+            slopes = [np.asarray(s) for s in self._slopes(np.ascontiguousarray(direction), theta, others, *data)]
+            numbers = [
+                x for slope, value, axis in zip(slopes, values, axes)
+                for x in _numbers(np.broadcast_to(slope, value.shape), axis)
+            ]  # fmt: skip
+            if len(numbers) > MOST_PREDICTORS:
+                raise NoRemainderBoundError(f"more than {MOST_PREDICTORS} numbers a row")
+            for a, x in enumerate(numbers):
+                for b, y in enumerate(numbers[a:], start=a):
+                    products[a, b] = products.get((a, b), 0.0) + x * y
+            for i, x in enumerate(slopes[m:]):
+                x = x[..., :, None] - x[..., None, :]
                 squares[i] = squares[i] + x * x
-        lengths = [np.sqrt(s) * _ROUNDED_UP for s in squares]
+        lengths = {a: np.sqrt(total) * _ROUNDED_UP for (a, b), total in products.items() if a == b}
+        predictors, count = {}, 0
+        for eta, value, axis in zip(graph.predictors, values, axes):
+            predictors[eta] = _predictor(value, axis, lengths, count)
+            count += len(predictors[eta].slopes)
         return Read(
-            dict(zip(graph.predictors, values)),
-            dict(zip(graph.predictors, lengths)),
-            {softmax: _over_classes(length) for softmax, length in zip(graph.softmaxes, lengths[m:])},
+            n_rows,
+            predictors,
+            {(a, b): _cosine(total, lengths[a] * lengths[b]) for (a, b), total in products.items() if a < b},
+            {softmax: _over_classes(np.sqrt(s) * _ROUNDED_UP) for softmax, s in zip(graph.softmaxes, squares)},
             dict(zip(graph.known, values[m:])),
         )
+
+
+def _numbers(x: np.ndarray, axis: int | None) -> np.ndarray:
+    """Return the numbers a row as the rows of a matrix, one column for each row of the data or one for all."""
+    return x.reshape(-1, 1) if axis is None else np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+
+
+def _predictor(value: np.ndarray, axis: int | None, lengths: dict[int, np.ndarray], count: int) -> Predictor:
+    rest = tuple(1 if k == axis else size for k, size in enumerate(value.shape))
+    along = tuple(-1 if k == axis else 1 for k in range(value.ndim))
+    slopes = {}
+    for j in range(int(np.prod(rest))):
+        own = np.zeros(int(np.prod(rest)))
+        own[j] = 1.0
+        slopes[count + j] = lengths[count + j].reshape(along) * own.reshape(rest)
+    return Predictor(value, slopes)
+
+
+def _cosine(product: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    return np.divide(product, lengths, out=np.ones(np.shape(lengths)), where=lengths > 0) * _ROUNDED_UP
 
 
 def _over_classes(length: np.ndarray) -> np.ndarray:

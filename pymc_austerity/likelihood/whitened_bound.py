@@ -20,7 +20,7 @@ from pymc_austerity.likelihood.bounds import Bound, Region
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
-from pymc_austerity.likelihood.row_series import NoRemainderBoundError
+from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
