@@ -124,8 +124,7 @@ class Compiled:
 
     def __init__(self, parts: Parts):
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
-        self._resolved = parts.test.resolves_remainders
-        self._options = numba_options(parts.compile_kwargs)
+        self._resolved, self._options = parts.test.resolves_remainders, numba_options(parts.compile_kwargs)
 
     @cached_property
     def density(self) -> Density:
@@ -148,8 +147,8 @@ class Compiled:
     def remainders(self) -> Density:
         """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
         assert self._plan.proxy is not None
-        compile_density_of = compile_resolved_density if self._resolved else compile_remainder_density
-        return compile_density_of(self.density, self.read, self._plan.proxy.order, **self._options)
+        of_density = compile_resolved_density if self._resolved else compile_remainder_density
+        return of_density(self.density, self.read, self._plan.proxy.order, **self._options)
 
     @property
     def read(self) -> RowLikelihood:
@@ -359,8 +358,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         )
         ndims = tuple(a.ndim for a in parts.rows.arrays)
         evaluate_bound = bound.build(density, ndims)
-        if bound_constants is None:
-            bound_constants = bound.constants(None if prepared is None else prepared.region(parts.fixed, parts.rows))
+        bound_constants = bound_constants or bound.constants(prepared and prepared.region(parts.fixed, parts.rows))
         row_source = bound.row_source(bound_constants) or row_source
         transition = cached(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
         decider = Decider(
