@@ -54,11 +54,22 @@ from pymc_austerity.proposals import (
 )
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.rows import Uniform, Weighted
-from pymc_austerity.steps import SGLD, ApproxGibbs, ApproxMH, ExactMH, MHSubLhd, MinibatchBarker, MinibatchMH, PenaltyMH
+from pymc_austerity.steps import (
+    MHSS,
+    SGLD,
+    ApproxGibbs,
+    ApproxMH,
+    ExactMH,
+    MHSubLhd,
+    MinibatchBarker,
+    MinibatchMH,
+    PenaltyMH,
+)
 
 __version__ = version("pymc-austerity")
 
 __all__ = [
+    "MHSS",
     "SGLD",
     "AdaptiveMetropolis",
     "Annealing",

@@ -8,7 +8,7 @@ from numba import njit
 from test_sources import draw_positions
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, Looks
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, Looks
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.proposals.protocol import Move, Proposal, adapt_nothing
 from pymc_austerity.rows.sources import Uniform

@@ -12,27 +12,35 @@ from pymc_austerity.acceptance.concentration import (
     empirical_bernstein_serfling,
     hoeffding_serfling,
 )
+from pymc_austerity.acceptance.decision import (
+    ACCEPT,
+    BAD_BOUND,
+    BAD_PRIOR,
+    BAD_ROW,
+    DECIDED,
+    REJECT,
+    UNDECIDED,
+    Conclude,
+    Decision,
+    RowReader,
+)
 from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import Exact, draw_log_uniform, log_uniform_threshold, metropolis_probability
-from pymc_austerity.acceptance.moments import NO_SHAPE, Shape, add_shape
+from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.acceptance.penalty import NoisePenalty
-from pymc_austerity.acceptance.protocol import (
-    ACCEPT,
-    REJECT,
-    UNDECIDED,
-    AcceptanceTest,
-    Looks,
-    Moments,
-    NeedsDistinctRowsError,
-    standard_error,
-)
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance.subsampling import ScalableSubsampling
 
 __all__ = [
     "ACCEPT",
+    "BAD_BOUND",
+    "BAD_PRIOR",
+    "BAD_ROW",
+    "DECIDED",
     "NO_SHAPE",
     "REJECT",
     "UNDECIDED",
@@ -40,6 +48,8 @@ __all__ = [
     "AlwaysAccept",
     "Barker",
     "ConcentrationBound",
+    "Conclude",
+    "Decision",
     "Exact",
     "ExactBarker",
     "FixedBatch",
@@ -49,6 +59,8 @@ __all__ = [
     "NeedsDistinctRowsError",
     "NoisePenalty",
     "OperatingCharacteristic",
+    "RowReader",
+    "ScalableSubsampling",
     "SequentialT",
     "Shape",
     "acceptance_error",

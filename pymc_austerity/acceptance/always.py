@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.protocol import ACCEPT, AcceptanceTest, Looks, Moments
+from pymc_austerity.acceptance.decision import ACCEPT
+from pymc_austerity.acceptance.moments import Moments
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 from pymc_austerity.rows import InOrder
 
 

@@ -14,17 +14,10 @@ from numba import njit
 from scipy import special
 
 from pymc_austerity.acceptance.correction import correction
+from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
-from pymc_austerity.acceptance.moments import absolute_moments, third_central_moment
-from pymc_austerity.acceptance.protocol import (
-    ACCEPT,
-    REJECT,
-    UNDECIDED,
-    AcceptanceTest,
-    Looks,
-    Moments,
-    standard_error,
-)
+from pymc_austerity.acceptance.moments import Moments, absolute_moments, standard_error, third_central_moment
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 from pymc_austerity.rows import InOrder
 
 #: Standard deviation of the logistic distribution.

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
-from pymc_austerity.acceptance.protocol import (
-    ACCEPT,
-    REJECT,
-    UNDECIDED,
-    AcceptanceTest,
-    Moments,
-    NeedsDistinctRowsError,
-)
+from pymc_austerity.acceptance.moments import Moments
+from pymc_austerity.acceptance.protocol import AcceptanceTest, NeedsDistinctRowsError
 
 #: κ of the empirical Bernstein–Serfling inequality (Bardenet and Maillard 2015, Theorem 4.3).
 _KAPPA = 7 / 3 + 3 / np.sqrt(2)
@@ -153,6 +148,9 @@ class ConcentrationBound(AcceptanceTest):
     batch_size: int = 50
     inequality: Inequality = empirical_bernstein_serfling
 
+    broken_bound: ClassVar[str] = (
+        "The error of every decision so far is then not bounded by delta. Correct the bound, or use bound='scan'."
+    )
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(log_uniform_threshold)

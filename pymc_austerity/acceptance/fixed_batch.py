@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from pymc_austerity.acceptance.decision import ACCEPT, REJECT
 from pymc_austerity.acceptance.looks import check_batch_size
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, AcceptanceTest, Looks, Moments
+from pymc_austerity.acceptance.moments import Moments
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 
 
 @njit

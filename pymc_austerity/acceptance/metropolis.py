@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, UNDECIDED, AcceptanceTest, Looks, Moments
+from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
+from pymc_austerity.acceptance.moments import Moments
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 from pymc_austerity.rows import InOrder
 
 

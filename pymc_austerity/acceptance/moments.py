@@ -1,4 +1,4 @@
-"""Higher moments of the row terms l_i, for tests that ask how far a batch mean is from normal."""
+"""What a test knows of the row terms l_i: mean and standard deviation, and higher moments where it asks for them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,36 @@ class Shape(NamedTuple):
 
 
 NO_SHAPE = Shape(0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+class Moments(NamedTuple):
+    """What a test knows of l_i after some rows.
+
+    Attributes
+    ----------
+    n, n_total : int
+        Rows read, and rows there are.
+    mean, sd : float
+        Sample mean and standard deviation (n − 1) of l_i.
+    bound : float
+        A number C with |l_i| ≤ C for all rows; infinite where none was asked for.
+    shape : Shape
+        Higher moments of l_i; zero unless the test reads them.
+    """
+
+    n: int
+    n_total: int
+    mean: float
+    sd: float
+    bound: float = np.inf
+    shape: Shape = NO_SHAPE
+
+
+@njit
+def standard_error(moments: Moments) -> float:
+    """Return the standard error of the mean of l_i when the rows are drawn without replacement."""
+    n = moments.n
+    return moments.sd * np.sqrt((1 - (n - 1) / (moments.n_total - 1)) / n)
 
 
 @njit

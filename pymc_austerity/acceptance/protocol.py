@@ -1,8 +1,9 @@
 """What a test is asked, and what it sees.
 
-Every test sees the same thing: the running mean and variance of l_i = ℓ_i(θ′) − ℓ_i(θ) over the n rows read so
+Most tests see the same thing: the running mean and variance of l_i = ℓ_i(θ′) − ℓ_i(θ) over the n rows read so
 far, the log ratio of everything that needs no rows (prior and proposal), and noise drawn once per transition.
-It answers accept, reject, or not yet; then more rows are read.  At n = N it must decide, and exactly.
+They answer accept, reject, or not yet; then more rows are read.  At n = N a test must decide, and exactly.  One that
+does not read batches which grow says how it reads instead.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.moments import NO_SHAPE, Shape
+from pymc_austerity.acceptance.by_looks import read_by_looks
+from pymc_austerity.acceptance.decision import Conclude, RowReader
+from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.rows import RowSource, Uniform
-
-UNDECIDED, REJECT, ACCEPT = -1, 0, 1
 
 
 class Looks(NamedTuple):
@@ -33,36 +34,6 @@ class Looks(NamedTuple):
 
     sizes: np.ndarray
     bounds: np.ndarray
-
-
-class Moments(NamedTuple):
-    """What a test knows of l_i after some rows.
-
-    Attributes
-    ----------
-    n, n_total : int
-        Rows read, and rows there are.
-    mean, sd : float
-        Sample mean and standard deviation (n − 1) of l_i.
-    bound : float
-        A number C with |l_i| ≤ C for all rows; infinite where none was asked for.
-    shape : Shape
-        Higher moments of l_i; zero unless the test reads them.
-    """
-
-    n: int
-    n_total: int
-    mean: float
-    sd: float
-    bound: float = np.inf
-    shape: Shape = NO_SHAPE
-
-
-@njit
-def standard_error(moments: Moments) -> float:
-    """Return the standard error of the mean of l_i when the rows are drawn without replacement."""
-    n = moments.n
-    return moments.sd * np.sqrt((1 - (n - 1) / (moments.n_total - 1)) / n)
 
 
 @njit
@@ -95,6 +66,14 @@ class AcceptanceTest(Protocol):
     designable : bool
         Whether it compares the mean of l_i with the threshold of Metropolis and Hastings and stops where the two are
         far enough apart, which is what `design_test` analyses.
+    reads_moments : bool
+        Whether it decides on the mean and the variance of a batch, and so on their being those of normal numbers.
+    resolves_remainders : bool
+        Whether it needs what a proxy leaves of a row to a precision relative to that, however small it is.
+    without_proxy : str
+        Why it cannot do without a proxy and what to use instead; empty where it can.
+    broken_bound : str
+        What it means that a row broke its bound, and what to do; empty for a test that asks for none.
     rows : RowSource
         How rows are drawn where they all count the same.
     draw_noise : callable
@@ -111,6 +90,10 @@ class AcceptanceTest(Protocol):
     uses_proxy: ClassVar[bool] = True
     corrects_noise: ClassVar[bool] = False
     designable: ClassVar[bool] = False
+    reads_moments: ClassVar[bool] = True
+    resolves_remainders: ClassVar[bool] = False
+    without_proxy: ClassVar[str] = ""
+    broken_bound: ClassVar[str] = ""
     rows: ClassVar[RowSource] = Uniform()
     draw_noise: ClassVar[Callable[..., Any]]
     decide: ClassVar[Decide]
@@ -120,6 +103,10 @@ class AcceptanceTest(Protocol):
     def reads_shape(self) -> bool:
         """Whether `decide` looks at ``moments.shape``, which costs a pass over each batch."""
         return False
+
+    def for_rows(self, reader: RowReader) -> Conclude:
+        """Return the compiled way to a decision: by batches that grow from look to look, unless a test has another."""
+        return read_by_looks(reader, self.decide, self.threshold, self.reads_shape)
 
     def looks(self, n_rows: int) -> Any:
         """Lay out the looks at `n_rows` rows: a named tuple whose ``sizes`` end at `n_rows` or at a decision."""

@@ -24,7 +24,7 @@ from pymc_austerity.diagnostics.measured_error import (
     worst_error,
 )
 from pymc_austerity.diagnostics.movement import least_movement
-from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
+from pymc_austerity.diagnostics.remedies import balance_remedy, batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
@@ -34,6 +34,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_acceptance,
     judge_all_rows,
     judge_batch,
+    judge_bounds,
     judge_chains,
     judge_edgeworth,
     judge_means,
@@ -341,6 +342,8 @@ def _decisions(decider: Decider, stats: dict[str, np.ndarray], rate: float, meas
     ]
     if not batches:
         return [judge_all_rows()]
+    if not decider.test.reads_moments:
+        return [judge_bounds(float(np.mean([n for _, n in batches])))]
     batch = batch_shape(batches, n_total, float(decider.parts.temperature.final))
     found = [judge_batch(batch, batch_remedy(decider))]
     if decider.test.corrects_noise:
@@ -372,7 +375,7 @@ def _judge_errors(
         mean_error(errors, _LEVEL),
         worst_error(errors, ses, finalists, new, new_ses, (least, _LONGER * least), _LEVEL),
         len(errors),
-        _remedy(decider),
+        balance_remedy(decider),
     )
 
 
@@ -386,8 +389,4 @@ def _judge_means(
     moves = np.divide(moves, sd, out=np.zeros_like(moves), where=sd > 0)
     log_ratios = np.nan_to_num(table["log_ratio"].to_numpy())
     shift = mean_shift(moves, table["error"].to_numpy(), log_ratios, relaxation, names, _LEVEL)
-    return judge_means(shift, _remedy(decider))
-
-
-def _remedy(decider: Decider) -> str:
-    return batch_remedy(decider) if decider.test.corrects_noise else decision_remedy(decider)
+    return judge_means(shift, balance_remedy(decider))

@@ -21,3 +21,9 @@ def batch_remedy(decider: Decider) -> str:
     elif decider.parts.could_have_proxy:
         advice += ", leave out proxy=None, so that rows are drawn by what a proxy leaves of them"
     return f"{advice}, use a likelihood with lighter tails, or decide on all rows with ExactMH."
+
+
+def balance_remedy(decider: Decider) -> str:
+    """Say how a move and its reverse can be brought into balance."""
+    by_batch = decider.test.corrects_noise and decider.test.reads_moments
+    return batch_remedy(decider) if by_batch else decision_remedy(decider)

@@ -17,8 +17,8 @@ from pymc_austerity.compile_cache import cached
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.kernel import Decider, Proposed, build_transition, pack_generators
-from pymc_austerity.likelihood import CHUNK, Density, no_bound
-from pymc_austerity.rows import RowSource
+from pymc_austerity.likelihood import Density, no_bound
+from pymc_austerity.rows import CHUNK, RowSource
 
 
 class Pair(NamedTuple):
@@ -168,7 +168,8 @@ _LOOPS: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
 def _repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -> Callable[..., Any]:
-    parts = (test.decide, test.draw_noise, test.reads_shape, rows.draw, rows.restore, rows.weigh, rows.weighted, bound)
+    of_test = (type(test).for_rows, test.decide, test.draw_noise, test.reads_shape)
+    parts = (*of_test, rows.draw, rows.restore, rows.weigh, rows.weighted, bound)
     if parts not in _LOOPS:
         _LOOPS[parts] = _compile_repeats(test, rows, bound)
     return _LOOPS[parts]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.acceptance import Looks
+from pymc_austerity.acceptance import DECIDED, Looks
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
-from pymc_austerity.kernel import DECIDED, Chain
+from pymc_austerity.kernel import Chain
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,10 @@ from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, lo
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
 from pymc_austerity.kernel.temperature import Annealing, Schedule, TemperatureDrop, as_schedule
-from pymc_austerity.kernel.transition import BAD_BOUND, BAD_PRIOR, DECIDED, Outcome, build_transition
+from pymc_austerity.kernel.transition import Outcome, build_transition
 from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
 
 __all__ = [
-    "BAD_BOUND",
-    "BAD_PRIOR",
-    "DECIDED",
     "TUNED",
     "Annealing",
     "Chain",

@@ -20,7 +20,15 @@ from pymc_austerity.kernel.transition import Outcome, build_offset, build_transi
 from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, compile_density, numba_options
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Move, Proposal, Target, default_proposal
-from pymc_austerity.proxy import Effects, Prepared, ProxyPlan, Surrogate, compile_remainder_density, compile_surrogate
+from pymc_austerity.proxy import (
+    Effects,
+    Prepared,
+    ProxyPlan,
+    Surrogate,
+    compile_remainder_density,
+    compile_resolved_density,
+    compile_surrogate,
+)
 from pymc_austerity.rows import Rows, RowSource, WeightedRows
 
 #: Rows of the transition that compiles everything before sampling starts.
@@ -116,7 +124,7 @@ class Compiled:
 
     def __init__(self, parts: Parts):
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
-        self._options = numba_options(parts.compile_kwargs)
+        self._resolved, self._options = parts.test.resolves_remainders, numba_options(parts.compile_kwargs)
 
     @cached_property
     def density(self) -> Density:
@@ -139,7 +147,8 @@ class Compiled:
     def remainders(self) -> Density:
         """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
         assert self._plan.proxy is not None
-        return compile_remainder_density(self.density, self.read, self._plan.proxy.order, **self._options)
+        of_density = compile_resolved_density if self._resolved else compile_remainder_density
+        return of_density(self.density, self.read, self._plan.proxy.order, **self._options)
 
     @property
     def read(self) -> RowLikelihood:
@@ -349,12 +358,13 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         )
         ndims = tuple(a.ndim for a in parts.rows.arrays)
         evaluate_bound = bound.build(density, ndims)
+        bound_constants = bound_constants or bound.constants(prepared and prepared.region(parts.fixed, parts.rows))
+        row_source = bound.row_source(bound_constants) or row_source
         transition = cached(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
-        constants = bound.constants() if bound_constants is None else bound_constants
         # What the transition is made of is also called by itself, where a chain is watched and a run is judged.
         alone = replace(move, propose=cached(move.propose))
         decider = Decider(
-            parts, test, alone, row_source, density, bound, constants, cached(evaluate_bound),
+            parts, test, alone, row_source, density, bound, bound_constants, cached(evaluate_bound),
             cached(build_offset(density)), transition, compiled,
         )  # fmt: skip
         _warm_up(decider)

@@ -4,17 +4,20 @@ May import `rows`.
 """
 
 from pymc_austerity.likelihood.affine import row_predictor
-from pymc_austerity.likelihood.bounds import Bound, Unbounded, find_bound, no_bound
-from pymc_austerity.likelihood.density import CHUNK, BothSides, Density, Surroundings, compile_density, numba_options
+from pymc_austerity.likelihood.bounds import Bound, Region, Unbounded, find_bound, no_bound
+from pymc_austerity.likelihood.density import BothSides, Density, Surroundings, compile_density, numba_options
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
 from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
+from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, moment_rows
+from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 
 __all__ = [
-    "CHUNK",
     "LAPLACE",
     "NORMAL",
     "BatchRebuild",
@@ -24,7 +27,10 @@ __all__ = [
     "Density",
     "Law",
     "ModelData",
+    "NoRemainderBoundError",
     "NotRowWiseError",
+    "Region",
+    "RemainderBounds",
     "RowLikelihood",
     "Surroundings",
     "Unbounded",
@@ -32,10 +38,13 @@ __all__ = [
     "check_rows",
     "compile_density",
     "find_bound",
+    "find_remainder_bound",
     "flatten",
     "flatten_onto",
     "is_array_leaf",
+    "is_quadratic_in_data",
     "leaf_identity",
+    "moment_rows",
     "no_bound",
     "numba_options",
     "read_model",

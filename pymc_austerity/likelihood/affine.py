@@ -38,14 +38,15 @@ def require_affine(output: Variable, variables: Sequence[Variable]) -> None:
         which = [i for i, var in enumerate(node.inputs) if var in depends]
         if not which:
             continue
-        if not _keeps_affine(node.op, which):
+        if not keeps_affine(node.op, which):
             raise NotImplementedError(
                 f"its predictor is not shown to be linear in the variables (in the unconstrained space) at op {node.op}"
             )
         depends.update(node.outputs)
 
 
-def _keeps_affine(op: Any, which: list[int]) -> bool:
+def keeps_affine(op: Any, which: list[int]) -> bool:
+    """Return whether an op is known to be affine in its inputs `which` together."""
     if isinstance(op, Blockwise):
         op = op.core_op
     if isinstance(op, Elemwise):
@@ -81,7 +82,7 @@ def row_predictor(rows: Variable, psi: Variable, batches: Sequence[Variable]) ->
     for node in io_toposort([psi], [rows]):
         which = [i for i, var in enumerate(node.inputs) if var in affine]
         reads = any(psi in ancestors([node.inputs[i]]) for i in range(len(node.inputs)) if i not in which)
-        if which and not reads and _keeps_affine(node.op, which):
+        if which and not reads and keeps_affine(node.op, which):
             affine.update(node.outputs)
             candidates += [out for out in node.outputs if getattr(out.type, "ndim", 0) == 1]
     data = set(batches)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pymc as pm
@@ -19,11 +19,36 @@ from numba.core.errors import NumbaError
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.likelihood.density import CHUNK, Density
+from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.likelihood.row_terms import RowTerms
-from pymc_austerity.rows import build_gather
+from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.rows import CHUNK, Rows, RowSource, build_gather
+
+
+class Region(NamedTuple):
+    """Where a proxy expands the rows, and how wide the posterior is there.
+
+    Attributes
+    ----------
+    centre : numpy.ndarray, shape (D + O,)
+        Of ψ = (θ, others).
+    coordinates : numpy.ndarray of int64, shape (E,)
+        Entries of ψ that the rows read.
+    spread : numpy.ndarray, shape (D, D)
+        A factor of the covariance of the surrogate.
+    order : int
+        Of the expansion, k.
+    fixed : tuple of numpy.ndarray
+        Data that are not indexed by row.
+    rows : Rows
+    """
+
+    centre: np.ndarray
+    coordinates: np.ndarray
+    spread: np.ndarray
+    order: int
+    fixed: tuple[np.ndarray, ...]
+    rows: Rows
 
 
 class Bound(Protocol):
@@ -40,9 +65,13 @@ class Bound(Protocol):
     is_asked_for: ClassVar[bool] = True
     reads_theta: ClassVar[bool] = True
 
-    def constants(self) -> tuple[Any, ...]:
-        """Return what the compiled function needs of the data as they are now."""
+    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
+        """Return what the compiled function needs of the data as they are now, with a proxy in that region."""
         ...
+
+    def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
+        """Return how rows are drawn where each has a bound of its own; None where all share one."""
+        return None
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
         """Return the compiled function."""
@@ -66,7 +95,7 @@ class Unbounded(Bound):
     is_asked_for: ClassVar[bool] = False
     reads_theta: ClassVar[bool] = False
 
-    def constants(self) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return nothing."""
         return ()
 
@@ -85,7 +114,7 @@ class Scan(Bound):
 
     reads_theta: ClassVar[bool] = False
 
-    def constants(self) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return nothing."""
         return ()
 
@@ -135,7 +164,7 @@ class Lipschitz(Bound):
 
     predictors: tuple[LinearPredictor, ...]
 
-    def constants(self) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return max_i L_i‖x_i‖ and max_i L_i|x_id|, summed over the observed variables."""
         found = [p.extremes() for p in self.predictors]
         return np.array([sum(radius for radius, _ in found)]), np.sum([reach for _, reach in found], axis=0)
@@ -179,7 +208,7 @@ class Cubic(Bound):
 
     predictors: tuple[LinearPredictor, ...]
 
-    def constants(self) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return max_i T_i^⅓‖x_i‖ and max_i T_i^⅓|x_id|, for each observed variable."""
         found = [p.cubic_extremes() for p in self.predictors]
         return np.array([radius for radius, _ in found]), np.array([reach for _, reach in found])
@@ -202,7 +231,7 @@ class Given(Bound):
     graph: Variable | None = None
     function: Callable[..., Any] | None = None
 
-    def constants(self) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return nothing."""
         return ()
 
@@ -239,7 +268,7 @@ _CHOICES = (
 )
 
 
-def find_bound(bound: str | Callable[..., Any], model: Model, terms: RowTerms, likelihood: RowLikelihood) -> Bound:
+def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
     """Return the bound that a user asked for.
 
     Raises
@@ -254,13 +283,13 @@ def find_bound(bound: str | Callable[..., Any], model: Model, terms: RowTerms, l
         return Scan()
     if bound == "lipschitz":
         try:
-            return Lipschitz(find_linear_predictors(model, terms, likelihood))
+            return Lipschitz(find_linear_predictors(model, data.terms, data.likelihood))
         except NotImplementedError as reason:
             raise ValueError(
                 f"No bound on the log ratio of a row is known for this model: {reason}. {_CHOICES}"
             ) from None
     if callable(bound):
-        return _given(bound, likelihood.blocks[-1].stop)
+        return _given(bound, data.likelihood.theta_size)
     raise (ValueError if isinstance(bound, str) else TypeError)(
         f"bound={bound!r} is not 'lipschitz', 'scan' or a function. {_CHOICES}"
     )

@@ -13,9 +13,6 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
-#: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
-CHUNK = 4096
-
 
 class Surroundings(NamedTuple):
     """Everything but θ that the log density of a model depends on.

@@ -14,11 +14,12 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood.density import CHUNK, Density
+from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
 from pymc_austerity.likelihood.row_terms import RowTerms
+from pymc_austerity.rows import CHUNK
 
 _log = logging.getLogger("pymc_austerity")
 

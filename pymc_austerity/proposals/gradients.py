@@ -14,10 +14,10 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood import CHUNK, RowLikelihood, Surroundings
+from pymc_austerity.likelihood import RowLikelihood, Surroundings
 from pymc_austerity.proposals.protocol import Target
 from pymc_austerity.proxy import along_line, shift_from
-from pymc_austerity.rows import build_gather
+from pymc_austerity.rows import CHUNK, build_gather
 
 
 def summed_gradient(likelihood: RowLikelihood) -> Variable:

@@ -8,6 +8,7 @@ from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
 from pymc_austerity.proxy.plan import ProxyPlan
 from pymc_austerity.proxy.preparation import Prepared
+from pymc_austerity.proxy.resolved_remainder import compile_resolved_density
 from pymc_austerity.proxy.robbins_monro import towards_target
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_surrogate, path_search
@@ -23,6 +24,7 @@ __all__ = [
     "along_line",
     "build_effects",
     "compile_remainder_density",
+    "compile_resolved_density",
     "compile_surrogate",
     "dense",
     "path_search",

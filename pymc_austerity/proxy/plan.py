@@ -28,12 +28,15 @@ class ProxyPlan:
         Whether the step is refused where the proxy cannot be built; otherwise it does without, and says so.
     excluded : bool
         Whether the user said ``proxy=None``.
+    otherwise : str
+        What to do where it is required and cannot be built, a sentence.
     """
 
     proxy: Taylor | None
     floor: float | None
     required: bool
     excluded: bool = False
+    otherwise: str = "Sample with proxy=None, or NUTS."
 
     def without(self) -> ProxyPlan:
         """Return the plan that builds none."""
@@ -74,7 +77,7 @@ class ProxyPlan:
         else:
             reason = "the rows read more of the coefficients and the indicators than their product"
         if self.required:
-            raise ValueError(f"proxy={self.proxy} cannot be built for this model: {reason}. Sample with proxy=None.")
+            raise ValueError(f"proxy={self.proxy} cannot be built for this model: {reason}. {self.otherwise}")
         _log.info(f"No proxy: {reason}. Rows are drawn uniformly.")
         return self.without()
 
@@ -98,7 +101,7 @@ class ProxyPlan:
         except NoProxyError as error:
             if self.required:
                 raise ValueError(
-                    f"proxy={self.proxy} cannot be built for this model: {error}. Sample with proxy=None, or NUTS."
+                    f"proxy={self.proxy} cannot be built for this model: {error}. {self.otherwise}"
                 ) from error
             if isinstance(error, DiscreteError):
                 _log.info(f"No proxy: {error}. Rows are drawn uniformly and moves are a random walk.")

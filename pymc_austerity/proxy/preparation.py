@@ -12,7 +12,15 @@ from numba.core.errors import NumbaError
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 
-from pymc_austerity.likelihood import BothSides, Density, RowLikelihood, Surroundings, flatten_onto, numba_options
+from pymc_austerity.likelihood import (
+    BothSides,
+    Density,
+    Region,
+    RowLikelihood,
+    Surroundings,
+    flatten_onto,
+    numba_options,
+)
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
@@ -64,6 +72,11 @@ class Prepared(NamedTuple):
     draws: np.ndarray
     table: AliasTable | None
     passes: float
+
+    def region(self, fixed: tuple[np.ndarray, ...], rows: Rows) -> Region:
+        """Return where the rows are expanded, and how wide the posterior is there."""
+        centre, coordinates, *_ = self.expansion
+        return Region(centre, coordinates, self.normal.factor, self.order, fixed, rows)
 
 
 class NoProxyError(RuntimeError):

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.likelihood import CHUNK
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import CHUNK, Rows
 
 
 def remainder_sizes(

@@ -3,18 +3,23 @@
 Imports nothing of the other rooms.
 """
 
+from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table
 from pymc_austerity.rows.sources import InOrder, RowSource, Uniform, draw_in_order, draw_subset
-from pymc_austerity.rows.storage import Rows, build_gather
+from pymc_austerity.rows.storage import CHUNK, Rows, build_gather
 from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row_table
 
 __all__ = [
+    "CHUNK",
     "AliasTable",
+    "BoundTable",
     "InOrder",
     "RowSource",
     "Rows",
+    "RowsByBounds",
     "Uniform",
     "Weighted",
     "WeightedRows",
+    "bound_table",
     "build_gather",
     "draw_in_order",
     "draw_subset",

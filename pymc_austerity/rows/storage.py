@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+#: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
+CHUNK = 4096
+
 
 @dataclass(frozen=True)
 class Rows:

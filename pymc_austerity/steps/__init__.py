@@ -8,8 +8,10 @@ from pymc_austerity.steps.methods import ApproxMH, MHSubLhd, MinibatchBarker, Pe
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.sgld import SGLD
+from pymc_austerity.steps.subsampling import MHSS
 
 __all__ = [
+    "MHSS",
     "SGLD",
     "ApproxGibbs",
     "ApproxMH",

@@ -33,11 +33,15 @@ def plan_proxy(
     """
     _check_kinds(proposal, proxy, rows)
     moves, weighted = proposal is not None and proposal.needs_proxy, isinstance(rows, Weighted)
-    if proposal is not None and proposal.no_proxy_because:
+    because = "" if proposal is None else proposal.no_proxy_because
+    if test.without_proxy and (proxy is None or because):
+        excluded = "proxy=None" if proxy is None else f"proposal={proposal!r}, {because},"
+        raise ValueError(f"{excluded} excludes a proxy, and {test.without_proxy}.")
+    if because:
         if isinstance(proxy, Taylor) or weighted:
             raise ValueError(
                 f"proposal={proposal!r} does not go with a proxy, nor with rows weighted by one: "
-                f"{proposal.no_proxy_because}. Leave out proxy= and rows=."
+                f"{because}. Leave out proxy= and rows=."
             )
         return _NONE
     if proxy is None:
@@ -53,6 +57,9 @@ def plan_proxy(
             )
         return replace(_NONE, excluded=True)
     floor = _floor(test, rows)
+    if test.without_proxy:
+        chosen = proxy if isinstance(proxy, Taylor) else Taylor()
+        return ProxyPlan(chosen, floor, required=True, otherwise=f"{test.without_proxy}.")
     if isinstance(proxy, Taylor):
         return ProxyPlan(proxy, floor, required=True)
     if callable(bound) and not (moves or weighted):

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from pymc.blocking import PointType
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.kernel import BAD_BOUND, BAD_PRIOR, Outcome
+from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR
+from pymc_austerity.kernel import Outcome
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -32,8 +33,8 @@ def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 
-def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool) -> dict[str, Any]:
-    """Stop a chain at `point`, after `n_steps` draws.
+def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str) -> dict[str, Any]:
+    """Stop a chain at `point`, after `n_steps` draws; `broken_bound` says what that means of the test.
 
     Returns
     -------
@@ -51,8 +52,7 @@ def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool) -> d
     if outcome.status == BAD_BOUND:
         raise SamplingError(
             f"Row {outcome.row} of the data changes its log-likelihood by more than the bound= of the step allows, "
-            f"at the point {dict(point)} (values in the unconstrained space). The error of every decision so far "
-            "is then not bounded by delta. Correct the bound, or use bound='scan'."
+            f"at the point {dict(point)} (values in the unconstrained space). {broken_bound}"
         )
     what = (
         "The log prior is not finite"

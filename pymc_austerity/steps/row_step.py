@@ -17,11 +17,20 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
-from pymc_austerity.kernel import DECIDED, Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble
-from pymc_austerity.likelihood import ModelData, Unbounded, check_rows, find_bound, flatten, read_model, with_blocks
+from pymc_austerity.kernel import Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble
+from pymc_austerity.likelihood import (
+    Bound,
+    ModelData,
+    Unbounded,
+    check_rows,
+    find_bound,
+    flatten,
+    read_model,
+    with_blocks,
+)
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
@@ -92,6 +101,7 @@ class RowStep(ChainSetup, BlockedStep):
     name = "row_step"
     default_blocked = True
     _state_class = RowStepState
+    _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = _OF_A_DRAW
 
     def __init__(
@@ -122,7 +132,7 @@ class RowStep(ChainSetup, BlockedStep):
         self.tune = tune
         with phases("Reading the model"):
             data = read_model(model, self.vars, observed, initial_point)
-        known_bound = Unbounded() if bound is None else find_bound(bound, model, data.terms, data.likelihood)
+        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, data)
         parts = Parts(
             data.likelihood, data.rows, data.fixed, data.theta0, data.others0, test, proposal, plan, known_bound,
             self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
@@ -170,7 +180,7 @@ class RowStep(ChainSetup, BlockedStep):
         schedule = self.temperature
         outcome = chain.transition(theta, others, float(schedule.at(chain.n_steps) if self.tune else schedule.final))
         if outcome.status != DECIDED:
-            return point, [stop_at(point, outcome, chain.n_steps, self.tune)]
+            return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound)]
         if self.tune and self.decider.parts.tune:
             chain.adapt(outcome)
         chain.n_steps += 1

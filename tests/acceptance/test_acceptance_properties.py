@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pymc_austerity.acceptance import NO_SHAPE, add_shape, growing_sizes
+from pymc_austerity.acceptance.by_looks import merge_batch
 from pymc_austerity.acceptance.moments import absolute_moments, third_central_moment
-from pymc_austerity.kernel.transition import merge_batch
 
 
 @given(st.integers(2, 5_000), st.floats(1.01, 4.0), st.integers(2, 10**7))

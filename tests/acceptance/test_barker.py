@@ -19,8 +19,8 @@ from pymc_austerity.acceptance.barker import (
     normality_error,
     skew_against,
 )
-from pymc_austerity.acceptance.moments import NO_SHAPE, add_shape
-from pymc_austerity.acceptance.protocol import ACCEPT, REJECT, Moments, standard_error
+from pymc_austerity.acceptance.decision import ACCEPT, REJECT
+from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, add_shape, standard_error
 
 N = 20_000
 GRID = np.array([-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0])

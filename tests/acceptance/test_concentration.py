@@ -18,7 +18,7 @@ from pymc_austerity.acceptance.concentration import (
     empirical_bernstein_serfling,
     hoeffding_serfling,
 )
-from pymc_austerity.acceptance.protocol import Moments
+from pymc_austerity.acceptance.moments import Moments
 
 INEQUALITIES = [hoeffding_serfling, empirical_bernstein, empirical_bernstein_serfling]
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numba import njit
 
+from pymc_austerity.acceptance import ACCEPT, UNDECIDED, Moments
+from pymc_austerity.acceptance.by_looks import WITH_REPLACEMENT
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.penalty import NoisePenalty, decide_with_penalty, penalty
-from pymc_austerity.acceptance.protocol import ACCEPT, UNDECIDED, Moments
-from pymc_austerity.kernel.transition import WITH_REPLACEMENT
 
 DRAWS = 400_000
 

@@ -9,7 +9,7 @@ from toy import AnyTest, ScriptedT, Toggle, shift_model, walk
 import pymc_austerity as pma
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.kernel.transition import CHUNK
+from pymc_austerity.rows import CHUNK
 
 
 def _values(n_rows):

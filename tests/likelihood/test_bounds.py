@@ -11,7 +11,7 @@ from pymc.exceptions import SamplingError
 import pymc_austerity as pma
 from pymc_austerity.likelihood.bounds import find_bound
 from pymc_austerity.likelihood.density import compile_density
-from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.proxy.expansion import compile_remainder_density
 
 N = 60
@@ -122,10 +122,10 @@ def _built(write, bound):
     """Bound as a function of two points, and the largest |l_i| between them."""
     with pm.Model() as model:
         write()
-    likelihood, source, terms = row_likelihood(model)
-    density = compile_density(likelihood)
-    found = find_bound(bound, model, terms, likelihood)
-    arrays, fixed = source.row_arrays(), source.fixed_arrays()
+    data = read_model(model, model.value_vars, None, None)
+    density = compile_density(data.likelihood)
+    found = find_bound(bound, model, data)
+    arrays, fixed = data.rows.arrays, data.fixed
     evaluate = found.build(density, tuple(a.ndim for a in arrays))
     constants, none = found.constants(), np.empty(0)
 
@@ -136,7 +136,7 @@ def _built(write, bound):
         new, old = density.both_sides(theta_new, theta, none, *fixed, *arrays)
         return np.abs(new - old).max()
 
-    return bounded, largest, likelihood.blocks[-1].stop
+    return bounded, largest, data.likelihood.theta_size
 
 
 @pytest.mark.parametrize("write", FOUND)
@@ -169,9 +169,9 @@ def test_the_bound_of_the_paper_is_not_beaten():
 def test_what_has_no_known_bound_is_refused_with_the_reason_and_the_ways_out(write, reason):
     with pm.Model() as model:
         write()
-    likelihood, _, terms = row_likelihood(model)
+    data = read_model(model, model.value_vars, None, None)
     with pytest.raises(ValueError, match=reason) as refusal:
-        find_bound("lipschitz", model, terms, likelihood)
+        find_bound("lipschitz", model, data)
     assert "bound='scan'" in str(refusal.value)
     assert "function of (theta, theta_new)" in str(refusal.value)
 

@@ -11,6 +11,7 @@ STEPS = [
     pma.ApproxMH,
     pma.PenaltyMH,
     pma.MHSubLhd,
+    pma.MHSS,
     pma.MinibatchBarker,
     pma.MinibatchMH,
     pma.ExactMH,

@@ -1,0 +1,83 @@
+"""Exact at less than a row a draw: what `MHSS` predicts and reads, beside `PenaltyMH` in the same run.
+
+Run ``python benchmarks/mhss.py`` (``--problems`` chooses, ``--draws``).  One chain each.  Times are of the processor,
+since draws of a few microseconds do not bear a busy machine: set-up with compilation, and sampling with tuning.  ESS is
+ArviZ's bulk ESS, the smallest over all parameters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import arviz as az
+import pandas as pd
+import pymc as pm
+from kernel import logistic_data, logistic_model
+from problems import PROBLEMS
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import as_dataset, group
+
+OUTPUT = Path(__file__).parent / "output"
+TUNE = 300
+
+
+def smaller() -> pm.Model:
+    """Logistic regression on a hundred thousand synthetic rows, ten coefficients."""
+    return logistic_model(*logistic_data(100_000, 10, float))
+
+
+CHOSEN: dict[str, Callable[[], pm.Model]] = {
+    "synthetic 1e5 x 10": smaller,
+    **{name: PROBLEMS[name] for name in ("synthetic 1e6 x 10", "covtype x 11", "mnist 7v9", "flights, Student")},
+}
+
+
+def measure(model: pm.Model, step_class: Callable[..., Any], draws: int) -> dict[str, float]:
+    """Run one step and return what it cost."""
+    with model:
+        start = time.process_time()
+        step = step_class()
+        set_up = time.process_time() - start
+        start = time.process_time()
+        idata = pm.sample(
+            draws, tune=TUNE, step=step, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+        seconds = time.process_time() - start
+    stats = group(idata, "sample_stats")
+    effective = float(min(values.min() for values in as_dataset(az.ess(idata)).data_vars.values()))
+    return {
+        "predicted rows": getattr(step, "predicted_rows", float("nan")),
+        "rows a draw": float(stats["n_rows"].mean()),
+        "all rows": float(stats["full_data"].mean()),
+        "accepted": float(stats["accepted"].mean()),
+        "us a draw": 1e6 * seconds / (draws + TUNE),
+        "ESS": effective,
+        "ESS/s": effective / seconds,
+        "set-up": set_up,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problems", nargs="+", default=list(CHOSEN), choices=list(CHOSEN))
+    parser.add_argument("--draws", type=int, default=20_000)
+    options = parser.parse_args()
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    OUTPUT.mkdir(exist_ok=True)
+    for name in options.problems:
+        model = CHOSEN[name]()
+        for step_class in (pma.MHSS, pma.PenaltyMH):
+            found[name, step_class.__name__] = measure(model, step_class, options.draws)
+            table = pd.DataFrame(found).T
+            table.to_csv(OUTPUT / "mhss.csv")
+            print(table.to_string(float_format=lambda x: f"{x:,.4g}"), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Batches of rows that grow from look to look until the test decides: how most tests read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance.decision import (
+    ACCEPT,
+    DECIDED,
+    REJECT,
+    UNDECIDED,
+    Conclude,
+    Decision,
+    RowReader,
+    examine,
+)
+from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
+from pymc_austerity.rows import CHUNK, draw_in_order
+
+#: Size of the population that rows drawn with replacement come from, for the finite-population correction.
+WITH_REPLACEMENT = 2**62
+
+#: Rounding of l_i that is no evidence against a bound.
+_BOUND_SLACK = 1e-9
+
+
+class Reading(NamedTuple):
+    """What has been read of the rows at one transition.
+
+    Attributes
+    ----------
+    n : int
+        Rows read.
+    mean, m2 : float
+        Mean of l_i, and sum of its squared deviations from it.
+    shape : Shape
+        Higher moments, where the test reads them.
+    status : int
+        See `Decision`.
+    settled : bool
+        Whether a row alone settles the decision: it is impossible under θ′, or an error.
+    row : int
+        The row that stops the chain, or −1.
+    """
+
+    n: int
+    mean: float
+    m2: float
+    shape: Shape
+    status: int
+    settled: bool
+    row: int
+
+
+NOTHING_READ = Reading(0, 0.0, 0.0, NO_SHAPE, DECIDED, False, -1)
+
+
+@njit
+def merge_batch(
+    n: int, mean: float, m2: float, batch_mean: float, new: np.ndarray, old: np.ndarray
+) -> tuple[float, float]:
+    """Return mean and sum of squares of `n` differences and a batch of them (Chan, Golub and LeVeque)."""
+    k, squares = new.size, 0.0
+    for i in range(k):
+        squares += (new[i] - old[i] - batch_mean) ** 2
+    shift, stop = batch_mean - mean, n + k
+    return mean + shift * k / stop, m2 + (squares + shift * shift * n * k / stop)
+
+
+@njit
+def moments_of(reading: Reading, n_total: int, row_bound: float) -> Moments:
+    """Return what a test is told of the rows that were read."""
+    sd = np.sqrt(reading.m2 / (reading.n - 1))
+    return Moments(reading.n, n_total, reading.mean, sd, row_bound, reading.shape)
+
+
+def build_batch(reader: RowReader, reads_shape: bool) -> Callable[..., Any]:
+    """Compile the reading of rows up to the next look.
+
+    Returns
+    -------
+    callable
+        ``read(rng, row_state, size, all_rows, at, limit, reading)`` returns a `Reading` of `size` rows, or of fewer
+        where one of them settles the decision.
+    """
+    terms, rows = reader
+    draw, weigh, weighted = rows.draw, rows.weigh, rows.weighted
+
+    @njit
+    def read(rng, row_state, size, all_rows, at, limit, reading):  # type: ignore[no-untyped-def]
+        n, mean, m2, shape, status, settled, row = reading
+        while n < size and not settled:
+            stop = min(n + CHUNK, size)
+            if weighted and all_rows:  # rows drawn with replacement never add up to all rows
+                numbers = draw_in_order(rng, row_state, n, stop)
+            else:
+                numbers = draw(rng, row_state, n, stop)
+            new, old = terms(numbers, at)
+            if weighted and not all_rows:
+                weigh(row_state, numbers, new, old)
+            total_new, total_old = new.sum(), old.sum()
+            status, settled, row = examine(numbers, new, old, total_new, total_old, limit)
+            batch_mean = (total_new - total_old) / (stop - n)
+            if reads_shape:
+                shape = add_shape(shape, n, batch_mean, new, old)
+            mean, m2 = merge_batch(n, mean, m2, batch_mean, new, old)
+            n = stop
+        return Reading(n, mean, m2, shape, status, settled, row)
+
+    return read
+
+
+def read_by_looks(
+    reader: RowReader, decide: Callable[..., Any], threshold_of: Callable[..., Any], reads_shape: bool
+) -> Conclude:
+    """Compile the reading of ever larger batches until one decides.
+
+    Parameters
+    ----------
+    reader : RowReader
+    decide, threshold_of : callable
+        See `AcceptanceTest`.
+    reads_shape : bool
+        Whether `decide` looks at the higher moments.
+    """
+    read = build_batch(reader, reads_shape)
+    restore, weighted = reader.source.restore, reader.source.weighted
+
+    @njit
+    def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+        limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
+        reading, n_before, verdict, look = NOTHING_READ, 0, UNDECIDED, 0
+        mean, log_ratio_sd, threshold = 0.0, 0.0, np.nan
+        while verdict == UNDECIDED:
+            size = looks.sizes[look]
+            all_rows = size == n_total
+            if weighted and all_rows:  # the last look reads them one by one, from the first on
+                n_before, reading = reading.n, NOTHING_READ
+            reading = read(rng, row_state, size, all_rows, at, limit, reading)
+            if reading.settled:
+                verdict, mean, log_ratio_sd = REJECT, -np.inf, 0.0
+            else:
+                moments = moments_of(reading, n_total if all_rows or not weighted else WITH_REPLACEMENT, row_bound)
+                verdict = decide(looks, look, moments, offset, scale, noise)
+                mean, log_ratio_sd = moments.mean, scale * standard_error(moments) if reading.n else np.nan
+                if verdict != UNDECIDED:
+                    threshold = threshold_of(looks, look, moments, scale, noise)
+            look += 1
+        restore(row_state, reading.n)
+        log_ratio = scale * mean + offset if reading.n else np.nan
+        return Decision(
+            verdict == ACCEPT, reading.status, reading.n + n_before, look, log_ratio, log_ratio_sd, reading.row,
+            reading.n == n_total, threshold,
+        )  # fmt: skip
+
+    return conclude

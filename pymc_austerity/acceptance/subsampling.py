@@ -1,0 +1,134 @@
+"""Metropolis–Hastings with scalable subsampling: exact, on a Poisson number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance.decision import BAD_BOUND, BAD_ROW, DECIDED, Conclude, Decision, RowReader, examine
+from pymc_austerity.acceptance.metropolis import (
+    decide_against_threshold,
+    draw_log_uniform,
+    log_uniform_threshold,
+    metropolis_probability,
+)
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
+from pymc_austerity.rows import CHUNK, draw_in_order
+
+
+@njit
+def keep_probability(v: float) -> float:
+    """Return φ_i/(c_i M) = 1 + min(0, v), with v = ΔR_i/(c_i M) in [−1, 1]."""
+    return 1.0 + min(0.0, v)
+
+
+@njit
+def log_factor(v: float) -> float:
+    """Return log φ′_i/φ_i of a row that is kept: φ′_i = φ_i − ΔR_i, so that is log(1 − |v|), up for v < 0."""
+    return np.copysign(np.log1p(-abs(v)), -v) if v != 0.0 else 0.0
+
+
+@njit
+def thin(
+    rng: np.random.Generator, sizes: np.ndarray, span: float, numbers: np.ndarray, new: np.ndarray, old: np.ndarray
+) -> tuple[float, int]:
+    """Return Σ log φ′_i/φ_i over the rows that are kept, and the place of one that breaks its bound or −1.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    sizes : numpy.ndarray, shape (N,)
+        c_i.
+    span : float
+        M.
+    numbers, new, old : numpy.ndarray
+        The rows drawn, with −R_i(θ′) and −R_i(θ).
+    """
+    total = 0.0
+    for k in range(numbers.size):
+        v = (old[k] - new[k]) / (sizes[numbers[k]] * span)
+        if not abs(v) <= 1.0:
+            return total, k
+        if rng.random() < keep_probability(v):
+            total += log_factor(v)
+    return total, -1
+
+
+@dataclass(frozen=True)
+class ScalableSubsampling(AcceptanceTest):
+    """The test of MH-SS (Prado, Nemeth and Sherlock 2024), for rows that each have a bound.
+
+    With R_i = −(ℓ_i − q_i) what the proxy leaves of row i, ΔR_i = R_i(θ′) − R_i(θ), and a symmetric M(θ, θ′) such that
+    ΔR_i lies within ± c_i M: draw B ~ Poisson(C M) rows with probabilities c_i/C, C = Σc_i; keep each with probability
+    φ_i/(c_i M), φ_i = min(0, ΔR_i) + c_i M; accept with probability min(1, r ∏ φ′_i/φ_i) over the kept, φ′_i = φ_i −
+    ΔR_i and r the ratio of prior, proposal and proxy.  Where C M ≥ N, which is so seen from θ′ too, read all rows.  At
+    temperature K all of these are divided by K.
+
+    The row source is a table of the c_i, the bound of a proposal is M, infinite where there is none.
+    """
+
+    uses_proxy: ClassVar[bool] = True
+    resolves_remainders: ClassVar[bool] = True
+    reads_moments: ClassVar[bool] = False
+    corrects_noise: ClassVar[bool] = True
+    broken_bound: ClassVar[str] = "No draw so far is then exact. Correct the bound, or sample with PenaltyMH."
+    without_proxy: ClassVar[str] = (
+        "MHSS reads rows by bounds on what a proxy leaves of them. Use PenaltyMH, which needs no bound and does "
+        "without a proxy where it has to"
+    )
+    probability = staticmethod(metropolis_probability)
+    draw_noise = staticmethod(draw_log_uniform)
+    threshold = staticmethod(log_uniform_threshold)
+    decide = staticmethod(decide_against_threshold)
+
+    def looks(self, n_rows: int) -> Looks:
+        """Look once at everything, where the bounds ask for that."""
+        return Looks(np.array([n_rows]), np.zeros(1))
+
+    def with_replacement(self) -> ScalableSubsampling:
+        """Refuse weights beside those of the bounds.
+
+        Raises
+        ------
+        NeedsDistinctRowsError
+            Always.
+        """
+        raise NeedsDistinctRowsError("it draws rows by their bounds, and where they ask for all without replacement")
+
+    def remedy(self) -> str:
+        """Doubt the bound: nothing else is assumed."""
+        return "Check bound=, which a row that was not drawn may break; or sample with ExactMH."
+
+    def for_rows(self, reader: RowReader) -> Conclude:
+        """Return the compiled way to a decision: by a Poisson number of rows, or by all."""
+        terms, rows = reader
+        draw = rows.draw
+
+        @njit
+        def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+            mean_rows = row_state.total * row_bound * scale / n_total
+            all_rows = not mean_rows < n_total
+            n, log_ratio = n_total if all_rows else rng.poisson(mean_rows), offset
+            sd = 0.0 if all_rows else np.nan
+            for start in range(0, n, CHUNK):  # one loop for both: the model's code is compiled once for each call
+                stop = min(start + CHUNK, n)
+                numbers = draw_in_order(rng, row_state, start, stop) if all_rows else draw(rng, row_state, start, stop)
+                new, old = terms(numbers, at)
+                if all_rows:
+                    total_new, total_old = new.sum(), old.sum()
+                    status, settled, row = examine(numbers, new, old, total_new, total_old, np.inf)
+                    if settled:
+                        return Decision(False, status, stop, 1, -np.inf, sd, row, stop == n, np.nan)
+                    log_ratio += scale / n * (total_new - total_old)
+                else:
+                    change, broken = thin(rng, row_state.size, row_bound, numbers, new, old)
+                    if broken >= 0:
+                        status = BAD_BOUND if np.isfinite(old[broken]) else BAD_ROW
+                        return Decision(False, status, n, 1, log_ratio, sd, int(numbers[broken]), False, noise)
+                    log_ratio += change
+            return Decision(log_ratio > noise, DECIDED, n, 1, log_ratio, sd, -1, all_rows, noise)
+
+        return conclude

@@ -1,0 +1,202 @@
+"""Bounds c_i, one a row, on what an expansion leaves of it: |ℓ_i − q_i| ≤ c_i‖z‖^(k+1) in the whitened space.
+
+With θ̂ the centre of an expansion of order k, V = LLᵀ the covariance of the surrogate and z = L⁻¹(θ − θ̂), a change of
+the remainder of row i is at most c_i M with M(θ, θ′) = ‖z‖^(k+1) + ‖z′‖^(k+1), the same seen from either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from pymc.model import Model
+from scipy import linalg, stats
+
+from pymc_austerity.likelihood.bounds import Bound, Region
+from pymc_austerity.likelihood.density import Density
+from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
+from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
+from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
+
+#: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
+_OUTSIDE = 1e-9
+#: Rows on which the graph is tried.
+_TRIED = 64
+#: Bounds are raised by this share: rounding of the remainders and of ‖z‖ must not break them.
+_OUTWARDS = 1e-9
+
+
+class Whitened(NamedTuple):
+    """What the compiled bound needs to know.
+
+    Attributes
+    ----------
+    coordinates : numpy.ndarray of int64, shape (E,)
+    whiten : numpy.ndarray, shape (E, E)
+        L⁻¹.
+    radius : float
+        The bounds hold for ‖z‖ up to it.
+    power : int
+        k + 1.
+    outwards : float
+        What makes up for rounding in z.
+    """
+
+    coordinates: np.ndarray
+    whiten: np.ndarray
+    radius: float
+    power: int
+    outwards: float
+
+
+@njit
+def _power_of_distance(whitened, theta, centre):  # type: ignore[no-untyped-def]
+    """Return ‖z‖^(k+1), infinite outside the radius."""
+    squares = 0.0
+    for j in range(whitened.coordinates.size):
+        z = 0.0
+        for k in range(whitened.coordinates.size):
+            c = whitened.coordinates[k]
+            z += whitened.whiten[j, k] * (theta[c] - centre[c])
+        squares += z * z
+    distance = np.sqrt(squares) * whitened.outwards
+    return distance**whitened.power if distance <= whitened.radius else np.inf
+
+
+@njit
+def whitened_distance(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+    """Return M(θ, θ′) and that no row was read for it."""
+    whitened, centre = constants[0], fixed[0]
+    return _power_of_distance(whitened, theta_new, centre) + _power_of_distance(whitened, theta, centre), 0
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedBound(Bound):
+    """A bound for each row: |l_i| ≤ c_i M(θ, θ′) within the radius.
+
+    Attributes
+    ----------
+    sizes : callable
+        ``sizes(centre, factor, radius, fixed, rows)`` returns the c_i, for θ̂ of shape (D,) and `factor` of shape
+        (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
+    theta_size : int
+        D.
+    """
+
+    sizes: Callable[..., np.ndarray]
+    theta_size: int
+
+    def constants(self, region: Region | None = None) -> tuple[Whitened, BoundTable]:
+        """Return the whitening of the region, and the rows in proportion to their bounds.
+
+        Raises
+        ------
+        ValueError
+            Where no bound is known.
+        """
+        assert region is not None
+        read = region.coordinates
+        radius = float(np.sqrt(stats.chi2.isf(_OUTSIDE, max(1, read.size))))
+        factor = linalg.cholesky(region.spread[read] @ region.spread[read].T, lower=True)
+        whiten = np.ascontiguousarray(linalg.inv(factor))
+        unclear = np.abs(whiten @ factor - np.eye(read.size)).sum()
+        outwards = (1 + _OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
+        of_theta = np.zeros((self.theta_size, read.size))
+        of_theta[read] = factor
+        sizes = self.sizes(region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
+        if unknown := np.count_nonzero(~np.isfinite(sizes)):
+            raise ValueError(
+                f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
+                f"them row {np.flatnonzero(~np.isfinite(sizes))[0]}, within {radius:.1f} standard deviations of the "
+                "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
+            )
+        return Whitened(read, whiten, radius, region.order + 1, outwards), bound_table(sizes * (1 + _OUTWARDS))
+
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+        """Return M, compiled."""
+        return whitened_distance
+
+    def of_remainder(self, order: int) -> Bound | None:
+        """Return itself."""
+        return self
+
+    def __reduce__(self) -> Any:
+        # What is compiled from the model stays in its process; the constants travel without it.
+        return WhitenedBound, (_left_behind, self.theta_size)
+
+    def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
+        """Return the rows in proportion to their bounds."""
+        return RowsByBounds(constants[1])
+
+
+def _left_behind(*region: Any) -> np.ndarray:
+    raise RuntimeError("The bounds of a model's rows are not evaluated in another process.")
+
+
+_CHOICES = (
+    "Pass a function of (centre, factor, radius) that returns an array of N numbers ≥ 0, one a row: centre is the flat "
+    "vector θ̂ of the step's variables in the unconstrained space, factor has a column for each entry that the rows "
+    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion to second order about the centre| may "
+    "exceed the number of the row times ‖z‖³ while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
+)
+
+
+def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> WhitenedBound:
+    """Return the bound a row that a user asked for.
+
+    Raises
+    ------
+    ValueError
+        ``"auto"`` where none is known for the model, with the reason, or an unknown name.
+    TypeError
+        Something that is neither a name nor a function.
+    """
+    likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
+    if callable(bound):
+        if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
+            raise ValueError(
+                f"MHSS: the rows read {names}, which another step moves, and bounds on its rows hold while only its "
+                "own variables move. Give it all that the rows read, or use PenaltyMH."
+            )
+        return WhitenedBound(_checked(bound, n_rows), size)
+    if bound != "auto":
+        raise (ValueError if isinstance(bound, str) else TypeError)(
+            f"bound={bound!r} is not 'auto' or a function. {_CHOICES}"
+        )
+    with _refusing():
+        bounds = RemainderBounds(likelihood)
+        # Tried on a few rows at once, so that an operation without a rule is told of before a pass over all.
+        few = data.rows.taken(np.arange(min(n_rows, _TRIED)))
+        bounds(data.theta0, 1e-3 * np.eye(size), 1.0, data.fixed, few)
+
+    def sizes(*region: Any) -> np.ndarray:
+        with _refusing():
+            return bounds(*region)
+
+    return WhitenedBound(sizes, size)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except NoRemainderBoundError as reason:
+        raise ValueError(f"MHSS: {reason} {_CHOICES}") from None
+
+
+def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:
+    def sizes(centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
+        found = np.asarray(bound(centre, factor, radius), dtype=float)
+        if found.shape != (n_rows,) or not (np.isfinite(found).all() and (found >= 0).all()):
+            raise ValueError(
+                f"bound= returned an array of shape {found.shape} and must return {n_rows} finite numbers ≥ 0, one a "
+                f"row. {_CHOICES}"
+            )
+        return found
+
+    return sizes

@@ -1,0 +1,224 @@
+"""Scalable subsampling: exact by enumeration, as formulas say where there are some, and not when tampered with."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from evidence import MAX_Z, stationary_law
+from numba import njit
+from scipy import stats
+
+from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, RowReader
+from pymc_austerity.acceptance.subsampling import ScalableSubsampling, keep_probability, log_factor
+from pymc_austerity.rows import RowsByBounds, bound_table
+
+# Twelve rows of a logistic regression, of four kinds, and five states of its only parameter.
+
+STATES = np.linspace(-1.2, 1.2, 5)
+COVARIATES = np.repeat([0.6, -1.1, 1.5, 2.0], 3)
+LABELS = np.repeat([1, 0, 0, 1], 3)
+PRIOR = stats.norm(0.3, 1.0).logpdf(STATES)
+
+
+def log_likelihood(theta):
+    """ℓ_i(θ) of every row, and its expansion about 0."""
+    eta = COVARIATES * theta
+    return LABELS * eta - np.logaddexp(0, eta), (LABELS - 0.5) * eta - np.log(2) - eta**2 / 8
+
+
+def change(i, j):
+    """ΔR_i of every row on the way from state i to state j, and the log ratio of prior and proxy."""
+    (at, q), (to, q_to) = log_likelihood(STATES[i]), log_likelihood(STATES[j])
+    return (at - q) - (to - q_to), PRIOR[j] - PRIOR[i] + (q_to - q).sum()
+
+
+def span(i, j):
+    return abs(STATES[i]) ** 3 + abs(STATES[j]) ** 3
+
+
+#: As small as they may be: the largest change on the way to a neighbour.
+TIGHT = np.max([np.abs(change(i, (i + 1) % 5)[0]) / span(i, (i + 1) % 5) for i in range(5)], axis=0)
+BOUNDS = np.sqrt(3) / 108 * np.abs(COVARIATES) ** 3
+POSTERIOR = np.array([np.exp(log_likelihood(s)[0].sum()) for s in STATES]) * np.exp(PRIOR)
+POSTERIOR /= POSTERIOR.sum()
+
+
+def expected_acceptance(v, rates, offset, keep=keep_probability):
+    """E min(1, r ∏ φ′/φ) over Poisson numbers of kept rows; rows that are alike are counted together."""
+    _, first, where = np.unique(np.round(v, 12), return_index=True, return_inverse=True)
+    kinds, total = v[first], np.bincount(where, rates)
+    counts, probability, factor = np.arange(30), np.ones(()), np.full((), offset)
+    for kind, rate in zip(kinds, total):
+        rate *= keep(kind)
+        factor = factor[..., None] + np.where(counts > 0, np.maximum(counts, 1) * log_factor(kind), 0.0)
+        probability = probability[..., None] * stats.poisson.pmf(counts, rate)
+    return float((probability * np.exp(np.minimum(factor, 0.0))).sum())
+
+
+def matrix(acceptance):
+    """Transition matrix of a walk to a neighbour, or back to the other end, accepted with these probabilities."""
+    found, n = np.zeros((5, 5)), 5
+    for i in range(n):
+        for j in ((i - 1) % n, (i + 1) % n):
+            found[i, j] = 0.5 * acceptance(i, j)
+        found[i, i] = 1 - found[i].sum()
+    return found
+
+
+def law(bounds, span=span, keep=keep_probability):
+    """Stationary law of the chain; changes beyond the bound are cut off, which the step itself never does."""
+
+    def acceptance(i, j):
+        delta, offset = change(i, j)
+        sizes = bounds * span(i, j)
+        return expected_acceptance(np.clip(delta / sizes, -1, 1), sizes, offset, keep)
+
+    return stationary_law(matrix(acceptance))
+
+
+@pytest.mark.parametrize("bounds", [TIGHT, BOUNDS, 3 * BOUNDS], ids=["tight", "by the derivative", "loose"])
+def test_the_posterior_is_stationary_to_machine_precision(bounds):
+    assert np.abs(law(bounds) - POSTERIOR).max() < 1e-14
+
+
+@pytest.mark.parametrize(
+    "tampered",
+    [
+        {"bounds": 0.8 * TIGHT},
+        {"bounds": BOUNDS, "span": lambda i, j: 2 * span(i, i) + 1.0},
+        {"bounds": BOUNDS, "keep": lambda v: keep_probability(-v)},
+    ],
+    ids=["bound too small", "M not symmetric", "keep probability of the wrong side"],
+)
+def test_a_planted_mistake_moves_the_stationary_law(tampered):
+    assert np.abs(law(**tampered) - POSTERIOR).max() > 1e-3
+
+
+def test_rows_that_are_drawn_once_and_used_again_move_the_stationary_law():
+    """Planted mistake: the first B of a pool that is never renewed, in place of rows drawn afresh."""
+    pool = np.random.default_rng(3).choice(12, 10, p=BOUNDS / BOUNDS.sum())
+
+    def acceptance(i, j):
+        delta, offset = change(i, j)
+        v = delta / (BOUNDS * span(i, j))
+        total = 0.0
+        for n, weight in enumerate(stats.poisson.pmf(np.arange(pool.size + 1), BOUNDS.sum() * span(i, j))):
+            for kept in product((False, True), repeat=n):
+                read = v[pool[:n]]
+                keep = np.array([keep_probability(x) for x in read])
+                chance = weight * np.where(kept, keep, 1 - keep).prod()
+                if chance > 0:
+                    total += chance * np.exp(min(0.0, offset + sum(log_factor(x) for x in read[list(kept)])))
+        return total
+
+    assert np.abs(stationary_law(matrix(acceptance)) - POSTERIOR).max() > 1e-3
+
+
+# The compiled test, on a table of row terms in place of a model
+
+
+@njit
+def look_up(numbers, at):
+    return at[0][numbers], at[1][numbers]
+
+
+def build(test):
+    return test.for_rows(RowReader(look_up, RowsByBounds(bound_table(np.ones(2)))))
+
+
+@njit
+def repeat(conclude, n, rng, table, looks, at, span, offset, scale, seeds):
+    accepted, rows = 0, 0
+    for _ in range(n):
+        noise = np.log1p(-seeds.random())
+        decision = conclude(rng, table, looks, at, at[0].size, span, offset, scale, noise)
+        accepted += decision.accepted
+        rows += decision.n_rows
+    return accepted / n, rows / n
+
+
+TEST = ScalableSubsampling()
+
+
+@pytest.fixture(scope="module")
+def conclude():
+    return build(TEST)
+
+
+def frequency(conclude, delta, bounds, span, offset, n=100_000, temperature=1.0):
+    table, looks, at = bound_table(bounds), TEST.looks(delta.size), (-delta, np.zeros(delta.size))
+    rngs = np.random.default_rng(1).spawn(2)
+    scale = delta.size / temperature
+    return repeat(conclude, n, rngs[0], table, looks, at, span, offset, scale, rngs[1])
+
+
+def distance(found, expected, n=100_000):
+    return abs(found - expected) / np.sqrt(max(expected * (1 - expected), 1e-3) / n)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+@pytest.mark.parametrize(("i", "j"), [(0, 1), (1, 0)])
+def test_the_compiled_test_accepts_as_often_as_enumerated(conclude, i, j, temperature):
+    delta, sizes = change(i, j)[0], BOUNDS * span(i, j)
+    offset = delta.sum() / temperature - 0.1  # of prior and proxy
+    expected = expected_acceptance(delta / sizes, sizes / temperature, offset)
+    accepted, rows = frequency(conclude, delta, BOUNDS, span(i, j), offset, temperature=temperature)
+    assert distance(accepted, expected) < MAX_Z
+    mean = sizes.sum() / temperature
+    assert abs(rows - mean) < MAX_Z * np.sqrt(mean / 100_000)
+    assert distance(np.exp(min(0.0, offset)), expected) > MAX_Z  # planted mistake: no row is read
+
+
+def test_where_every_row_speaks_against_it_acceptance_is_that_of_all_rows(conclude):
+    """For r = 1 and ΔR_i ≥ 0, E ∏(1 − ΔR_i/c_iM)^S_i = exp(−ΣΔR_i): the formula of the Poisson process."""
+    delta = np.linspace(0.0, 0.12, 12)
+    accepted, _ = frequency(conclude, delta, np.full(12, 0.1), 2.0, 0.0)
+    assert distance(accepted, np.exp(-delta.sum())) < MAX_Z
+    back, _ = frequency(conclude, -delta, np.full(12, 0.1), 2.0, 0.0)
+    assert back == 1.0
+
+
+def test_where_the_bounds_ask_for_all_rows_the_decision_is_that_of_metropolis(conclude):
+    delta, looks = np.random.default_rng(2).normal(size=12) / 10, TEST.looks(12)
+    for span in (100.0, np.inf):
+        table, at = bound_table(np.full(12, 1.0)), (-delta, np.zeros(12))
+        for noise in np.log(np.linspace(0.01, 0.99, 50)):
+            decision = conclude(np.random.default_rng(0), table, looks, at, 12, span, -0.2, 12.0, noise)
+            assert decision.accepted == (-0.2 - delta.sum() > noise)
+            assert (decision.n_rows, decision.full_data, decision.status) == (12, True, DECIDED)
+
+
+def stops(conclude, delta, old):
+    """Statuses and rows of decisions that stop the chain, of 200."""
+    rng, table, looks = np.random.default_rng(3), bound_table(np.full(12, 0.5)), TEST.looks(12)
+    decisions = [conclude(rng, table, looks, (old - delta, old), 12, 1.0, 0.0, 12.0, -0.1) for _ in range(200)]
+    assert not any(d.accepted for d in decisions if d.status != DECIDED)
+    return {(d.status, d.row) for d in decisions if d.status != DECIDED}
+
+
+@pytest.mark.parametrize("worst", [0.501, -0.501, np.inf, np.nan])
+def test_a_row_beyond_its_bound_stops_the_chain(conclude, worst):
+    delta = np.zeros(12)
+    delta[5] = worst
+    assert stops(conclude, delta, np.zeros(12)) == {(BAD_BOUND, 5)}
+    delta[5] = 0.499
+    assert stops(conclude, delta, np.zeros(12)) == set()
+
+
+def test_a_row_that_is_impossible_at_the_present_point_stops_the_chain(conclude):
+    old = np.zeros(12)
+    old[7] = -np.inf
+    assert stops(conclude, np.zeros(12), old) == {(BAD_ROW, 7)}
+
+
+def test_rows_without_remainder_are_never_read(conclude):
+    decision = conclude(
+        np.random.default_rng(4), bound_table(np.zeros(12)), TEST.looks(12), (np.zeros(12), np.zeros(12)), 12, 5.0,
+        -0.3, 12.0, -0.2,
+    )  # fmt: skip
+    assert (decision.n_rows, decision.accepted, decision.log_ratio, decision.full_data) == (0, False, -0.3, False)
+
+
+def test_it_says_what_it_cannot_do_without():
+    assert "PenaltyMH" in TEST.without_proxy
+    assert "PenaltyMH" in TEST.broken_bound

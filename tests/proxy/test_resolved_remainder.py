@@ -1,0 +1,60 @@
+"""What an expansion leaves of a row, against sixty digits, from the size of a posterior down to rounding."""
+
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_austerity.likelihood import compile_density
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.proxy import compile_remainder_density, compile_resolved_density
+
+OPTIONS = {"mode": "NUMBA"}
+CENTRE = 0.7
+X = np.array([0.3, 1.0, -2.0, 1.7])
+LABELS = np.array([1, 0, 1, 1])
+
+
+def exact_remainder(x, y, theta):
+    """ℓ(θ) − q(θ) of one row of a logistic regression."""
+    with localcontext() as context:
+        context.prec = 60
+        centre, eta = Decimal(float(x)) * Decimal(CENTRE), Decimal(float(x)) * Decimal(float(theta))
+        p, h = 1 / (1 + (-centre).exp()), eta - centre
+        grown = (1 + eta.exp()).ln() - (1 + centre.exp()).ln()
+        return float(-grown + p * h + p * (1 - p) * h**2 / 2)
+
+
+@pytest.fixture(scope="module")
+def densities():
+    with pm.Model() as model:
+        theta = pm.Normal("theta", 0, 1)
+        pm.Bernoulli("y", logit_p=theta * X, observed=LABELS)
+    likelihood = row_likelihood(model)[0]
+    density = compile_density(likelihood)
+    return likelihood, [
+        build(density, likelihood, 2, **OPTIONS) for build in (compile_resolved_density, compile_remainder_density)
+    ]
+
+
+def relative_errors(likelihood, density, step):
+    theta, centre, none = np.array([CENTRE + step]), np.array([CENTRE]), np.zeros(0)
+    batch = [X if b.type.dtype.startswith("float") else LABELS.astype(b.type.dtype) for b in likelihood.batches]
+    new, old = density.both_sides(theta, centre, none, centre, *batch)
+    exact = np.array([exact_remainder(x, y, theta[0]) for x, y in zip(X, LABELS)])
+    return np.abs((new - old) / exact - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [3.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, -1e-5])
+def test_remainders_are_precise_relative_to_themselves(densities, step):
+    likelihood, (resolved, _) = densities
+    assert relative_errors(likelihood, resolved, step).max() < 1e-8
+
+
+@pytest.mark.slow
+def test_a_difference_is_not(densities):
+    likelihood, (_, difference) = densities
+    assert relative_errors(likelihood, difference, 1e-4).min() > 1e-6
+    assert relative_errors(likelihood, difference, 1e-5).max() > 0.1

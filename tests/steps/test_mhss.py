@@ -1,0 +1,179 @@
+"""The step that is exact on less than a row a draw: its posterior, its reduction, its statistics and its refusals."""
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from pymc.exceptions import SamplingError
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.spot_check import evaluate_pair
+
+# Three successes in forty trials: far enough from normal for the surrogate to be wrong.
+
+N, SUCCESSES = 40, 3
+LABELS = (np.arange(N) % 14 == 0).astype(int)
+GRID = np.linspace(-8, 4, 4_001)
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1}
+
+
+def rare_events():
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 2)
+        pm.Bernoulli("y", logit_p=slope * pm.Data("x", np.ones(N)), observed=LABELS)
+    return model
+
+
+def moments(log_density):
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    mean = (weight * GRID).sum()
+    return mean, np.sqrt((weight * (GRID - mean) ** 2).sum())
+
+
+def posterior(temperature=1.0):
+    return -(GRID**2) / 8 + (SUCCESSES * GRID - N * np.logaddexp(0, GRID)) / temperature
+
+
+def surrogate(centre):
+    p = 1 / (1 + np.exp(-centre))
+    h = GRID - centre
+    return -(GRID**2) / 8 + (SUCCESSES - N * p) * h - N * p * (1 - p) * h**2 / 2
+
+
+def sampled(step_class, draws=4_000, tune=300, seed=4, **options):
+    with rare_events():
+        step = step_class(**options)
+        idata = pm.sample(draws, tune=tune, chains=2, step=step, random_seed=seed, **QUIET)
+    return step, idata
+
+
+@pytest.fixture(scope="module")
+def run():
+    return sampled(pma.MHSS)
+
+
+@pytest.mark.slow
+def test_draws_have_the_moments_of_the_posterior_and_not_of_the_surrogate(run):
+    step, idata = run
+    draws = idata.posterior["slope"].to_numpy()
+    assert np.abs(moment_z(draws, *moments(posterior()))).max() < MAX_Z
+    without_rows = moments(surrogate(step.decider.expansion.centre[0]))
+    assert np.abs(moment_z(draws, *without_rows)).max() > MAX_Z
+    read, full = idata.sample_stats["n_rows"], idata.sample_stats["full_data"]
+    assert 0 < float(read.mean()) < 10
+    assert float(full.mean()) < 0.05  # beyond the radius
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", [pma.CrankNicolson(), pma.RandomWalk(scale=0.5)], ids=lambda p: type(p).__name__)
+def test_other_moves_and_temperatures_have_their_posterior(proposal):
+    _, idata = sampled(pma.MHSS, proposal=proposal, temperature=1.5)
+    draws = idata.posterior["slope"].to_numpy()
+    assert np.abs(moment_z(draws, *moments(posterior(1.5)))).max() < MAX_Z
+    assert np.abs(moment_z(draws, *moments(posterior()))).max() > MAX_Z
+
+
+@pytest.mark.slow
+def test_made_to_read_all_rows_it_decides_as_metropolis_does():
+    options = {"draws": 300, "proposal": pma.CrankNicolson()}
+    _, ours = sampled(pma.MHSS, bound=lambda centre, factor, radius: np.full(N, 1e9), **options)
+    _, exact = sampled(pma.ExactMH, **options)
+    assert ours.sample_stats["full_data"].all()
+    assert np.array_equal(ours.sample_stats["accepted"], exact.sample_stats["accepted"])
+    assert np.allclose(ours.posterior["slope"], exact.posterior["slope"], rtol=1e-9)
+    assert 0.1 < float(ours.sample_stats["accepted"].mean()) < 1
+
+
+@pytest.mark.slow
+def test_rows_are_predicted_and_what_a_run_read_is_summarised(run):
+    step, idata = run
+    partial = idata.sample_stats["n_rows"].where(~idata.sample_stats["full_data"])
+    assert float(partial.mean()) < 2 * step.predicted_rows < 8 * float(partial.mean())
+    usage = pma.data_usage(idata)
+    assert usage["total_rows"] == N
+    assert usage["mean"] == float(idata.sample_stats["n_rows"].mean())
+
+
+@pytest.mark.slow
+def test_reliability_finds_decisions_exact(run):
+    step, idata = run
+    with rare_events() as model:
+        found = pma.reliability(idata, model, step=step, n_states=40)
+    assert found.checks.loc["batch means", "verdict"] == "trust"
+    assert "are exact" in found.checks.loc["batch means", "reason"]
+    assert found.checks.loc["spot check", "verdict"] != "do not trust"
+
+
+@pytest.mark.slow
+def test_no_row_breaks_its_bound_at_any_proposal_of_the_chain(run):
+    step, idata = run
+    decider, rng, largest = step.decider, np.random.default_rng(8), 0.0
+    sizes, state = decider.bound_constants[1].size, decider.new_state()
+    for start in idata.posterior["slope"].to_numpy().ravel()[::40]:
+        pair = evaluate_pair(decider, decider.propose(np.array([start]), np.empty(0), state, rng))
+        largest = max(largest, np.max(np.abs(pair.terms) / (sizes * pair.bound)))
+    assert 0.1 < largest <= 1
+
+
+@pytest.mark.slow
+def test_a_row_that_breaks_its_bound_stops_the_chain_with_the_row():
+    with pytest.raises(SamplingError, match=r"Row \d+ of the data .* No draw so far is then exact"):
+        sampled(pma.MHSS, bound=lambda centre, factor, radius: np.full(N, 1e-4))
+
+
+@pytest.mark.slow
+def test_another_process_gets_the_bounds_and_not_the_model(run):
+    step, _ = run
+    copy = pickle.loads(pickle.dumps(step))
+    outcomes = []
+    for one in (step, copy):
+        one.start_chain(np.random.default_rng(6))
+        point, stats = {"slope": np.array(-2.0)}, []
+        for _ in range(50):
+            point, (stat,) = one.step(point)
+            stats.append((float(point["slope"]), stat["n_rows"]))
+        outcomes.append(stats)
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"proxy": None}, "proxy=None excludes a proxy, and MHSS .* Use PenaltyMH"),
+        ({"proxy": pma.Taylor(order=1)}, "first order"),
+        ({"proposal": pma.StiefelWalk()}, "excludes a proxy, and MHSS"),
+        ({"rows": pma.Weighted()}, "does not go with ScalableSubsampling"),
+        ({"bound": "scan"}, "'scan' is not 'auto' or a function.*PenaltyMH"),
+        ({"bound": 3}, "3 is not 'auto' or a function"),
+    ],
+    ids=lambda x: "" if isinstance(x, str) else next(iter(x)),
+)
+def test_what_it_cannot_work_with_is_refused_by_name(options, reason):
+    with rare_events(), pytest.raises((ValueError, TypeError), match=reason):
+        pma.MHSS(**options)
+
+
+def test_a_model_without_a_bound_is_refused_before_it_is_compiled():
+    with pm.Model():
+        pm.Laplace("y", pm.Normal("mu", 0, 1), 1, observed=np.arange(20.0))
+        with pytest.raises(ValueError, match=r"MHSS: No bound .* PenaltyMH needs no bound"):
+            pma.MHSS()
+
+
+def test_rows_that_read_variables_of_other_steps_are_refused():
+    with pm.Model():
+        mu, sd = pm.Normal("mu", 0, 1), pm.HalfNormal("sd", 1)
+        pm.StudentT("y", nu=4, mu=mu, sigma=sd, observed=np.arange(20.0))
+        for bound in ("auto", lambda centre, factor, radius: np.ones(20)):
+            with pytest.raises(ValueError, match=r"rows read \['sd_log__'\], which another step moves"):
+                pma.MHSS([mu], bound=bound)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bound", "found"), [(np.ones(7), r"\(7,\)"), (np.full(N, -1.0), "numbers ≥ 0")])
+def test_a_function_that_gives_no_bounds_is_refused(bound, found):
+    with rare_events(), pytest.raises(ValueError, match=f"bound= returned .*{found}"):
+        pma.MHSS(bound=lambda centre, factor, radius: bound)
