@@ -198,7 +198,7 @@ def test_steps_find_their_own_records():
         assert np.array_equal(restore(decider, columns, 1.0).factor, chain.state.factor)
     with pytest.raises(ValueError, match="not all there"):
         restore(plain, columns, 1.0)
-    plain.move = pma.RandomWalk(scale=0.1).for_model(None)
+    plain.move = pma.RandomWalk(scale=0.1).for_model(Target(None, None, 1.0, {}))
     assert restore(plain, columns, 0.5).log_scale[0] == np.log(0.5)
 
 
