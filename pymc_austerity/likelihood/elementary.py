@@ -84,8 +84,8 @@ def _power_law(exponent: float, shift: float = 0.0) -> Elementary:
 
 
 def power(exponent: float) -> Elementary:
-    """Return x^p on x > 0, and for p = 2, 3, 4 everywhere."""
-    if exponent not in (2.0, 3.0, 4.0):
+    """Return x^p on x > 0, and for p = 1, 2, 3, … everywhere."""
+    if exponent <= 0 or exponent != int(exponent):
         return _power_law(exponent)
     law = _power_law(exponent)
     # An even power turns at 0.
@@ -157,14 +157,22 @@ log1mexp = Elementary(
 )
 
 _R2 = np.sqrt(2)
+
+
+def _log1p_square_derivative(j: int, x: np.ndarray) -> np.ndarray:
+    x = np.clip(x, -1e30, 1e30)  # beyond, all derivatives are within `absolute` of 0
+    q = 1 + x * x
+    return [2 * x / q, 2 * (1 - x * x) / q**2, 4 * x * (x * x - 3) / q**3, -12 * (x**4 - 6 * x * x + 1) / q**4][j - 1]
+
+
 #: log(1 + x²), the kernel of Student's t.
 log1p_square = Elementary(
     [
         lambda x: np.log1p(x * x),
-        lambda x: 2 * x / (1 + x * x),
-        lambda x: 2 * (1 - x * x) / (1 + x * x) ** 2,
-        lambda x: 4 * x * (x * x - 3) / (1 + x * x) ** 3,
-        lambda x: -12 * (x**4 - 6 * x * x + 1) / (1 + x * x) ** 4,
+        lambda x: _log1p_square_derivative(1, x),
+        lambda x: _log1p_square_derivative(2, x),
+        lambda x: _log1p_square_derivative(3, x),
+        lambda x: _log1p_square_derivative(4, x),
     ],
     [
         (0.0,),
@@ -223,7 +231,7 @@ def _inverse_mills_series(t: np.ndarray, times: int) -> np.ndarray:
 
 def _log_ndtr_derivative(j: int) -> Function:
     def f(x: np.ndarray) -> np.ndarray:
-        near = np.maximum(x, _FAR)
+        near = np.clip(x, _FAR, 40.0)  # from 38 on all derivatives are below the smallest float
         m = np.sqrt(2 / np.pi) / special.erfcx(-near / _R2)
         u = near + m
         third = u * u + m * u - 1
@@ -238,6 +246,7 @@ log_ndtr = Elementary(
     [_log_ndtr_derivative(j) for j in range(5)],
     [(), (), (), (1.0023693422683706,), (-0.029833620926059144, 2.071288938808874)],
     relative=3e-6,
+    absolute=1e-300,
 )
 
 

@@ -183,6 +183,12 @@ class Series:
         )  # fmt: skip
         return image
 
+    def filled(self, *shapes: tuple[int, ...]) -> Series:
+        """Return the same for the shape that this one and others have together."""
+        shape = np.broadcast_shapes(self.shape, *shapes)
+        terms = self.terms if self._terms else None
+        return Series(shape, lambda: self.value, lambda: self.centre, terms, self.radius, self.directional)
+
     def require_derivatives(self) -> None:
         """Refuse a part of which only the size of the last derivative is known."""
         if self.directional is not None:

@@ -72,6 +72,7 @@ class RemainderBounds:
                 f"No bound on the remainder of a row is known: the rows read {names}, which another step moves. Let "
                 "one step move all variables that the rows read, or use PenaltyMH, which needs no bound."
             )
+        self._others_size = likelihood.other_blocks[-1].stop if likelihood.other_blocks else 0
         self._names = sorted(likelihood.read)
         self._graph = row_graph(likelihood)
         self._reader = PredictorReader(likelihood, self._graph)
@@ -111,7 +112,7 @@ class RemainderBounds:
         NoRemainderBoundError
             With the operation that stands in the way, in words.
         """
-        others = np.zeros(0) if others is None else others
+        others = np.zeros(self._others_size) if others is None else others
         c = np.empty(len(rows))
         try:
             for start in range(0, len(rows), _CHUNK):
@@ -129,8 +130,8 @@ class RemainderBounds:
     def _bound(self, read: Read, radius: float) -> np.ndarray:
         degree = self.order + 1
         total, inner = np.zeros(read.n_rows), 0.0
-        # Of one number the enclosures are good as they are; of several the rounds through which each of them comes in
-        # are taken for different ones, which a derivative more puts right where the box is small.
+        # Of one number the enclosures are good as they are.  Of several, one that comes in at two places is taken for
+        # two, which a derivative more puts right where the box is small.
         several = len(read.cosines) > 0 and degree < HIGHEST
         at_centre = cache(lambda: self._enclose(read, 0.0))
         for share in _SHARES:
@@ -164,7 +165,8 @@ def _cut(sizes: dict[Powers, np.ndarray], at_centre: Terms, above: Terms, radius
     cut = {}
     for powers, size in sizes.items():
         centre = at_centre[powers].magnitude() if powers in at_centre else 0.0
-        cut[powers] = np.minimum(size, (centre + radius * change.get(powers, 0.0)) * _SLACK)
+        with np.errstate(invalid="ignore"):  # of no radius and no change nothing is known, and `size` stays
+            cut[powers] = np.fmin(size, (centre + radius * change.get(powers, 0.0)) * _SLACK)
     return cut
 
 

@@ -28,6 +28,8 @@ from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 _MODE = Mode(linker="py", optimizer="fast_compile")
 #: Lengths of predictors are sums of as many squares as θ has entries.
 _ROUNDED_UP = 1 + 1e-12
+#: Up to so many classes all pairs are compared.
+_FEW_CLASSES = 16
 #: Numbers through which a row may read θ: the derivatives are counted in their powers.
 MOST_PREDICTORS = 8
 
@@ -226,6 +228,7 @@ class PredictorReader:
         axes = self._axes
         products: dict[tuple[int, int], Any] = {}
         squares: list[Any] = [0.0] * len(graph.softmaxes)
+        shapes: list[tuple[int, ...]] = [()] * len(graph.softmaxes)
         for direction in np.diag(factor) if factor.ndim == 1 else factor.T:
             slopes = [np.asarray(s) for s in self._slopes(np.ascontiguousarray(direction), theta, others, *data)]
             numbers = [
@@ -238,8 +241,8 @@ class PredictorReader:
                 for b, y in enumerate(numbers[a:], start=a):
                     products[a, b] = products.get((a, b), 0.0) + x * y
             for i, x in enumerate(slopes[m:]):
-                x = x[..., :, None] - x[..., None, :]
-                squares[i] = squares[i] + x * x
+                shapes[i] = x.shape
+                squares[i] = squares[i] + _differences(x) ** 2
         lengths = {a: np.sqrt(total) * _ROUNDED_UP for (a, b), total in products.items() if a == b}
         predictors, count = {}, 0
         for eta, value, axis in zip(graph.predictors, values, axes):
@@ -249,7 +252,10 @@ class PredictorReader:
             n_rows,
             predictors,
             {(a, b): _cosine(total, lengths[a] * lengths[b]) for (a, b), total in products.items() if a < b},
-            {softmax: _over_classes(np.sqrt(s) * _ROUNDED_UP) for softmax, s in zip(graph.softmaxes, squares)},
+            {
+                softmax: np.broadcast_to(np.sqrt(s.max(axis=-1, keepdims=True)) * _ROUNDED_UP, shape)
+                for softmax, s, shape in zip(graph.softmaxes, squares, shapes)
+            },
             dict(zip(graph.known, values[m:])),
         )
 
@@ -274,6 +280,8 @@ def _cosine(product: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.divide(product, lengths, out=np.ones(np.shape(lengths)), where=lengths > 0) * _ROUNDED_UP
 
 
-def _over_classes(length: np.ndarray) -> np.ndarray:
-    """Return the largest entry of the matrix of each row, once for each class."""
-    return np.broadcast_to(length.max(axis=(-2, -1))[..., None], length.shape[:-1])
+def _differences(x: np.ndarray) -> np.ndarray:
+    """Return numbers whose largest length is at least that of a difference of two classes."""
+    if x.shape[-1] <= _FEW_CLASSES:
+        return (x[..., :, None] - x[..., None, :]).reshape(*x.shape[:-1], -1)
+    return 2 * (x - x.mean(axis=-1, keepdims=True))  # of many classes, no pairs

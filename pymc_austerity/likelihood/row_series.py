@@ -176,7 +176,8 @@ class RowSeries:
             for powers in {**first, **second}:
                 x, y = (t.get(powers, iv.point(0.0)) for t in (first, second))
                 slack = _SAME * (1 + x.magnitude() + y.magnitude())
-                same = (x.lo <= y.hi + slack) & (y.lo <= x.hi + slack) & np.isfinite(slack)
+                with np.errstate(invalid="ignore"):
+                    same = (x.lo <= y.hi + slack) & (y.lo <= x.hi + slack) & np.isfinite(slack)
                 if not np.broadcast_to(same, where.shape)[where].all():
                     return False
         return True

@@ -153,11 +153,11 @@ def _square_base(of: RowSeries, x: Variable) -> Variable | None:
 
 def _switch(of: RowSeries, condition: Variable, a: Variable, b: Variable) -> Series:
     holds, fails = of.truth(condition)
-    if not fails.any():
-        return of(a)
-    if not holds.any():
-        return of(b)
     first, second = of(a), of(b)
+    if not fails.any():
+        return first.filled(holds.shape, second.shape)
+    if not holds.any():
+        return second.filled(holds.shape, first.shape)
     chosen = choose(holds, first, second)
     open_ = np.broadcast_to(holds & fails, chosen.shape)
     if not open_.any():

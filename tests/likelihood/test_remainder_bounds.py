@@ -226,3 +226,41 @@ def no_rule():
 def test_what_has_no_bound_is_refused_in_words(build, words):
     with pytest.raises(NoRemainderBoundError, match=words):
         Problem(build).bounds(2)
+
+
+def many_classes():
+    weights = pm.Normal("W", 0, 1, shape=(1, 20))
+    pm.Categorical("y", logit_p=X[:, :1] @ weights, observed=LEVEL)
+
+
+def two_ways_of_one_function():
+    eta = slopes()
+    pm.Bernoulli("y", p=pt.exp(pm.logcdf(pm.Normal.dist(0, 1), eta)), observed=np.ones(N, dtype=int))
+
+
+def kink():
+    eta = slopes()
+    pm.Poisson("y", pt.exp(pt.switch(eta < 0, eta, 2 * eta)), observed=COUNT)
+
+
+@pytest.mark.parametrize("build", [many_classes, two_ways_of_one_function, kink])
+def test_what_is_not_smooth_has_no_bound_and_what_only_looks_so_has_one(build):
+    problem = Problem(build)
+    c = problem.bounds(2, scale=NARROW)
+    for direction in problem.directions(4):
+        for length, sizes, rounding in problem.remainders(direction, (RADIUS * NARROW,)):
+            assert (sizes[2] <= c * (length / NARROW) ** 3 + rounding).all()
+    # Rows whose predictor can reach the kink have no bound; the others have that of their side.
+    near = np.abs(X @ problem.centre[:D]) < RADIUS * NARROW * np.linalg.norm(X @ problem.factor[:D, :D], axis=1)
+    assert np.isinf(c).sum() == (near.sum() if build is kink else 0)
+
+
+def test_a_student_t_row_is_bounded_everywhere():
+    problem = Problem(student_t_known)
+    lengths = np.linalg.norm(X @ problem.factor, axis=1)
+    largest = 0.5 * 5 * 2.914 / (1.3 * 2) ** 3
+    np.testing.assert_allclose(problem.bounds(2, np.inf), largest / 6 * lengths**3, rtol=1e-3)
+
+
+def test_numbers_shared_by_rows_leave_an_unbounded_box_without_a_bound():
+    assert np.isinf(Problem(normal).bounds(2, np.inf)).all()
