@@ -228,7 +228,8 @@ def build_transition(
     -------
     callable
         ``transition(theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants,
-        expansion)``, which returns an `Outcome`; the generators as `pack_generators` gives them.
+        expansion)``, which returns the fields of an `Outcome`, as a plain tuple because Python makes the named ones;
+        the generators as `pack_generators` gives them.
     """
     offset_of, expands = build_offset(density), density.expands
     read = build_reader(density, array_ndims, test, rows)
@@ -245,11 +246,11 @@ def build_transition(
         around = Surroundings(others, fixed, arrays, temperature, expansion)
         theta_new, log_q_ratio, n_read = propose(generators[PROPOSE], theta, state, around)
         if not np.any(theta_new != theta):  # nothing moved, nothing to decide
-            return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)
+            return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)[:]
         status, offset = offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
         if status == BAD_PRIOR or offset == -np.inf:
             sd = np.nan if status == BAD_PRIOR else 0.0
-            return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)
+            return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)[:]
         inputs = (expansion[0],) + fixed if expands else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, inputs, arrays)
         limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
@@ -278,6 +279,6 @@ def build_transition(
         return Outcome(
             theta_new if accepted else theta, reading.status, accepted, n_rows, look, log_ratio, log_ratio_sd,
             reading.row, reading.n == n_total, threshold,
-        )  # fmt: skip
+        )[:]  # fmt: skip
 
     return transition
