@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytensor
+import pytensor.tensor as pt
 from numba.extending import overload
 from pytensor.compile import get_mode, optdb
 from pytensor.graph.basic import Apply, Variable, clone
@@ -44,7 +45,7 @@ def stabilised(graph: Variable) -> Variable:
 
 
 class Product(Dot):
-    """The product of two matrices of floats, in compiled code by numba's own ``np.dot``.
+    """The product of two matrices, in compiled code by numba's own ``np.dot``.
 
     PyTensor 3 reads operands of any strides in place.  Here they are contiguous or transposed, and that generality
     costs numba a minute and more to compile, the larger part of a cold start.
@@ -53,10 +54,11 @@ class Product(Dot):
 
 @node_rewriter([Dot])
 def _use_product(fgraph: Any, node: Apply) -> list[Variable] | None:
-    dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
-    if type(node.op) is not Dot or dtypes not in ({"float64"}, {"float32"}):
+    dtype = node.outputs[0].type.dtype
+    if type(node.op) is not Dot or dtype not in ("float64", "float32"):
         return None
-    return list(Product().make_node(*node.inputs).outputs)
+    # BLAS knows operands of one type; whole numbers and data of single precision are converted.
+    return list(Product().make_node(*[pt.cast(i, dtype) for i in node.inputs]).outputs)
 
 
 def as_blas_reads(x: np.ndarray) -> np.ndarray:

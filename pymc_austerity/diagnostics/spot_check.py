@@ -16,7 +16,7 @@ from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
-from pymc_austerity.kernel import Decider, Proposed, build_transition, pack_generators
+from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
 from pymc_austerity.likelihood import Density, no_bound
 from pymc_austerity.rows import CHUNK, RowSource
 
@@ -188,9 +188,10 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[...,
         accepted, exact, both, rows_read, partial, partial_rows = 0, 0, 0, 0, 0, 0
         for _ in range(n):
             noise = draw_noise(rng_twin)  # the number that the transition is about to draw
-            outcome = transition(
+            fields = transition(
                 theta, none, (), (terms,), row_state, _Fixed(offset), looks, temperature, generators, (row_bound,), (),
             )  # fmt: skip
+            outcome = Outcome(*fields)
             yes = decide(looks, last, everything, offset, n_total / temperature, noise) == ACCEPT
             accepted += outcome.accepted
             exact += yes

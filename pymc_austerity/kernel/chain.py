@@ -10,6 +10,7 @@ from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSa
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.kernel.generators import pack_generators
+from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.kernel.transition import Outcome
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Chain(WithSamplingState):
             Looks in place of those of the test.
         """
         decider = self.decider
-        return decider.transition(
+        outcome = uninterrupted(
+            decider.transition,
             theta,
             others,
             decider.fixed,
@@ -91,6 +93,7 @@ class Chain(WithSamplingState):
             decider.bound_constants,
             decider.expansion,
         )
+        return Outcome(*outcome)
 
     def adapt(self, outcome: Outcome) -> None:
         """Tune the proposal after a transition."""

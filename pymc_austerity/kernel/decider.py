@@ -16,7 +16,7 @@ from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.temperature import Schedule
-from pymc_austerity.kernel.transition import Outcome, build_offset, build_transition
+from pymc_austerity.kernel.transition import build_offset, build_transition
 from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, compile_density, numba_options
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Move, Proposal, Target, default_proposal
@@ -190,7 +190,7 @@ class Decider:
     bound_constants: tuple[Any, ...]
     evaluate_bound: Callable[..., Any]
     offset_of: Callable[..., Any]
-    transition: Callable[..., Outcome]
+    transition: Callable[..., tuple[Any, ...]]
     compiled: Compiled
 
     @property

@@ -196,7 +196,7 @@ def build_sweep(
     -------
     callable
         ``sweep(theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows)``,
-        which returns a `SweepOutcome`; `variables` are the numbers of those to draw.
+        which returns the fields of a `SweepOutcome`; `variables` are the numbers of those to draw.
     """
     conditional = build_conditional(log_prior, both_sides, array_ndims)
 
@@ -211,11 +211,11 @@ def build_sweep(
                 d, n_values[d], theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
             )
             if value < 0:
-                return SweepOutcome(theta, changed, n_rows, n_stages, n_full, d)
+                return SweepOutcome(theta, changed, n_rows, n_stages, n_full, d)[:]
             n_rows, n_stages = n_rows + n, n_stages + n_looks
             n_full += n == incidence.start[d + 1] - incidence.start[d]
             changed += value != theta[d]
             theta[d] = value
-        return SweepOutcome(theta, changed, n_rows, n_stages, n_full, -1)
+        return SweepOutcome(theta, changed, n_rows, n_stages, n_full, -1)[:]
 
     return cached(sweep)

@@ -136,7 +136,8 @@ def build_transition(
     -------
     callable
         ``transition(theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants,
-        expansion)``, which returns an `Outcome`; the generators as `pack_generators` gives them.
+        expansion)``, which returns the fields of an `Outcome`, as a plain tuple because Python makes the named ones;
+        the generators as `pack_generators` gives them.
     """
     offset_of, expands = build_offset(density), density.expands
     conclude = test.for_rows(RowReader(build_terms(density, array_ndims), rows))
@@ -152,11 +153,11 @@ def build_transition(
         around = Surroundings(others, fixed, arrays, temperature, expansion)
         theta_new, log_q_ratio, n_read = propose(generators[PROPOSE], theta, state, around)
         if not np.any(theta_new != theta):  # nothing moved, nothing to decide
-            return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)
+            return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)[:]
         status, offset = offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
         if status == BAD_PRIOR or offset == -np.inf:
             sd = np.nan if status == BAD_PRIOR else 0.0
-            return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)
+            return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)[:]
         inputs = (expansion[0],) + fixed if expands else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, inputs, arrays)
         at = Place(theta_new, theta, others, inputs, arrays)
@@ -165,6 +166,6 @@ def build_transition(
             theta_new if decision.accepted else theta, decision.status, decision.accepted,
             decision.n_rows + n_scanned + n_read, decision.n_stages, decision.log_ratio, decision.log_ratio_sd,
             decision.row, decision.full_data, decision.threshold,
-        )  # fmt: skip
+        )[:]  # fmt: skip
 
     return transition

@@ -17,6 +17,7 @@ from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import CHUNK
@@ -102,7 +103,7 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
         v for v in ancestors([total]) if isinstance(v, Constant) and is_array_leaf(v) and v.data.size >= terms.n_rows
     ]
     inputs = [c.type() for c in constants]
-    (total,) = graph_replace([total], dict(zip(constants, inputs, strict=True)), strict=False)
+    (total,) = in_double(graph_replace([total], dict(zip(constants, inputs, strict=True)), strict=False))
     # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
     function = compile_log_density([*model.value_vars, *inputs], total, mode="NUMBA")
     return lambda at: function(*[at[v.name] for v in model.value_vars], *[c.data for c in constants])

@@ -16,6 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_austerity.graph_compiler import stabilised
 from pymc_austerity.likelihood.axis import LENGTH, RowAxis
 from pymc_austerity.likelihood.layout import Block, layout, split
+from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
 from pymc_austerity.likelihood.rebuild import (
     BatchRebuild,
@@ -183,6 +184,7 @@ def row_likelihood(
     log_prior, row_log_likelihood, *parameters = graph_replace(
         [prior, rows, *parameters], {**values, **fixed}, strict=False
     )
+    log_prior, row_log_likelihood, *parameters = in_double([log_prior, row_log_likelihood, *parameters])
     by_law = zip(*[iter(parameters)] * 3, strict=True)
     likelihood = RowLikelihood(
         terms.n_rows,

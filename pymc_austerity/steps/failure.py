@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from multiprocessing import current_process
 from typing import Any, NoReturn
 
 from pymc.blocking import PointType
@@ -11,11 +10,9 @@ from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR
 from pymc_austerity.kernel import Outcome
+from pymc_austerity.steps.orphans import in_worker
 
 _log = logging.getLogger("pymc_austerity")
-
-#: How PyMC names the processes in which it runs chains.
-_WORKER = "worker_chain_"
 
 
 class _Interrupt:
@@ -72,6 +69,6 @@ def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, brok
     else:
         kept = "and the draws so far are returned"
     _log.error(f"{message} Sampling stops here, {kept}.")
-    if current_process().name.startswith(_WORKER):
+    if in_worker():
         return {"warning": _Interrupt()}
     raise KeyboardInterrupt(message)

@@ -19,7 +19,15 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.kernel import Incidence, SweepOutcome, build_sweep, check_incidence, incidence_of, looks_of
+from pymc_austerity.kernel import (
+    Incidence,
+    SweepOutcome,
+    build_sweep,
+    check_incidence,
+    incidence_of,
+    looks_of,
+    uninterrupted,
+)
 from pymc_austerity.likelihood import (
     Density,
     ModelData,
@@ -31,6 +39,7 @@ from pymc_austerity.likelihood import (
     with_blocks,
 )
 from pymc_austerity.steps.options import describes_options
+from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
 
@@ -156,6 +165,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        end_with_parent()
         if self._data is not None and (changed := self._data.changed()):
             self._data, self._rows, self._fixed = changed, changed.rows, changed.fixed
         self.rng = rng
@@ -199,7 +209,9 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         chosen: Any,
         rngs: Any,
     ) -> Any:
-        return sweep(theta, others, self._fixed, arrays, incidence, self._looks, self._n_values, chosen, *rngs)
+        data = (theta, others, self._fixed, arrays, incidence)
+        outcome = uninterrupted(sweep, *data, self._looks, self._n_values, chosen, *rngs)
+        return SweepOutcome(*outcome)
 
     def _compile(self, density: Density) -> Any:
         """Compile by drawing one variable, so that forked chains inherit the code."""

@@ -36,6 +36,7 @@ from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.steps.failure import stop_at
+from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
 _log = logging.getLogger("pymc_austerity")
@@ -148,6 +149,7 @@ class RowStep(ChainSetup, BlockedStep):
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        end_with_parent()
         if self._data is not None and (changed := self._data.changed()):
             self._data, self.decider = changed, self.decider.with_data(changed.rows, changed.fixed)
         self.tune = self.decider.parts.tune  # PyMC's parallel sampler takes it for granted

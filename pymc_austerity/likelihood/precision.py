@@ -1,0 +1,89 @@
+"""Graphs of single precision made again in double precision.
+
+A decision rests on small differences between sums over many rows, and its proxy on what an expansion leaves of them:
+both vanish in the rounding of single precision.  So whatever ``pytensor.config.floatX`` is and whatever the type of the
+data, a step computes in double precision; data stay as they are, and a batch is converted when it has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor import scalar
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import toposort
+from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.type import TensorType
+
+_LOW = ("float16", "float32")
+
+
+def in_double(outputs: Sequence[Variable]) -> list[Variable]:
+    """Return graphs that compute in double precision what the given ones compute in single precision.
+
+    Conversions to single precision are left out.  An op that cannot be made again in double precision stays as it is,
+    between conversions.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+
+    Returns
+    -------
+    list of Variable
+        Of type float64 where the given one is float32; the given ones themselves where nothing is.
+
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> x = pt.fvector("x")
+    >>> (total,) = in_double([pt.exp(x).sum()])
+    >>> total.type.dtype
+    'float64'
+    """
+    memo: dict[Variable, Variable] = {}
+    for node in toposort(outputs):
+        memo.update({i: _leaf(i) for i in node.inputs if i.owner is None and i not in memo})
+        inputs = [memo[i] for i in node.inputs]
+        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)) or any(map(_is_low, node.outputs)):
+            made = _make_again(node, inputs)
+        else:
+            made = node.outputs
+        memo.update(zip(node.outputs, made, strict=True))
+    return [memo[o] if o in memo else _leaf(o) for o in outputs]
+
+
+def _is_low(var: Variable) -> bool:
+    return isinstance(var.type, TensorType) and var.type.dtype in _LOW
+
+
+def _leaf(var: Variable) -> Variable:
+    if not _is_low(var):
+        return var
+    if isinstance(var, Constant):
+        return pt.constant(np.asarray(var.data, "float64"), name=var.name)
+    return pt.cast(var, "float64")
+
+
+def _make_again(node: Apply, inputs: Sequence[Variable]) -> list[Variable]:
+    op: Any = node.op
+    if isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.Cast) and _is_low(node.outputs[0]):
+        return [pt.cast(inputs[0], "float64")]
+    if isinstance(op, CAReduce):
+        op = op.clone(dtype=None, acc_dtype=None)  # which were settled by the type of its first input
+    try:
+        made = op.make_node(*inputs).outputs
+    except Exception:  # an op of a fixed type
+        made = []
+    due = ["float64" if _is_low(o) else getattr(o.type, "dtype", None) for o in node.outputs]
+    if [getattr(o.type, "dtype", None) for o in made] == due:
+        return list(made)
+    lowered = [
+        new if new is old or not _is_low(old) else pt.cast(new, old.type.dtype)
+        for new, old in zip(inputs, node.inputs, strict=True)
+    ]
+    kept = node.clone_with_new_inputs(lowered, strict=False).outputs
+    return [pt.cast(o, "float64") if _is_low(o) else o for o in kept]
