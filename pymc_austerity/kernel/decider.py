@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,20 +13,15 @@ from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.temperature import Schedule
+from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.transition import build_offset, build_transition
-from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, compile_density, numba_options
+from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, numba_options
 from pymc_austerity.progress import Phases
-from pymc_austerity.proposals import Move, Proposal, Target, default_proposal
+from pymc_austerity.proposals import Move, Target, default_proposal
 from pymc_austerity.proxy import (
-    Effects,
     Prepared,
-    ProxyPlan,
-    Surrogate,
-    compile_remainder_density,
-    compile_resolved_density,
-    compile_surrogate,
 )
 from pymc_austerity.rows import Rows, RowSource, WeightedRows
 
@@ -46,114 +40,6 @@ class Proposed(NamedTuple):
     theta: np.ndarray
     others: np.ndarray
     log_q_ratio: float
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What a decider is assembled from: nothing compiled, so that it travels to other processes.
-
-    Attributes
-    ----------
-    likelihood : RowLikelihood
-    rows : Rows
-    fixed : tuple of numpy.ndarray
-        Values of the shared variables that are not indexed by row.
-    theta0, others0 : numpy.ndarray
-        The model's initial point, flat: the variables of the step, and all others.
-    test : AcceptanceTest
-        For rows of equal weight.
-    proposal : Proposal or None
-        As it was given.
-    plan : ProxyPlan
-    bound : Bound
-        On the rows themselves.
-    temperature : Schedule
-    tune : bool
-        Whether the proposal adapts while a chain tunes.
-    compile_kwargs : dict or None
-    progressbar : bool
-        Whether passes over all rows before sampling show a bar.
-    made_by : str
-        Name of the class of the step.
-    prepared : Prepared or None
-        What was learnt from all rows; None before that, and where there is no proxy.
-    """
-
-    likelihood: RowLikelihood
-    rows: Rows
-    fixed: tuple[np.ndarray, ...]
-    theta0: np.ndarray
-    others0: np.ndarray
-    test: AcceptanceTest
-    proposal: Proposal | None
-    plan: ProxyPlan
-    bound: Bound
-    temperature: Schedule
-    tune: bool
-    compile_kwargs: dict[str, Any] | None
-    progressbar: bool
-    made_by: str
-    prepared: Prepared | None = None
-
-    @property
-    def could_have_proxy(self) -> bool:
-        """Whether ``proxy=None`` excluded a proxy against which nothing in the variables or the proposal stands."""
-        if not self.plan.excluded or (self.proposal is not None and self.proposal.no_proxy_because):
-            return False
-        continuous = all(np.dtype(b.dtype).kind == "f" for b in self.likelihood.blocks)
-        return continuous or (self.proposal is not None and self.proposal.expands_effects)
-
-    @property
-    def setup_passes(self) -> float:
-        """Passes over all rows before the first draw."""
-        return 0.0 if self.prepared is None else self.prepared.passes
-
-    def describe(self) -> str:
-        """Return the settings that decide what a step does, in a line."""
-        names = ", ".join(b.name for b in self.likelihood.blocks)
-        floor, proxy = (None, None) if self.prepared is None else (self.plan.floor, self.plan.proxy)
-        rows = "Uniform()" if floor is None else f"Weighted(floor={floor})"
-        return (
-            f"{self.made_by} on {names} with {self.test}, {self.proposal or 'the default proposal'}, proxy={proxy}, "
-            f"rows={rows}, temperature={self.temperature}"
-        )
-
-
-class Compiled:
-    """The functions of one model, each compiled when it is first asked for."""
-
-    def __init__(self, parts: Parts):
-        self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
-        self._resolved, self._options = parts.test.resolves_remainders, numba_options(parts.compile_kwargs)
-
-    @cached_property
-    def density(self) -> Density:
-        """Log prior and rows."""
-        return compile_density(self._likelihood, self._options)
-
-    @cached_property
-    def effects(self) -> Effects | None:
-        """What the rows read of θ, where the proposal knows it to be less than θ."""
-        if self._proposal is None or not self._proposal.expands_effects or self._plan.proxy is None:
-            return None
-        return self._proposal.effects(self._likelihood)
-
-    @cached_property
-    def surrogate(self) -> Surrogate:
-        """Exact prior times proxy."""
-        return compile_surrogate(self.read, self._options)
-
-    @cached_property
-    def remainders(self) -> Density:
-        """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
-        assert self._plan.proxy is not None
-        of_density = compile_resolved_density if self._resolved else compile_remainder_density
-        return of_density(self.density, self.read, self._plan.proxy.order, **self._options)
-
-    @property
-    def read(self) -> RowLikelihood:
-        """The model in terms of what the rows read."""
-        return self._likelihood if self.effects is None else self.effects.likelihood
 
 
 @dataclass(frozen=True, eq=False)

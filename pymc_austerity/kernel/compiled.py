@@ -1,0 +1,52 @@
+"""The functions of one model, compiled."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from pymc_austerity.kernel.parts import Parts
+from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, numba_options
+from pymc_austerity.proxy import (
+    Effects,
+    Surrogate,
+    compile_remainder_density,
+    compile_resolved_density,
+    compile_surrogate,
+)
+
+
+class Compiled:
+    """The functions of one model, each compiled when it is first asked for."""
+
+    def __init__(self, parts: Parts):
+        self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
+        self._resolved, self._options = parts.test.resolves_remainders, numba_options(parts.compile_kwargs)
+
+    @cached_property
+    def density(self) -> Density:
+        """Log prior and rows."""
+        return compile_density(self._likelihood, self._options)
+
+    @cached_property
+    def effects(self) -> Effects | None:
+        """What the rows read of θ, where the proposal knows it to be less than θ."""
+        if self._proposal is None or not self._proposal.expands_effects or self._plan.proxy is None:
+            return None
+        return self._proposal.effects(self._likelihood)
+
+    @cached_property
+    def surrogate(self) -> Surrogate:
+        """Exact prior times proxy."""
+        return compile_surrogate(self.read, self._options)
+
+    @cached_property
+    def remainders(self) -> Density:
+        """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
+        assert self._plan.proxy is not None
+        of_density = compile_resolved_density if self._resolved else compile_remainder_density
+        return of_density(self.density, self.read, self._plan.proxy.order, **self._options)
+
+    @property
+    def read(self) -> RowLikelihood:
+        """The model in terms of what the rows read."""
+        return self._likelihood if self.effects is None else self.effects.likelihood
