@@ -11,7 +11,6 @@ import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import psutil
 import pymc as pm
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -180,6 +179,23 @@ def synthetic(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(X).rename(columns=lambda column: f"x{column}"), y.astype(int)
 
 
+def seconds_since_start() -> float:
+    """Return how long ago this process began.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If psutil, which knows, is not installed.
+    """
+    try:
+        import psutil
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "psutil, which knows when a process began, is not installed. Run `pip install 'pymc-austerity[demo]'`."
+        ) from error
+    return time.time() - psutil.Process().create_time()
+
+
 def timed(idata: SamplingResult, seconds: float, imports: float, tune: int) -> Timed:
     """Divide the seconds of a run into those before the first draw that is kept and those of drawing.
 
@@ -288,10 +304,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)
-    # Both runs share the imports, and a user waits for them in either.
-    imports = time.time() - psutil.Process().create_time()
-
     try:
+        imports = seconds_since_start()  # both runs share the imports, and a user waits for them in either
         X, y, source = _rows(chosen)
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
