@@ -19,6 +19,7 @@ from pytensor.tensor.basic import AllocEmpty
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax
+from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.likelihood.affine import keeps_affine
@@ -78,7 +79,8 @@ def row_graph(likelihood: RowLikelihood) -> RowGraph:
         which = [i for i, var in enumerate(node.inputs) if var in moving]
         if which:
             moving.update(node.outputs)
-            if all(node.inputs[i] in affine for i in which) and keeps_affine(node.op, which):
+            smooth = not _is_discrete(node.outputs[0])  # a cast to whole numbers is a rounding
+            if smooth and all(node.inputs[i] in affine for i in which) and keeps_affine(node.op, which):
                 affine.update(node.outputs)
     opened: set[Variable] = set()
     while True:
@@ -126,6 +128,10 @@ def _is_sum_of(eta: Variable, moving: set[Variable], predictors: set[Variable]) 
     return sum(v not in predictors for v in parts) <= 1
 
 
+def _is_discrete(var: Variable) -> bool:
+    return getattr(var.type, "dtype", "float64") in discrete_dtypes
+
+
 def _core(var: Variable, moving: set[Variable]) -> Variable:
     while only_shifts_or_scales(var, moving):
         var = next(v for v in var.owner.inputs if v in moving)
@@ -139,7 +145,7 @@ def only_shifts_or_scales(var: Variable, moving: set[Variable] | frozenset[Varia
     op = var.owner.op
     if isinstance(op, DimShuffle):
         return True
-    if not isinstance(op, Elemwise):
+    if not isinstance(op, Elemwise) or _is_discrete(var):
         return False
     affine = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Mul, scalar.TrueDiv, scalar.Identity, scalar.Cast)
     return isinstance(op.scalar_op, affine) and sum(v in moving for v in var.owner.inputs) == 1

@@ -24,6 +24,7 @@ from pytensor.tensor.subtensor import (
     IncSubtensor,
     Subtensor,
 )
+from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.likelihood import intervals as iv
 from pymc_austerity.likelihood.elementary import HIGHEST, RULES
@@ -88,6 +89,8 @@ class RowSeries:
         op, inputs = var.owner.op, var.owner.inputs
         try:
             if isinstance(op, Elemwise):
+                if isinstance(op.scalar_op, scalar.Cast) and var.type.dtype in discrete_dtypes:
+                    raise NoRemainderBoundError("a rounding to whole numbers")
                 rule = ELEMENTWISE.get(type(op.scalar_op))
                 if rule is not None:
                     return rule(self, *inputs)

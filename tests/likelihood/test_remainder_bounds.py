@@ -215,9 +215,14 @@ def no_rule():
     pm.Poisson("y", pt.exp(pt.sin(slopes())), observed=COUNT)
 
 
+def rounding():
+    pm.Poisson("y", pt.exp(slopes().astype("int64").astype("float64")), observed=COUNT)
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [
+        (rounding, "a rounding to whole numbers"),
         (laplace, "absolute value .* no second derivative"),
         (many_numbers, "more than 8 numbers"),
         (no_rule, "['beta'].* sin.*PenaltyMH"),
