@@ -1,8 +1,11 @@
 """Chains in other processes: the same draws however they are started, and what survives when one must stop."""
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pymc as pm
@@ -123,3 +126,46 @@ def test_nothing_reaches_the_program_that_samples_in_processes_of_its_own(cores)
     draws = [int(n) for n in ran.stdout.split("draws:")[1].split()]
     assert len(draws) == 2
     assert all(0 < n < 20_000 for n in draws)
+
+
+@pytest.mark.slow
+def test_no_process_of_a_chain_outlives_a_program_that_was_ended(tmp_path):
+    """Forked processes wait for the next word of the program, and hold their copy of the data."""
+    script = """
+    import multiprocessing, os, signal
+    import numpy as np, pymc as pm, pymc_austerity as pma
+
+    def end(trace, draw):
+        if draw.draw_idx == 20:
+            print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pm.Model():
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.random.default_rng(0).normal(size=2_000))
+        step = pma.ExactMH(proxy=None, progressbar=False)
+        pm.sample(
+            100_000, tune=0, chains=2, cores=2, mp_ctx="fork", step=step, callback=end, progressbar=False,
+        )
+    """
+    said = tmp_path / "said"
+    with said.open("w") as out:  # a pipe would stay open, and be waited for, as long as a process is left
+        ran = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)], stdout=out, stderr=subprocess.DEVNULL, timeout=300
+        )
+    assert ran.returncode == -signal.SIGTERM
+    left = [int(pid) for pid in said.read_text().split()]
+    assert len(left) == 2
+    for _ in range(100):
+        left = [pid for pid in left if _is_running(pid)]
+        if not left:
+            break
+        time.sleep(0.1)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
+def _is_running(pid):
+    """Whether a process runs; one that has ended may still be in the table until it is fetched."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return bool(state) and not state.startswith("Z")
