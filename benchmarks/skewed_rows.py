@@ -67,7 +67,7 @@ def run(model: pm.Model, mean: float, sd: float, build: Callable[[], Any]) -> li
             DRAWS, tune=1_000, chains=CHAINS, cores=1, step=step, random_seed=3, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    draws = idata["posterior"][["mu"]]
+    draws = idata["posterior"]["mu"].to_dataset(name="mu")
     error = float(az.mcse(draws, method="mean")["mu"]) / sd
     report = pma.reliability(idata, model, step=step)
     return [
