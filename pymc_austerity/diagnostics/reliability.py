@@ -28,6 +28,7 @@ from pymc_austerity.diagnostics.remedies import balance_remedy, batch_remedy, de
 from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
+from pymc_austerity.diagnostics.statistics_of_step import columns_of_step
 from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
     Finding,
@@ -44,7 +45,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_wrong_decisions,
     overall,
 )
-from pymc_austerity.kernel import TUNED, Decider, Proposed
+from pymc_austerity.kernel import Decider, Proposed
 
 __all__ = ["Reliability", "reliability"]
 
@@ -180,8 +181,6 @@ def reliability(
     """
     model = modelcontext(model)
     decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
-    stats, own = _stats_of(idata, decider)
-    decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
     n_total = len(decider.rows)
     if n_states is None:
         n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, _MOST_STATES))
@@ -189,6 +188,8 @@ def reliability(
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
     rng = np.random.default_rng(random_seed)
     states = drawn_states(idata, model, decider, n_states)
+    stats, own = _stats_of(idata, model, decider)
+    decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
 
     rate = float(stats["accepted"].mean())
     test = RepeatedTest(decider, rng)
@@ -211,7 +212,7 @@ def reliability(
     return Reliability(overall(findings), checks, table, passes)
 
 
-def _stats_of(idata: SamplingResult, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
+def _stats_of(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
     """Return the statistics of the step's draws, flat and as they are, after checking that it could have made them."""
     stats = group(idata, "sample_stats")
     names = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "scaling")
@@ -237,24 +238,12 @@ def _stats_of(idata: SamplingResult, decider: Decider) -> tuple[dict[str, np.nda
             f"step: {decider.parts.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were "
             f"decided after {found}: another step made them. Pass the one that did."
         )
-    chosen = {name: over_steps(stats[name]).isel(step=fitting[0]).to_numpy().ravel() for name in names}
-    threshold = stats.get("threshold")
-    chosen["threshold"] = (
-        np.full(chosen["n_rows"].size, np.nan)
-        if threshold is None
-        else over_steps(threshold).isel(step=fitting[0]).to_numpy().ravel()
-    )
-    return chosen, _of_step(stats, fitting[0], counted.shape[-1])
-
-
-def _of_step(stats: xr.Dataset, k: int, n_steps: int) -> xr.Dataset:
-    """Return the statistics of step number `k`; of one that says itself whose it is, or that not all have, all."""
-    found = {}
-    for name, values in stats.items():
-        columns = over_steps(values)
-        by_number = name != TUNED and columns.sizes["step"] == n_steps
-        found[str(name)] = columns.isel(step=k, drop=True) if by_number else values
-    return xr.Dataset(found)
+    names_of = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
+    own = columns_of_step(idata, [names_of[b.name] for b in decider.likelihood.blocks], fitting[0])
+    chosen = {name: own[name].to_numpy().ravel() for name in names}
+    unknown = np.full(chosen["n_rows"].size, np.nan)
+    chosen["threshold"] = own["threshold"].to_numpy().ravel() if "threshold" in own else unknown
+    return chosen, own
 
 
 def _chains(idata: SamplingResult, model: Model) -> Finding:

@@ -43,7 +43,7 @@ _log = logging.getLogger("pymc_austerity")
 
 #: Types and shapes of the statistics of a draw.
 _OF_A_DRAW: dict[str, Any] = {
-    "accepted": (bool, []),
+    "accepted": (np.float64, []),  # as PyMC's Metropolis declares it, which may stand beside
     "accept": (np.float64, []),
     "n_rows": (np.int64, []),
     "n_stages": (np.int64, []),

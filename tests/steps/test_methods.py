@@ -52,7 +52,7 @@ def test_statistics_have_the_documented_names_and_types(idata):
     found = {name: idata.sample_stats[name].dtype for name in idata.sample_stats}
     assert found.pop("tuned").kind == "S"
     assert found == {
-        "accepted": np.dtype(bool),
+        "accepted": np.dtype(float),
         "accept": np.dtype(float),
         "n_rows": np.dtype(np.int64),
         "n_stages": np.dtype(np.int64),
