@@ -40,8 +40,10 @@ def stabilised(graph: Variable) -> Variable:
     """
     _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
     # Stable forms first: the canonical form of PyTensor 2 hides −sigmoid(η), which is to be recognised, as a product.
-    graph = rewrite_graph(graph, include=("stabilize",), clone=False)
-    return rewrite_graph(graph, include=("canonicalize", "stabilize"), clone=False)
+    for include in (("stabilize",), ("canonicalize", "stabilize")):
+        # Not without what says how to differentiate (`pytensor.gradient.undefined_grad` and its like).
+        graph = rewrite_graph(graph, include=include, clone=False, exclude=("local_view_op",))
+    return graph
 
 
 class Product(Dot):

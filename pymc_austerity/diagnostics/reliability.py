@@ -181,6 +181,8 @@ def reliability(
     """
     model = modelcontext(model)
     decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
+    stats, own = _stats_of(idata, model, decider)
+    decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
     n_total = len(decider.rows)
     if n_states is None:
         n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, _MOST_STATES))
@@ -188,8 +190,6 @@ def reliability(
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
     rng = np.random.default_rng(random_seed)
     states = drawn_states(idata, model, decider, n_states)
-    stats, own = _stats_of(idata, model, decider)
-    decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
 
     rate = float(stats["accepted"].mean())
     test = RepeatedTest(decider, rng)

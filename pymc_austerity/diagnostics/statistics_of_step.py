@@ -47,7 +47,7 @@ def _column_that_moves(idata: SamplingResult, variables: Sequence[str], accepted
     """Return the column of acceptances that says when some variables moved."""
     posterior = group(idata, "posterior")
     moved = np.zeros((accepted.sizes["chain"], accepted.sizes["draw"] - 1), dtype=bool)
-    for name in variables:
+    for name in (name for name in variables if name in posterior):
         draws = posterior[name].transpose("chain", "draw", ...).to_numpy()
         moved |= (np.diff(draws, axis=1) != 0).reshape(*moved.shape, -1).any(axis=-1)
     columns = over_steps(accepted).transpose("step", "chain", "draw").to_numpy()
