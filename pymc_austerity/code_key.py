@@ -13,11 +13,11 @@ from __future__ import annotations
 import dis
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from types import CodeType, EllipsisType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary, ref
 import numba
 import numpy as np
 from numba import types
+from numba.core import entrypoints
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import builtin_registry
@@ -100,6 +101,7 @@ def _digest(text: str) -> str:
 
 def _templates() -> Iterator[Any]:
     """Yield the implementations that are not numba's or PyTensor's own (``numba.extending``)."""
+    entrypoints.init_all()  # as numba does when it first compiles: a key is the same before and after
     for template in (*builtin_registry.functions, *builtin_registry.attributes):
         if not all(_is_within_known(written) for written in _implementations(template)):
             yield template
@@ -114,6 +116,25 @@ def _implementations(template: Any) -> list[Any]:
     written = getattr(template, "_overload_func", None) or getattr(template, "generic", None) or template
     inner = [cell.cell_contents for cell in getattr(written, "__closure__", None) or () if _is_filled(cell)]
     return [written, *(value for value in inner if isinstance(value, FunctionType))]
+
+
+def _release_of(template: Any) -> str | None:
+    """Name an implementation and the release that it is part of; None where it may change and keep its version.
+
+    Packages that register with numba are loaded with it (``sparse`` is one), whether a program uses them or not.
+    """
+    foreign = [written for written in _implementations(template) if not _is_within_known(written)]
+    packages = {_module_of(written).partition(".")[0] for written in foreign}
+    names = {name for package in packages for name in _distributions().get(package, [""])}
+    # What is installed from a folder may change and keep its version.
+    if "" in names or any(distribution(name).read_text("direct_url.json") is not None for name in names):
+        return None
+    return f"{sorted(map(_qualified, foreign))} of {sorted((name, version(name)) for name in names)}"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return packages_distributions()
 
 
 class _Describer:
@@ -211,6 +232,14 @@ class _Describer:
 
     def template(self, template: Any) -> str:
         """Describe an implementation that was registered with numba."""
+        try:
+            return self._template(template)
+        except NotDescribedError:
+            if (release := _release_of(template)) is None:
+                raise
+            return release
+
+    def _template(self, template: Any) -> str:
         described = [self._written(f) for f in _implementations(template)]
         extras = [getattr(template, name, None) for name in ("_attr", "_strict", "prefer_literal")]
         options = {**(getattr(template, "_jit_options", None) or {})}
@@ -323,10 +352,14 @@ def _is_known(value: Any) -> bool:
 
 
 def _is_within_known(value: Any) -> bool:
+    return _module_of(value).partition(".")[0] in _KNOWN_BY_NAME
+
+
+def _module_of(value: Any) -> str:
     # A function's globals cannot be borrowed, as `functools.wraps` does with the name of its module.
     is_plain = isinstance(value, FunctionType)
     module = value.__globals__.get("__name__") if is_plain else getattr(value, "__module__", None)
-    return isinstance(module, str) and module.partition(".")[0] in _KNOWN_BY_NAME
+    return module if isinstance(module, str) else ""
 
 
 def _qualified(value: Any) -> str:

@@ -314,6 +314,15 @@ def test_another_setting_of_numba_misses(folder, monkeypatch, setting, value):
     assert cache_key(plus(1)) == key
 
 
+def test_a_package_that_numba_loads_is_in_every_key_by_its_release(folder, monkeypatch):
+    # Its types cannot be described; without a release in their place nothing would be kept wherever it is installed.
+    pytest.importorskip("sparse")
+    key = cache_key(plus(1))
+    version = code_key.version
+    monkeypatch.setattr(code_key, "version", lambda name: "another" if name == "sparse" else version(name))
+    assert cache_key(plus(1)) != key
+
+
 def test_an_implementation_for_what_is_not_ours_is_part_of_every_key(folder, monkeypatch):
     for name in ("functions", "attributes"):
         monkeypatch.setattr(builtin_registry, name, [*getattr(builtin_registry, name)])
