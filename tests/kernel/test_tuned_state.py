@@ -10,8 +10,8 @@ import xarray as xr
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.drawn_states import state_of_chain
-from pymc_austerity.diagnostics.reliability import _of_step
 from pymc_austerity.diagnostics.results import group
+from pymc_austerity.diagnostics.statistics_of_step import columns_of_step
 from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
 from pymc_austerity.proposals import Target
 
@@ -215,12 +215,11 @@ def together():
 @pytest.mark.slow
 def test_steps_beside_each_other_keep_to_their_own(together):
     _, steps, idata = together
-    stats = group(idata, "sample_stats")
     first, plain, last = steps
     for k, step in ((0, first), (2, last)):
-        assert equal(restored(step, _of_step(stats, k, 3)), tuned(step))
-        assert not equal(without_the_record(step, _of_step(stats, k, 3)), tuned(step))
-    assert restored(plain, _of_step(stats, 1, 3))[0] == pytest.approx(tuned(plain)[0], rel=1e-12)
+        assert equal(restored(step, columns_of_step(idata, [], k)), tuned(step))
+        assert not equal(without_the_record(step, columns_of_step(idata, [], k)), tuned(step))
+    assert restored(plain, columns_of_step(idata, [], 1))[0] == pytest.approx(tuned(plain)[0], rel=1e-12)
 
 
 @pytest.mark.slow

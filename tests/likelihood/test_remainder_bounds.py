@@ -103,11 +103,13 @@ def groups():
     pm.Bernoulli("y", logit_p=group[LEVEL] + slopes(), observed=BINARY)
 
 
-#: For each model, how much larger than the largest remainder found the bounds of order 2 may be on average.
+IS_6 = int(pm.__version__.split(".")[0]) >= 6
+#: For each model, how much larger than the largest remainder found the bounds of order 2 may be on average.  On PyMC 5
+#: the mean of a negative binomial enters in several places, which intervals take for different ones.
 MODELS = {
     bernoulli_logit: 1.4, bernoulli_sigmoid: 1.4, bernoulli_probit: 1.4, binomial: 1.4, categorical: 6, poisson: 1.4,
-    negative_binomial_known: 1.4, negative_binomial: 15, student_t_known: 1.4, student_t_scale: 4, student_t: 90,
-    normal: 2, gamma: 7, log_normal: 4, ordered_logistic: 10, groups: 2.5,
+    negative_binomial_known: 1.4 if IS_6 else 20, negative_binomial: 15, student_t_known: 1.4, student_t_scale: 4,
+    student_t: 90, normal: 2, gamma: 7, log_normal: 4, ordered_logistic: 10, groups: 2.5,
 }  # fmt: skip
 #: Those whose bounds are so close that bounds a fifth too small are broken.
 TIGHT = {build for build, factor in MODELS.items() if factor == 1.4}
