@@ -28,6 +28,7 @@ from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.likelihood import intervals as iv
 from pymc_austerity.likelihood.elementary import HIGHEST, RULES
+from pymc_austerity.likelihood.enclosure import Enclosure
 from pymc_austerity.likelihood.interval_series import NotSmooth, Series, constant, rearranged
 from pymc_austerity.likelihood.log_forms import LOGARITHMS, is_elementwise
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
@@ -42,7 +43,7 @@ _SETS = (IncSubtensor, AdvancedIncSubtensor)
 _SAME = 1e-7
 
 
-class RowSeries:
+class RowSeries(Enclosure):
     """Encloses the derivatives of every variable of a graph over one box.
 
     Parameters
