@@ -208,8 +208,8 @@ def _settle(
     run_pilot, d, c = build_pilot(surrogate), full_pass.theta_size, full_pass.coordinates
 
     def tune(psi: np.ndarray, sums: Sums) -> Tuned:
-        held = partial(lambda psi: prior(psi, fixed, c).hessian, psi)
-        tuned = tune_moves(prior, steer(c, psi, sums, held, temperature), psi, d, fixed, temperature, run_pilot)
+        steering = steer(c, psi, sums, lambda: prior(psi, fixed, c).hessian, temperature)
+        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot)
         if stays(tuned):
             return tuned
         # A prior that curves down at ψ̂ need not do so further out.
