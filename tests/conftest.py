@@ -1,5 +1,6 @@
 """What several test files share: the data folder, a figure back end that needs no screen, small results."""
 
+import logging
 import os
 import signal
 from pathlib import Path
@@ -20,6 +21,18 @@ settings.load_profile("ci")
 # here must be interrupted there as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _loggers_are_left_as_they_were():
+    """A level that one test leaves behind silences what the next tests on its worker look for."""
+    loggers = [logging.getLogger(name) for name in ("pymc", "pymc_austerity")]
+    levels = [logger.level for logger in loggers]
+    yield
+    left = [logger.level for logger in loggers]
+    for logger, level in zip(loggers, levels):
+        logger.setLevel(level)
+    assert left == levels, f"the levels of {loggers} were {levels} and are {left}"
 
 
 @pytest.fixture(scope="session")

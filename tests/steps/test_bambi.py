@@ -1,7 +1,5 @@
 """Models that bambi builds: those that split into rows, and those that are refused in words."""
 
-import logging
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,7 +56,6 @@ def test_rows_are_those_of_the_model(formula, family):
 @pytest.mark.slow
 def test_fit_takes_a_step_that_was_given_the_model():
     model = built("yes ~ x", family="bernoulli")
-    logging.getLogger("pymc").setLevel(logging.ERROR)
     step = pma.PenaltyMH(model=model.backend.model, progressbar=False)
     found = model.fit(
         draws=300, tune=200, chains=2, cores=1, random_seed=1, step=step, progressbar=False,
