@@ -86,10 +86,10 @@ def parts(step: Any) -> dict[str, float]:
         return total
 
     @njit
-    def whole(theta, others, fixed, arrays, row_state, state, looks, generators, constants, repeats):  # type: ignore[no-untyped-def]
+    def whole(links, theta, others, fixed, arrays, row_state, state, looks, generators, constants, repeats):  # type: ignore[no-untyped-def]
         for _ in range(repeats):
             theta = transition(
-                theta, others, fixed, arrays, row_state, state, looks, 1.0, generators, constants, expansion
+                links, theta, others, fixed, arrays, row_state, state, looks, 1.0, generators, constants, expansion
             )[0]  # fmt: skip
         return theta
 
@@ -102,7 +102,9 @@ def parts(step: Any) -> dict[str, float]:
         "proposal": microseconds(lambda k: proposed(rng, theta, state, surroundings, k)),
         "sum of the proxy, both sides": 2 * microseconds(lambda k: expanded(theta, others, k)),
         "transition, compiled": microseconds(
-            lambda k: whole(theta, others, fixed, arrays, row_state, state, looks, generators, constants, k)
+            lambda k: whole(
+                decider.links, theta, others, fixed, arrays, row_state, state, looks, generators, constants, k
+            )
         ),
         "transition, called from Python": microseconds(
             lambda k: [chain.transition(theta, others, 1.0) for _ in range(k)], DRAWS // 4

@@ -29,11 +29,11 @@ def small_model() -> pm.Model:
 
 
 @njit
-def repeat(transition, n, theta, others, fixed, arrays, row_state, state, looks, generators):  # type: ignore[no-untyped-def]
+def repeat(transition, n, links, theta, others, fixed, arrays, row_state, state, looks, generators):  # type: ignore[no-untyped-def]
     """Call the compiled transition `n` times from compiled code: its own cost, without Python."""
     rows = 0
     for _ in range(n):
-        outcome = transition(theta, others, fixed, arrays, row_state, state, looks, 1.0, generators, (), ())
+        outcome = transition(links, theta, others, fixed, arrays, row_state, state, looks, 1.0, generators, (), ())
         theta = outcome[0]
         rows += outcome[3]
     return rows
@@ -49,7 +49,7 @@ def main() -> None:
     decider = step.decider
     theta, row_state = flatten(point, decider.likelihood.blocks), decider.row_source.state(len(decider.rows))
     data = (decider.fixed, decider.rows.arrays, row_state)
-    arguments = (theta, np.empty(0), *data, step.chain.state, decider.looks())
+    arguments = (decider.links, theta, np.empty(0), *data, step.chain.state, decider.looks())
     generators = pack_generators(*np.random.default_rng(1).spawn(3))
     seconds = {}
     repeat(decider.transition, 1, *arguments, generators)

@@ -29,11 +29,12 @@ from numba.core import entrypoints
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import builtin_registry
+from numba.extending import _Intrinsic
 
 try:
-    from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
+    from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
 except ImportError:  # an older PyTensor: functions are compiled in every process
-    CACHED_SRC_FUNCTIONS = compile_numba_function_src = None
+    CACHED_SRC_FUNCTIONS = None
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -164,6 +165,8 @@ class _Describer:
             return f"dict({', '.join(f'{self.of(k)}: {self.of(v)}' for k, v in value.items())})"
         if isinstance(value, Dispatcher):
             return self._once(id(value), lambda: self._compiled(value))
+        if isinstance(value, _Intrinsic):
+            return f"intrinsic {self._written(value._defn)}"
         if isinstance(value, ModuleType):
             return self._module(value, ())
         if _is_known(value):

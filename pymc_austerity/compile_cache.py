@@ -12,9 +12,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from types import FunctionType
 from typing import Any
 
-from numba import njit
+from numba import jit
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
@@ -24,9 +25,9 @@ from pytensor import config
 from pymc_austerity.code_key import NotDescribedError, cache_key
 
 try:
-    from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
+    from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, NumbaPyTensorCacheLocator
 except ImportError:  # an older PyTensor: functions are compiled in every process
-    CACHED_SRC_FUNCTIONS = compile_numba_function_src = None
+    CACHED_SRC_FUNCTIONS = NumbaPyTensorCacheLocator = None
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -58,28 +59,41 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     except NotDescribedError as error:
         _log.debug(f"Compiled anew in every process: {error}.")
         return function
-    name = function.py_func.__name__ if function.py_func.__name__.isidentifier() else "compiled"
-    names = ", ".join(p.name for p in parameters)
-    # Not a closure: numba would put its cells into a key of its own, where no two processes agree.
-    source = f"def {name}({names}):\n    return _compiled_function({names})\n"
-    # Loading imports the module of each function; this one is in the key.
-    within = {"_compiled_function": function, "__name__": function.py_func.__globals__.get("__name__", __name__)}
-    outermost = compile_numba_function_src(source, name, within, cache_key=key)
-    dispatcher = njit(nogil=function.targetoptions.get("nogil", False))(outermost)
+    dispatcher = _twin(function)
     try:
-        dispatcher._cache = _CarefulCache(outermost, function, key)
+        dispatcher._cache = _CarefulCache(dispatcher.py_func, function, key)
     except RuntimeError as error:  # NUMBA_CACHE_LOCATOR_CLASSES leaves out PyTensor's
         _log.info(f"Compiled anew in every process: {error}.")
         return function
     return dispatcher
 
 
+def _twin(function: Any) -> Any:
+    """Return a dispatcher for the same code, which has compiled nothing yet."""
+    options = {**function.targetoptions, "locals": function.locals, "pipeline_class": function._compiler.pipeline_class}
+    code = function.py_func
+    # Another function: numba refuses one that calls itself under the name of the first.
+    twin = FunctionType(code.__code__, code.__globals__, code.__name__, code.__defaults__, code.__closure__)
+    return jit(**options)(twin)
+
+
 class _CarefulCache(FunctionCache):
     """A cache without which the code still runs: a folder that is full, foreign or damaged costs time and no more."""
 
-    def __init__(self, outermost: Callable[..., Any], function: Callable[..., Any], key: str) -> None:
-        super().__init__(outermost)
+    def __init__(self, code: FunctionType, function: Any, key: str) -> None:
+        # PyTensor's locator asks for the key, and only now; left there it would hide a change from `_has_changed`.
+        CACHED_SRC_FUNCTIONS[code] = key
+        try:
+            super().__init__(code)
+        finally:
+            del CACHED_SRC_FUNCTIONS[code]
+        if not isinstance(self._impl.locator, NumbaPyTensorCacheLocator):
+            raise RuntimeError(f"numba would keep it in {self.cache_path}")
         self._function, self._key = function, key
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        # Not numba's own, which holds pickled cells, about which no two processes agree.
+        return sig, codegen.magic_tuple(), self._key
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         if self._has_changed():

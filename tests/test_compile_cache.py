@@ -426,10 +426,18 @@ def test_a_global_that_changes_after_it_was_compiled_keeps_nothing_new(folder):
     """Numba goes on with the first value, and must not leave that for a process that starts with the second."""
     function = global_(1)
     assert run(function) == (1, False)
+    assert function() == 1
     function.py_func.__globals__["value"] = 2
     assert cached(function) is function
     assert function() == 1
     assert run(global_(2)) == (2, False)
+
+
+def test_a_global_that_changes_before_it_is_compiled_is_the_new_one(folder):
+    function = global_(1)
+    assert run(function) == (1, False)
+    function.py_func.__globals__["value"] = 2
+    assert run(function) == (2, False)
 
 
 def test_a_helper_that_is_redefined_after_it_was_compiled_keeps_nothing_new(folder):

@@ -17,7 +17,7 @@ from pymc_austerity.compile_cache import cached
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
-from pymc_austerity.likelihood import Density, no_bound
+from pymc_austerity.likelihood import Density, LinkedDensity, Links, no_bound
 from pymc_austerity.rows import CHUNK, RowSource
 
 
@@ -50,7 +50,7 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
         return None
     around = decider.surroundings(others)
     at = (around.others, around.fixed, around.temperature, around.expansion)
-    _, offset = decider.offset_of(theta_new, theta, log_q_ratio, *at)
+    _, offset = decider.offset_of(around.links, theta_new, theta, log_q_ratio, *at)
     if not np.isfinite(offset):
         return None
     row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
@@ -109,12 +109,13 @@ def _propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _nothing(theta, others):  # type: ignore[no-untyped-def]
-    return (np.zeros(()),)
+def _nothing(links, theta, others, fixed):  # type: ignore[no-untyped-def]
+    return 0.0
 
 
 @njit
-def _look_up(theta_new, theta, others, terms):  # type: ignore[no-untyped-def]
+def _look_up(links, theta_new, theta, others, fixed, batch):  # type: ignore[no-untyped-def]
+    terms = batch[0]
     return terms, np.zeros(terms.size)
 
 
@@ -176,7 +177,7 @@ def _repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -
 
 
 def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -> Callable[..., Any]:
-    density = Density(_nothing, _look_up)
+    density, links = LinkedDensity(_nothing, _look_up), Links()
     transition = build_transition(density, (1,), _propose, test, rows, bound)
     decide, draw_noise = test.decide, test.draw_noise
 
@@ -189,7 +190,8 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[...,
         for _ in range(n):
             noise = draw_noise(rng_twin)  # the number that the transition is about to draw
             fields = transition(
-                theta, none, (), (terms,), row_state, _Fixed(offset), looks, temperature, generators, (row_bound,), (),
+                links, theta, none, (), (terms,), row_state, _Fixed(offset), looks, temperature, generators,
+                (row_bound,), (),
             )  # fmt: skip
             outcome = Outcome(*fields)
             yes = decide(looks, last, everything, offset, n_total / temperature, noise) == ACCEPT

@@ -81,6 +81,7 @@ class Chain(WithSamplingState):
         decider = self.decider
         outcome = uninterrupted(
             decider.transition,
+            decider.links,
             theta,
             others,
             decider.fixed,

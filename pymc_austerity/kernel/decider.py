@@ -17,7 +17,7 @@ from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.transition import build_offset, build_transition
-from pymc_austerity.likelihood import Bound, Density, RowLikelihood, Surroundings, numba_options
+from pymc_austerity.likelihood import Bound, Density, LinkedDensity, Links, RowLikelihood, Surroundings, numba_options
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Move, Target, default_proposal
 from pymc_austerity.proxy import (
@@ -57,6 +57,8 @@ class Decider:
     row_source : RowSource
     density : Density
         As the test sees it: remainders where there is a proxy and the test reads a part of the rows.
+    linked : LinkedDensity
+        The same, as compiled code asks for it.
     bound : Bound
         On what the test sees.
     bound_constants : tuple
@@ -72,6 +74,7 @@ class Decider:
     move: Move
     row_source: RowSource
     density: Density
+    linked: LinkedDensity
     bound: Bound
     bound_constants: tuple[Any, ...]
     evaluate_bound: Callable[..., Any]
@@ -104,13 +107,20 @@ class Decider:
         """The expansion of the proxy; nothing without one."""
         return () if self.prepared is None else self.prepared.expansion
 
+    @property
+    def links(self) -> Links:
+        """Where the model's functions lie in this process."""
+        links = self.linked.links
+        return links if self.prepared is None else links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
+
     def looks(self) -> Any:
         """Return the looks of the test at all rows."""
         return self.test.looks(len(self.rows))
 
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
-        return Surroundings(others, self.fixed, self.rows.arrays, float(self.parts.temperature.final), self.expansion)
+        temperature = float(self.parts.temperature.final)
+        return Surroundings(others, self.fixed, self.rows.arrays, temperature, self.expansion, self.links)
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
@@ -242,16 +252,17 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         move = proposal.for_model(
             Target(parts.likelihood, prepared, test.probability(0.0), options, surrogate, parts.fixed)
         )
+        # Also called by themselves, where a chain is watched and a run is judged.
+        move = replace(move, propose=cached(move.propose))
         ndims = tuple(a.ndim for a in parts.rows.arrays)
         evaluate_bound = bound.build(density, ndims)
         bound_constants = bound_constants or bound.constants(prepared and prepared.region(parts.fixed, parts.rows))
         row_source = bound.row_source(bound_constants) or row_source
-        transition = cached(build_transition(density, ndims, move.propose, test, row_source, evaluate_bound))
-        # What the transition is made of is also called by itself, where a chain is watched and a run is judged.
-        alone = replace(move, propose=cached(move.propose))
+        linked = density.linked(parts.likelihood)
+        transition = cached(build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound))
         decider = Decider(
-            parts, test, alone, row_source, density, bound, bound_constants, cached(evaluate_bound),
-            cached(build_offset(density)), transition, compiled,
+            parts, test, move, row_source, density, linked, bound, bound_constants, cached(evaluate_bound),
+            cached(build_offset(linked)), transition, compiled,
         )  # fmt: skip
         _warm_up(decider)
     return decider
@@ -263,6 +274,7 @@ def _warm_up(decider: Decider) -> None:
     arrays = tuple(a[:_WARM_UP_ROWS] for a in parts.rows.arrays)
     n_rows = len(arrays[0])
     decider.transition(
+        decider.links,
         parts.theta0,
         parts.others0,
         parts.fixed,

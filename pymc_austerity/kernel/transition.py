@@ -10,7 +10,7 @@ from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.likelihood import Density, Surroundings, no_bound
+from pymc_austerity.likelihood import LinkedDensity, Links, Surroundings, no_bound
 from pymc_austerity.proposals import Propose
 from pymc_austerity.rows import RowSource, build_gather
 
@@ -59,6 +59,8 @@ class Place(NamedTuple):
 
     Attributes
     ----------
+    links : Links
+        Where the model's own functions lie.
     theta_new, theta, others : numpy.ndarray
     inputs : tuple of numpy.ndarray
         Data that are not indexed by row, the centre of the expansion first where there is one.
@@ -66,6 +68,7 @@ class Place(NamedTuple):
         The rows.
     """
 
+    links: Links
     theta_new: np.ndarray
     theta: np.ndarray
     others: np.ndarray
@@ -73,21 +76,22 @@ class Place(NamedTuple):
     arrays: tuple[np.ndarray, ...]
 
 
-def build_offset(density: Density) -> Callable[..., Any]:
+def build_offset(density: LinkedDensity) -> Callable[..., Any]:
     """Compile the part of a decision that needs no rows.
 
     Returns
     -------
     callable
-        ``offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)`` returns a status, DECIDED or
-        BAD_PRIOR, and the log ratio of prior, proposal and proxy: −∞ where θ′ is impossible whatever the rows say.
+        ``offset_of(links, theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)`` returns a status,
+        DECIDED or BAD_PRIOR, and the log ratio of prior, proposal and proxy: −∞ where θ′ is impossible whatever the
+        rows say.
     """
     log_prior, known_sum = density.log_prior, density.known_sum
 
     @njit
-    def offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion):  # type: ignore[no-untyped-def]
-        prior = log_prior(theta, others, *fixed)[0].item()
-        prior_new = log_prior(theta_new, others, *fixed)[0].item()
+    def offset_of(links, theta_new, theta, log_q_ratio, others, fixed, temperature, expansion):  # type: ignore[no-untyped-def]
+        prior = log_prior(links, theta, others, fixed)
+        prior_new = log_prior(links, theta_new, others, fixed)
         if not np.isfinite(prior):
             return BAD_PRIOR, np.nan
         if not np.isfinite(prior_new) or log_q_ratio == -np.inf:
@@ -99,19 +103,19 @@ def build_offset(density: Density) -> Callable[..., Any]:
     return offset_of
 
 
-def build_terms(density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
     """Compile ``terms(numbers, at)``: both sides of the log ratio for some rows, at a `Place`."""
     both_sides, gather = density.both_sides, build_gather(array_ndims)
 
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        return both_sides(at.theta_new, at.theta, at.others, *(at.inputs + gather(at.arrays, numbers)))
+        return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, gather(at.arrays, numbers))
 
     return terms
 
 
 def build_transition(
-    density: Density,
+    density: LinkedDensity,
     array_ndims: tuple[int, ...],
     propose: Propose,
     test: AcceptanceTest,
@@ -122,7 +126,7 @@ def build_transition(
 
     Parameters
     ----------
-    density : Density
+    density : LinkedDensity
     array_ndims : tuple of int
         Number of dimensions of each data array.
     propose, test, rows
@@ -135,9 +139,9 @@ def build_transition(
     Returns
     -------
     callable
-        ``transition(theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants,
-        expansion)``, which returns the fields of an `Outcome`, as a plain tuple because Python makes the named ones;
-        the generators as `pack_generators` gives them.
+        ``transition(links, theta, others, fixed, arrays, row_state, state, looks, temperature, generators,
+        bound_constants, expansion)``, which returns the fields of an `Outcome`, as a plain tuple because Python makes
+        the named ones; the generators as `pack_generators` gives them.
     """
     offset_of, expands = build_offset(density), density.expands
     conclude = test.for_rows(RowReader(build_terms(density, array_ndims), rows))
@@ -145,22 +149,33 @@ def build_transition(
 
     @njit
     def transition(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, row_state, state, looks, temperature, generators, bound_constants, expansion
+        links,
+        theta,
+        others,
+        fixed,
+        arrays,
+        row_state,
+        state,
+        looks,
+        temperature,
+        generators,
+        bound_constants,
+        expansion,
     ):
         n_total = len(arrays[0])
         scale = n_total / temperature
         noise = draw_noise(generators[DECIDE])
-        around = Surroundings(others, fixed, arrays, temperature, expansion)
+        around = Surroundings(others, fixed, arrays, temperature, expansion, links)
         theta_new, log_q_ratio, n_read = propose(generators[PROPOSE], theta, state, around)
         if not np.any(theta_new != theta):  # nothing moved, nothing to decide
             return Outcome(theta, DECIDED, False, n_read, 0, 0.0, 0.0, -1, False, np.nan)[:]
-        status, offset = offset_of(theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
+        status, offset = offset_of(links, theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)
         if status == BAD_PRIOR or offset == -np.inf:
             sd = np.nan if status == BAD_PRIOR else 0.0
             return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)[:]
         inputs = (expansion[0],) + fixed if expands else fixed
         row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, inputs, arrays)
-        at = Place(theta_new, theta, others, inputs, arrays)
+        at = Place(links, theta_new, theta, others, inputs, arrays)
         decision = conclude(generators[ROWS], row_state, looks, at, n_total, row_bound, offset, scale, noise)
         return Outcome(
             theta_new if decision.accepted else theta, decision.status, decision.accepted,

@@ -5,7 +5,25 @@ May import `rows`.
 
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.bounds import Bound, Region, Unbounded, find_bound, no_bound
-from pymc_austerity.likelihood.density import BothSides, Density, Surroundings, compile_density, numba_options
+from pymc_austerity.likelihood.by_address import (
+    VALUE_AND_SLOPE,
+    VECTOR,
+    Links,
+    Reached,
+    build_prior_slope,
+    call_at,
+    reach,
+    reach_prior_slope,
+    tuple_of,
+)
+from pymc_austerity.likelihood.density import (
+    BothSides,
+    Density,
+    LinkedDensity,
+    Surroundings,
+    compile_density,
+    numba_options,
+)
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
@@ -20,21 +38,28 @@ from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 __all__ = [
     "LAPLACE",
     "NORMAL",
+    "VALUE_AND_SLOPE",
+    "VECTOR",
     "BatchRebuild",
     "Block",
     "BothSides",
     "Bound",
     "Density",
     "Law",
+    "LinkedDensity",
+    "Links",
     "ModelData",
     "NoRemainderBoundError",
     "NotRowWiseError",
+    "Reached",
     "Region",
     "RemainderBounds",
     "RowLikelihood",
     "Surroundings",
     "Unbounded",
     "array_of",
+    "build_prior_slope",
+    "call_at",
     "check_rows",
     "compile_density",
     "find_bound",
@@ -47,7 +72,10 @@ __all__ = [
     "moment_rows",
     "no_bound",
     "numba_options",
+    "reach",
+    "reach_prior_slope",
     "read_model",
     "row_predictor",
+    "tuple_of",
     "with_blocks",
 ]

@@ -7,10 +7,20 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.likelihood.by_address import (
+    VECTOR,
+    Links,
+    Reached,
+    build_both_sides,
+    build_log_prior,
+    reach_both_sides,
+    reach_log_prior,
+    tuple_of,
+)
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
 
@@ -29,6 +39,8 @@ class Surroundings(NamedTuple):
         What every row's log-likelihood is divided by.
     expansion : Expansion or tuple of nothing
         The proxy, where there is one.
+    links : Links
+        Where the model's own functions lie.
     """
 
     others: np.ndarray
@@ -36,6 +48,7 @@ class Surroundings(NamedTuple):
     arrays: tuple[np.ndarray, ...]
     temperature: float
     expansion: Any
+    links: Links = Links()
 
 
 class BothSides(Protocol):
@@ -76,6 +89,48 @@ class Density:
     def expands(self) -> bool:
         """Whether the rows are remainders, for which the centre of the expansion comes first among the fixed data."""
         return self.known_sum is not nothing_known
+
+    def linked(self, likelihood: RowLikelihood) -> LinkedDensity:
+        """Return the density for code that is compiled once for all models whose data have the types of this one's."""
+        fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
+        inputs = types.Tuple((VECTOR, *fixed.types)) if self.expands else fixed
+        reached = reach_log_prior(self.log_prior, fixed), reach_both_sides(self.both_sides, inputs, batch)
+        return LinkedDensity(build_log_prior(fixed), build_both_sides(inputs, batch), self.known_sum, reached)
+
+
+@dataclass(frozen=True)
+class LinkedDensity:
+    """A `Density` as compiled code asks for it: by the addresses of its functions, among the data.
+
+    Attributes
+    ----------
+    log_prior : callable
+        ``log_prior(links, theta, others, fixed)`` returns a number.
+    both_sides : callable
+        ``both_sides(links, theta_new, theta, others, inputs, batch)`` returns two arrays; `inputs` are the fixed data,
+        the centre of the expansion first where there is one.
+    known_sum : callable
+        As in `Density`.
+    reached : tuple of Reached
+        What lies at the addresses: the log prior, and both sides.
+    """
+
+    log_prior: Callable[..., Any]
+    both_sides: Callable[..., Any]
+    known_sum: Callable[..., Any] = nothing_known
+    reached: tuple[Reached, Reached] | None = None
+
+    @property
+    def expands(self) -> bool:
+        """Whether the rows are remainders."""
+        return self.known_sum is not nothing_known
+
+    @property
+    def links(self) -> Links:
+        """The addresses."""
+        assert self.reached is not None
+        log_prior, both_sides = self.reached
+        return Links(log_prior.address, both_sides.address)
 
 
 def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:

@@ -8,17 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytensor.tensor as pt
-from numba import njit
-from pytensor.gradient import grad
-from pytensor.graph.basic import Variable
-from pytensor.graph.replace import graph_replace
 from threadpoolctl import threadpool_limits
 
-from pymc_austerity.compat import pushforward
-from pymc_austerity.compile_cache import cached
-from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood import RowLikelihood, row_predictor
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.proxy.row_sums import compile_sums
 from pymc_austerity.rows import Rows
 
 #: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
@@ -52,8 +45,6 @@ class Sums(NamedTuple):
 class FullPass:
     """Evaluates Σ ℓ_i, its gradient and its Hessian along some coordinates of ψ = (θ, others).
 
-    The Hessian is XᵀWX where the rows read ψ through one linear predictor, as in a generalised linear model; otherwise
-    it is built column by column, as the derivative of the gradient along each coordinate (forward over reverse).
     Memory stays at a few chunks of rows.
 
     Parameters
@@ -78,7 +69,7 @@ class FullPass:
     ):
         self.coordinates, self.theta_size = coordinates, likelihood.theta_size
         self.rows_read = 0
-        self._sums = _compile_sums(likelihood, {"mode": "NUMBA", **(compile_kwargs or {})})
+        self._sums = compile_sums(likelihood, {"mode": "NUMBA", **(compile_kwargs or {})})
 
     def __call__(
         self,
@@ -138,78 +129,6 @@ def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Seque
         for task_left in pending:
             if task_left is not None:
                 task_left.cancel()
-
-
-def _compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
-    psi = likelihood.psi_vector("psi")
-    d = likelihood.theta_size
-    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
-    total = rows.sum()
-    gradient = grad(total, psi)
-    inputs = [psi, *likelihood.fixed, *likelihood.batches]
-    value_and_gradient = compile_log_density(inputs, [total, gradient], **compile_kwargs).vm.jit_fn
-    eta = row_predictor(rows, psi, likelihood.batches)
-    if eta is None:
-        hessian = _forward_over_reverse(gradient, psi, inputs, compile_kwargs)
-    else:
-        hessian = _through_predictor(rows, eta, psi, inputs, compile_kwargs)
-
-    @njit(nogil=True)
-    def sums(psi, data, coordinates):  # type: ignore[no-untyped-def]
-        value, gradient = value_and_gradient(psi, *data)
-        return value.item(), gradient, hessian(psi, data, coordinates)
-
-    return cached(sums)
-
-
-def _forward_over_reverse(gradient: Variable, psi: Variable, inputs: Sequence[Variable], options: Any) -> Any:
-    """Compile the Hessian of any graph, one column at a time."""
-    along = psi.type("along")
-    product = compile_log_density([along, *inputs], pushforward(gradient, psi, along), **options).vm.jit_fn
-
-    @njit(nogil=True)
-    def hessian(psi, data, coordinates):  # type: ignore[no-untyped-def]
-        curvature = np.empty((coordinates.size, coordinates.size))
-        direction = np.zeros(psi.size)
-        for i in range(coordinates.size):
-            direction[coordinates[i]] = 1.0
-            curvature[i] = product(direction, psi, *data)[0][coordinates]
-            direction[coordinates[i]] = 0.0
-        return curvature
-
-    return hessian
-
-
-def _through_predictor(
-    rows: Variable, eta: Variable, psi: Variable, inputs: Sequence[Variable], options: Any
-) -> Callable[..., Any]:
-    """Compile XᵀWX, with x_i = ∂η_i/∂ψ and W = diag(∂²ℓ_i/∂η_i²): no derivative is taken once a parameter."""
-    along, value = psi.type("along"), eta.type()
-    (of_eta,) = graph_replace([rows], {eta: value}, strict=False)
-    second = pushforward(grad(of_eta.sum(), value), value, pt.ones_like(value))
-    (weights,) = graph_replace([second], {value: eta}, strict=False)
-    weight = compile_log_density(inputs, weights, **options).vm.jit_fn
-    covariate = compile_log_density([along, *inputs], pushforward(eta, psi, along), **options).vm.jit_fn
-
-    @njit(nogil=True)
-    def hessian(psi, data, coordinates):  # type: ignore[no-untyped-def]
-        if coordinates.size == 0:
-            return np.empty((0, 0))
-        w = weight(psi, *data)[0]
-        X = np.empty((coordinates.size, w.size))
-        weighted = np.empty((coordinates.size, w.size))
-        direction = np.zeros(psi.size)
-        for i in range(coordinates.size):
-            direction[coordinates[i]] = 1.0
-            x = covariate(direction, psi, *data)[0]
-            direction[coordinates[i]] = 0.0
-            for j in range(w.size):  # row by row numba would compile an error message for seconds
-                X[i, j] = x[j]
-                weighted[i, j] = x[j] * w[j]
-        return weighted @ X.T
-
-    return hessian
 
 
 def read_coordinates(likelihood: RowLikelihood) -> np.ndarray:

@@ -147,7 +147,7 @@ def prepare(
     table = None if floor is None else _weigh(both_sides, tuned.draws, psi, fixed, rows, floor, progressbar)
     passes = full_pass.rows_read / len(rows) + (floor is not None)
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
-    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, ())
+    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), surrogate.links)
     normality = normality_of(surrogate, tuned.normal, tuned.draws, around)
     return Prepared(expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes)
 
@@ -209,11 +209,11 @@ def _settle(
 
     def tune(psi: np.ndarray, sums: Sums) -> Tuned:
         steering = steer(c, psi, sums, lambda: prior(psi, fixed, c).hessian, temperature)
-        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot)
+        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot, surrogate.links)
         if stays(tuned):
             return tuned
         # A prior that curves down at ψ̂ need not do so further out.
-        return tune_moves(prior, steer(c, psi, sums), psi, d, fixed, temperature, run_pilot)
+        return tune_moves(prior, steer(c, psi, sums), psi, d, fixed, temperature, run_pilot, surrogate.links)
 
     averaged, known = given, sums
     for moves_left in reversed(range(_MAX_MOVES + 1)):

@@ -16,7 +16,7 @@ from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood import Links, Reached, RowLikelihood, build_prior_slope, reach_prior_slope, tuple_of
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
 from pymc_austerity.proxy.robbins_monro import towards_target
@@ -119,10 +119,18 @@ class Surrogate(NamedTuple):
     trajectory : callable
         ``trajectory(rng, theta, state, surroundings)`` makes one Hamiltonian transition reversible for π̃; it returns
         θ′, log π̃(θ), log π̃(θ′) and the acceptance probability of the trajectory.
+    prior_slope : Reached
+        What both find by its address in ``surroundings.links``.
     """
 
     evaluate: Callable[..., Any]
     trajectory: Callable[..., Any]
+    prior_slope: Reached
+
+    @property
+    def links(self) -> Links:
+        """The address, for surroundings without rows."""
+        return Links(prior_slope=self.prior_slope.address)
 
 
 def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> Surrogate:
@@ -130,14 +138,19 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
     gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     prior = compile_log_density(inputs, [likelihood.log_prior, gradient], **compile_kwargs).vm.jit_fn
+    fixed = tuple_of(likelihood.fixed)
+    evaluate = cached(_build_evaluation(build_prior_slope(fixed)))
+    return Surrogate(evaluate, _build_trajectory(evaluate), reach_prior_slope(prior, fixed))
 
+
+def _build_evaluation(prior_slope: Callable[..., Any]) -> Callable[..., Any]:
     @njit
     def evaluate(theta, steering, surroundings):  # type: ignore[no-untyped-def]
         others, temperature = surroundings.others, surroundings.temperature
-        value, slope = prior(theta, others, *surroundings.fixed)
+        value, slope = prior_slope(surroundings.links, theta, others, surroundings.fixed)
         shift = shift_from(steering.centre, steering.coordinates, theta, others)
         curved = product(steering.hessian, shift)
-        total = value.item() + np.dot(steering.gradient + 0.5 * curved, shift) / temperature
+        total = value + np.dot(steering.gradient + 0.5 * curved, shift) / temperature
         slope = slope.copy()
         for k in range(shift.size):
             c = steering.coordinates[k]
@@ -145,7 +158,7 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
                 slope[c] += (steering.gradient[k] + curved[k]) / temperature
         return total, slope
 
-    return Surrogate(cached(evaluate), _build_trajectory(evaluate))
+    return evaluate
 
 
 def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:

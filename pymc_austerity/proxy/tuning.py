@@ -10,7 +10,7 @@ from numba import njit
 from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.likelihood import Surroundings
+from pymc_austerity.likelihood import Links, Surroundings
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.mode import PriorCurvature
 from pymc_austerity.proxy.steering import Steering
@@ -74,6 +74,7 @@ def tune_moves(
     fixed: Sequence[np.ndarray],
     temperature: float,
     run_pilot: Callable[..., Any],
+    links: Links,
 ) -> Tuned:
     """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it."""
     _, slope, curvature = prior(psi, fixed, np.arange(d))
@@ -103,7 +104,7 @@ def tune_moves(
             quarter = path_search([(QUARTER_PERIOD / roots[-1], 1)], d)
             state = state.with_factor(sd, 0.1)._replace(search=quarter)
     rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
-    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, ())
+    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), links)
     theta = psi[:d].copy()
     for n in _PILOT:
         state.t[0] = 0

@@ -1,0 +1,190 @@
+"""The log-likelihood of a chunk of rows, its gradient and its Hessian, compiled.
+
+What adds up is compiled once for all models whose data have the same types, and finds a model's derivatives by their
+addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit, types
+from pytensor.gradient import grad
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.compat import pushforward
+from pymc_austerity.compile_cache import cached
+from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.likelihood import (
+    VALUE_AND_SLOPE,
+    VECTOR,
+    Reached,
+    RowLikelihood,
+    call_at,
+    reach,
+    row_predictor,
+    tuple_of,
+)
+
+
+class Derivatives(NamedTuple):
+    """Addresses of a model's derivatives.
+
+    Attributes
+    ----------
+    value_and_gradient : int
+        Σ ℓ_i and its gradient by ψ.
+    along : int
+        The derivative along a direction of ψ: of the gradient, or of η where the rows read ψ through one predictor η.
+    weight : int
+        ∂²ℓ_i/∂η_i², where there is one predictor.
+    """
+
+    value_and_gradient: int
+    along: int
+    weight: int = 0
+
+
+class RowSums(NamedTuple):
+    """Sums over a chunk of rows, for one model.
+
+    Attributes
+    ----------
+    sums : callable
+        ``sums(derivatives, psi, data, coordinates)`` returns Σ ℓ_i, its gradient by ψ and its Hessian along
+        `coordinates`; `data` are the fixed arrays and then the rows.
+    derivatives : Derivatives
+    reached : tuple of Reached
+        What lies at these addresses.
+    """
+
+    sums: Callable[..., Any]
+    derivatives: Derivatives
+    reached: tuple[Reached, ...]
+
+    def __call__(self, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> Any:
+        """Return the sums over the rows in `data`."""
+        return self.sums(self.derivatives, psi, data, coordinates)
+
+
+def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> RowSums:
+    """Compile the derivatives of a model, and what adds them up.
+
+    The Hessian is XᵀWX where the rows read ψ through one linear predictor, with x_i = ∂η_i/∂ψ and
+    W = diag(∂²ℓ_i/∂η_i²): no derivative is taken once a parameter.  Otherwise it is built column by column, as the
+    derivative of the gradient along each coordinate (forward over reverse).
+    """
+    psi = likelihood.psi_vector("psi")
+    d = likelihood.theta_size
+    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
+    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    total = rows.sum()
+    gradient = grad(total, psi)
+    data = [*likelihood.fixed, *likelihood.batches]
+    both = _reach_value_and_gradient([psi, *data], [total, gradient], data, compile_kwargs)
+    eta = row_predictor(rows, psi, likelihood.batches)
+    along = _reach_along(gradient if eta is None else eta, psi, data, compile_kwargs)
+    reached, build_hessian = [both, along], _build_forward_over_reverse
+    if eta is not None:
+        reached.append(_reach_weight(rows, eta, psi, data, compile_kwargs))
+        build_hessian = _build_through_predictor
+    addresses = Derivatives(*[r.address for r in reached])
+    return RowSums(cached(_build_sums(tuple_of(data), build_hessian)), addresses, tuple(reached))
+
+
+def _reach_value_and_gradient(inputs: Any, outputs: Any, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
+    of_model = compile_log_density(inputs, outputs, **options).vm.jit_fn
+
+    @njit(nogil=True)
+    def value_and_gradient(psi, data):  # type: ignore[no-untyped-def]
+        value, gradient = of_model(psi, *data)
+        return value.item(), np.ascontiguousarray(gradient)
+
+    return reach(value_and_gradient, VECTOR, tuple_of(data))
+
+
+def _reach_along(graph: Variable, psi: Variable, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
+    direction = psi.type("direction")
+    of_model = compile_log_density([direction, psi, *data], pushforward(graph, psi, direction), **options).vm.jit_fn
+
+    @njit(nogil=True)
+    def along(direction, psi, data):  # type: ignore[no-untyped-def]
+        return np.ascontiguousarray(of_model(direction, psi, *data)[0])
+
+    return reach(along, VECTOR, VECTOR, tuple_of(data))
+
+
+def _reach_weight(
+    rows: Variable, eta: Variable, psi: Variable, data: Sequence[Variable], options: dict[str, Any]
+) -> Reached:
+    value = eta.type()
+    (of_eta,) = graph_replace([rows], {eta: value}, strict=False)
+    second = pushforward(grad(of_eta.sum(), value), value, pt.ones_like(value))
+    (weights,) = graph_replace([second], {value: eta}, strict=False)
+    of_model = compile_log_density([psi, *data], weights, **options).vm.jit_fn
+
+    @njit(nogil=True)
+    def weight(psi, data):  # type: ignore[no-untyped-def]
+        return np.ascontiguousarray(of_model(psi, *data)[0])
+
+    return reach(weight, VECTOR, tuple_of(data))
+
+
+def _build_sums(data: types.Type, build_hessian: Callable[..., Any]) -> Callable[..., Any]:
+    hessian = build_hessian(data)
+    result, expected = VALUE_AND_SLOPE, types.Tuple((VECTOR, data))
+
+    @njit(nogil=True)
+    def sums(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
+        value, gradient = call_at(derivatives.value_and_gradient, result, expected, (psi, data))
+        return value, gradient, hessian(derivatives, psi, data, coordinates)
+
+    return sums
+
+
+def _build_forward_over_reverse(data: types.Type) -> Callable[..., Any]:
+    """Compile the Hessian of any graph, one column at a time."""
+    result, expected = VECTOR, types.Tuple((VECTOR, VECTOR, data))
+
+    @njit(nogil=True)
+    def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
+        curvature = np.empty((coordinates.size, coordinates.size))
+        direction = np.zeros(psi.size)
+        for i in range(coordinates.size):
+            direction[coordinates[i]] = 1.0
+            column = call_at(derivatives.along, result, expected, (direction, psi, data))
+            for j in range(coordinates.size):
+                curvature[i, j] = column[coordinates[j]]
+            direction[coordinates[i]] = 0.0
+        return curvature
+
+    return hessian
+
+
+def _build_through_predictor(data: types.Type) -> Callable[..., Any]:
+    """Compile XᵀWX."""
+    result, of_rows = VECTOR, types.Tuple((VECTOR, data))
+    along = types.Tuple((VECTOR, VECTOR, data))
+
+    @njit(nogil=True)
+    def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
+        if coordinates.size == 0:
+            return np.empty((0, 0))
+        w = call_at(derivatives.weight, result, of_rows, (psi, data))
+        X = np.empty((coordinates.size, w.size))
+        weighted = np.empty((coordinates.size, w.size))
+        direction = np.zeros(psi.size)
+        for i in range(coordinates.size):
+            direction[coordinates[i]] = 1.0
+            x = call_at(derivatives.along, result, along, (direction, psi, data))
+            direction[coordinates[i]] = 0.0
+            for j in range(w.size):  # row by row numba would compile an error message for seconds
+                X[i, j] = x[j]
+                weighted[i, j] = x[j] * w[j]
+        return weighted @ X.T
+
+    return hessian
