@@ -143,6 +143,9 @@ class _Describer:
 
     def __init__(self) -> None:
         self._seen: dict[Any, str] = {}
+        # What is being described now, from the outside in, and the outermost of it that was met again.
+        self._within: list[Any] = []
+        self._outermost = 0
 
     def of(self, value: Any) -> str:
         """Return a description of anything that compiled code may capture."""
@@ -192,11 +195,23 @@ class _Describer:
         return _refuse(value)
 
     def _once(self, key: Any, describe: Callable[[], str]) -> str:
-        # A function may call itself, directly or through others.
-        if key not in self._seen:
-            self._seen[key] = f"part number {len(self._seen)}"
-            self._seen[key] = _digest(describe())
-        return self._seen[key]
+        if key in self._seen:
+            return self._seen[key]
+        here = len(self._within)
+        if key in self._within:  # a function may call itself, directly or through others
+            place = self._within.index(key)
+            self._outermost = min(self._outermost, place)
+            return f"what is {here - place} levels up"
+        before, self._outermost = self._outermost, here
+        self._within.append(key)
+        try:
+            described = _digest(describe())
+        finally:
+            self._within.pop()
+            found, self._outermost = self._outermost, min(before, self._outermost)
+        if found >= here:  # otherwise it means this only here
+            self._seen[key] = described
+        return described
 
     def _compiled(self, dispatcher: Any) -> str:
         options = self.of(dict(sorted(dispatcher.targetoptions.items())))

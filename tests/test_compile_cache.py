@@ -24,7 +24,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import IndexDataCacheFile
 from numba.core.typing.templates import builtin_registry
 from numba.experimental import jitclass
-from numba.extending import overload, overload_method, register_jitable
+from numba.extending import intrinsic, overload, overload_method, register_jitable
 
 from pymc_austerity import code_key, compile_cache
 from pymc_austerity.code_key import NotDescribedError, cache_key
@@ -361,6 +361,34 @@ def is_odd(n):
 def test_functions_that_call_themselves(folder, function, result):
     assert run(function, 5) == (result, False)
     assert run(function, 5) == (result, True)
+
+
+def depth_of(kind):
+    return 0 if not isinstance(kind, numba.types.BaseTuple) else 1 + max((depth_of(k) for k in kind), default=0)
+
+
+@intrinsic
+def nesting(typingctx, value):
+    depth = depth_of(value)
+    return numba.types.int64(value), lambda context, builder, sig, args: context.get_constant(sig.return_type, depth)
+
+
+def test_what_an_intrinsic_is_made_of_is_described_wherever_it_is_met(folder):
+    """Its helper calls itself: what that is called must not hang on what was described before."""
+
+    @njit
+    def nested(x):
+        return nesting((x, (x, x)))
+
+    @njit
+    def after_others(x):
+        return plus_one(x) + nested(x)
+
+    plus_one = plus(1)
+    assert run(nested, 1) == (2, False)
+    assert run(after_others, 1) == (4, False)
+    assert run(nested, 1) == (2, True)
+    assert run(after_others, 1) == (4, True)
 
 
 def test_a_large_array_is_compiled_in_but_not_kept(folder):

@@ -117,8 +117,7 @@ def test_another_model_of_such_data_compiles_its_own_functions_only(tmp_path, mo
     _, names = compiled_by(lambda: step_of(normal, pm.math.invlogit, (3 * X).astype(np.int64)))
     assert "transition" in names
     # Both decide by their own model, whichever was compiled first.
-    for step, invlink in ((first, pm.math.invlogit), (second, pm.math.invprobit)):
-        decider = step.decider
+    for decider in (first.decider, second.decider):
         theta = decider.parts.theta0
         moved = theta + [0.3, -0.2]
         at = decider.surroundings(np.empty(0))
