@@ -60,10 +60,13 @@ class Bound(Protocol):
         Whether the test needs one.
     reads_theta : bool
         Whether it is written in the variables of the step, and so does not hold for a function of them.
+    known_by_sums : bool
+        Whether sums over the data determine the log-likelihood of all rows, so that there is nothing to bound.
     """
 
     is_asked_for: ClassVar[bool] = True
     reads_theta: ClassVar[bool] = True
+    known_by_sums: ClassVar[bool] = False
 
     def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return what the compiled function needs of the data as they are now, with a proxy in that region."""

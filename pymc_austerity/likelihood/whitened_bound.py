@@ -19,8 +19,10 @@ from scipy import linalg, stats
 from pymc_austerity.likelihood.bounds import Bound, Region
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.nothing_left import NothingLeft
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
+from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
@@ -146,8 +148,8 @@ _CHOICES = (
 )
 
 
-def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> WhitenedBound:
-    """Return the bound a row that a user asked for.
+def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+    """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood.
 
     Raises
     ------
@@ -168,6 +170,8 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
         raise (ValueError if isinstance(bound, str) else TypeError)(
             f"bound={bound!r} is not 'auto' or a function. {_CHOICES}"
         )
+    if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
+        return NothingLeft()
     with _refusing():
         bounds = RemainderBounds(likelihood)
         # Tried on a few rows at once, so that an operation without a rule is told of before a pass over all.

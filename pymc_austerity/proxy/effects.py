@@ -17,7 +17,6 @@ from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.likelihood import Block, Density, RowLikelihood
-from pymc_austerity.proxy.expansion import expanded_sum
 from pymc_austerity.rows import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.
@@ -45,7 +44,7 @@ class Effects:
 
     def at_theta(self, remainders: Density) -> Density:
         """Return the remainders of the full model as functions of θ."""
-        of, in_effects = self.of, remainders.both_sides
+        of, in_effects, of_all = self.of, remainders.both_sides, remainders.known_sum
 
         @njit
         def both_sides(theta_new, theta, others, *rest):  # type: ignore[no-untyped-def]
@@ -53,7 +52,7 @@ class Effects:
 
         @njit
         def known_sum(theta, others, expansion):  # type: ignore[no-untyped-def]
-            return expanded_sum(of(theta), others, expansion)
+            return of_all(of(theta), others, expansion)
 
         return Density(remainders.log_prior, both_sides, known_sum)
 

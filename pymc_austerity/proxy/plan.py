@@ -9,7 +9,8 @@ from typing import Any
 
 from pymc_austerity.likelihood import Bound
 from pymc_austerity.proxy.effects import Effects
-from pymc_austerity.proxy.expansion import Taylor
+from pymc_austerity.proxy.expansion import Expansion, Taylor
+from pymc_austerity.proxy.known_by_sums import with_sums
 from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, prepare
 
 _log = logging.getLogger("pymc_austerity")
@@ -30,6 +31,8 @@ class ProxyPlan:
         Whether the user said ``proxy=None``.
     otherwise : str
         What to do where it is required and cannot be built, a sentence.
+    by_sums : bool
+        Whether sums over the data determine the log-likelihood of all rows, so that the proxy leaves nothing of them.
     """
 
     proxy: Taylor | None
@@ -37,6 +40,7 @@ class ProxyPlan:
     required: bool
     excluded: bool = False
     otherwise: str = "Sample with proxy=None, or NUTS."
+    by_sums: bool = False
 
     def without(self) -> ProxyPlan:
         """Return the plan that builds none."""
@@ -50,6 +54,8 @@ class ProxyPlan:
         ValueError
             Where a proxy was asked for.
         """
+        if self.proxy is not None and bound.known_by_sums:
+            return replace(self, by_sums=True)
         if self.proxy is None or bound.of_remainder(self.proxy.order) is not None:
             return self
         if self.required:
@@ -97,7 +103,7 @@ class ProxyPlan:
             Where a proxy was asked for and cannot be built.
         """
         try:
-            return prepare(*arguments)
+            prepared = prepare(*arguments)
         except NoProxyError as error:
             if self.required:
                 raise ValueError(
@@ -113,3 +119,8 @@ class ProxyPlan:
                     stacklevel=stacklevel,
                 )
             return None
+        if self.by_sums:
+            _, _, _, _, rows, fixed, *_ = arguments
+            expansion = with_sums(Expansion(*prepared.expansion[:4]), rows, fixed)
+            return prepared._replace(expansion=expansion, passes=prepared.passes + 2)
+        return prepared

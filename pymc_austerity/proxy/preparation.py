@@ -24,6 +24,7 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
+from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.proxy.steering import average, steer
@@ -48,7 +49,7 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
-    expansion : Expansion
+    expansion : Expansion or ExpansionWithSums
     order : int
     move : SurrogateState
         Hamiltonian moves, tuned on the surrogate.
@@ -64,7 +65,7 @@ class Prepared(NamedTuple):
         Passes over all rows, in rows evaluated divided by N.
     """
 
-    expansion: Expansion
+    expansion: Expansion | ExpansionWithSums
     order: int
     move: SurrogateState
     normal: SurrogateState

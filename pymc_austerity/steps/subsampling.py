@@ -102,7 +102,10 @@ class MHSS(RowStep):
                 "first order would leave a hundred times as much. Leave out proxy=, or use Taylor(order=2)."
             )
         super().__init__(ScalableSubsampling(), vars, bound=bound, **options)
-        _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {len(self.decider.rows):,} rows a draw.")
+        if self.decider.parts.plan.by_sums:
+            _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
+        else:
+            _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {len(self.decider.rows):,} rows a draw.")
 
     @property
     def predicted_rows(self) -> float:
