@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from pymc.model import Model
-from scipy import linalg, stats
+from scipy import linalg, special, stats
 
 from pymc_austerity.likelihood.bounds import Bound, Region
 from pymc_austerity.likelihood.density import Density
@@ -23,7 +24,7 @@ from pymc_austerity.likelihood.nothing_left import NothingLeft
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, rows_for_moments
-from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
+from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table, rows_to_read
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
 _OUTSIDE = 1e-9
@@ -77,6 +78,12 @@ def whitened_distance(constants, theta_new, theta, others, fixed, arrays):  # ty
     return _power_of_distance(whitened, theta_new, centre) + _power_of_distance(whitened, theta, centre), 0
 
 
+def typical_span(size: int, order: int) -> float:
+    """Return E M = 2E‖z‖^(k+1) between two draws of a normal posterior of `size` parameters."""
+    power = order + 1
+    return float(2 ** (1 + power / 2) * np.exp(special.gammaln((size + power) / 2) - special.gammaln(size / 2)))
+
+
 @dataclass(frozen=True, eq=False)
 class WhitenedBound(Bound):
     """A bound for each row: |l_i| ≤ c_i M(θ, θ′) within the radius.
@@ -84,8 +91,8 @@ class WhitenedBound(Bound):
     Attributes
     ----------
     sizes : callable
-        ``sizes(centre, factor, radius, fixed, rows)`` returns the c_i, for θ̂ of shape (D,) and `factor` of shape
-        (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
+        ``sizes(order, centre, factor, radius, fixed, rows)`` returns the c_i of an expansion of that order, for θ̂ of
+        shape (D,) and `factor` of shape (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
     theta_size : int
         D.
     """
@@ -110,14 +117,16 @@ class WhitenedBound(Bound):
         outwards = (1 + _OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
         of_theta = np.zeros((self.theta_size, read.size))
         of_theta[read] = factor
-        sizes = self.sizes(region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
+        sizes = self.sizes(region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
         if unknown := np.count_nonzero(~np.isfinite(sizes)):
             raise ValueError(
                 f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
                 f"them row {np.flatnonzero(~np.isfinite(sizes))[0]}, within {radius:.1f} standard deviations of the "
                 "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
             )
-        return Whitened(read, whiten, radius, region.order + 1, outwards), bound_table(sizes * (1 + _OUTWARDS))
+        always = rows_to_read(sizes, typical_span(read.size, region.order))
+        table = bound_table(sizes * (1 + _OUTWARDS), always)
+        return Whitened(read, whiten, radius, region.order + 1, outwards), table
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
         """Return M, compiled."""
@@ -143,8 +152,8 @@ def _left_behind(*region: Any) -> np.ndarray:
 _CHOICES = (
     "Pass a function of (centre, factor, radius) that returns an array of N numbers ≥ 0, one a row: centre is the flat "
     "vector θ̂ of the step's variables in the unconstrained space, factor has a column for each entry that the rows "
-    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion to second order about the centre| may "
-    "exceed the number of the row times ‖z‖³ while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
+    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion about the centre| may exceed the number "
+    "of the row times ‖z‖³, or ‖z‖⁴ with order=3, while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
 )
 
 
@@ -159,6 +168,12 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
         Something that is neither a name nor a function.
     """
     likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
+    if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:
+        raise ValueError(
+            f"MHSS: {single} are of single precision (pytensor.config.floatX='float32'): every draw would be rounded "
+            "to seven digits, and what an exact decision is about is smaller than that. Build the model with "
+            "floatX='float64'; data may stay in single precision. Or use PenaltyMH."
+        )
     if callable(bound):
         if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
             raise ValueError(
@@ -172,15 +187,15 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
         )
     if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
         return NothingLeft()
+    of_order = cache(lambda order: RemainderBounds(likelihood, order))
     with _refusing():
-        bounds = RemainderBounds(likelihood)
         # Tried on a few rows at once, so that an operation without a rule is told of before a pass over all.
         few = data.rows.taken(np.arange(min(n_rows, _TRIED)))
-        bounds(data.theta0, 1e-3 * np.eye(size), 1.0, data.fixed, few)
+        of_order(2)(data.theta0, 1e-3 * np.eye(size), 1.0, data.fixed, few)
 
-    def sizes(*region: Any) -> np.ndarray:
+    def sizes(order: int, *region: Any) -> np.ndarray:
         with _refusing():
-            return bounds(*region)
+            return of_order(order)(*region)
 
     return WhitenedBound(sizes, size)
 
@@ -194,7 +209,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:
-    def sizes(centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
+    def sizes(order: int, centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
         found = np.asarray(bound(centre, factor, radius), dtype=float)
         if found.shape != (n_rows,) or not (np.isfinite(found).all() and (found >= 0).all()):
             raise ValueError(

@@ -7,11 +7,12 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pymc_austerity.likelihood import Bound
+from pymc_austerity.likelihood import Bound, RowLikelihood
 from pymc_austerity.proxy.effects import Effects
-from pymc_austerity.proxy.expansion import Expansion, Taylor
+from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
 from pymc_austerity.proxy.known_by_sums import with_sums
 from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, prepare
+from pymc_austerity.proxy.third_derivatives import check_triples, third_derivatives
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -100,8 +101,10 @@ class ProxyPlan:
         Raises
         ------
         ValueError
-            Where a proxy was asked for and cannot be built.
+            Where a proxy was asked for and cannot be built, or is of third order in too many dimensions.
         """
+        if self.proxy is not None and self.proxy.order == 3 and not self.by_sums:
+            check_triples(arguments[0])
         try:
             prepared = prepare(*arguments)
         except NoProxyError as error:
@@ -119,8 +122,15 @@ class ProxyPlan:
                     stacklevel=stacklevel,
                 )
             return None
+        return self._with_more(prepared, *arguments)
+
+    def _with_more(self, prepared: Prepared, likelihood: RowLikelihood, *arguments: Any) -> Prepared:
+        """Return what was prepared, with what the sum over all rows is known by beyond second order."""
+        _, _, _, rows, fixed, *_, options, progressbar = arguments
+        second = Expansion(*prepared.expansion[:4])
         if self.by_sums:
-            _, _, _, _, rows, fixed, *_ = arguments
-            expansion = with_sums(Expansion(*prepared.expansion[:4]), rows, fixed)
-            return prepared._replace(expansion=expansion, passes=prepared.passes + 2)
-        return prepared
+            return prepared._replace(expansion=with_sums(second, rows, fixed), passes=prepared.passes + 2)
+        if prepared.order < 3:
+            return prepared
+        cubic = third_derivatives(likelihood, second, rows, fixed, options, progressbar)
+        return prepared._replace(expansion=CubicExpansion(*second, cubic), passes=prepared.passes + 1)
