@@ -22,6 +22,7 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
 from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import CHUNK, Rows, RowSource, build_gather
 
 
@@ -71,6 +72,10 @@ class Bound(Protocol):
     def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return what the compiled function needs of the data as they are now, with a proxy in that region."""
         ...
+
+    def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
+        """Return the bound where rows read a function of θ alone and `likelihood` is the model of that, or None."""
+        return None if self.reads_theta else self
 
     def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
         """Return how rows are drawn where each has a bound of its own; None where all share one."""

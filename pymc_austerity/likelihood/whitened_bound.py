@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.nothing_left import NothingLeft
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table, rows_to_read
 
@@ -95,10 +96,13 @@ class WhitenedBound(Bound):
         shape (D,) and `factor` of shape (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
     theta_size : int
         D.
+    find : callable, optional
+        ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
     """
 
     sizes: Callable[..., np.ndarray]
     theta_size: int
+    find: Callable[[RowLikelihood], WhitenedBound] | None = None
 
     def constants(self, region: Region | None = None) -> tuple[Whitened, BoundTable]:
         """Return the whitening of the region, and the rows in proportion to their bounds.
@@ -136,6 +140,10 @@ class WhitenedBound(Bound):
         """Return itself."""
         return self
 
+    def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
+        """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""
+        return None if self.find is None else self.find(likelihood)
+
     def __reduce__(self) -> Any:
         # What is compiled from the model stays in its process; the constants travel without it.
         return WhitenedBound, (_left_behind, self.theta_size)
@@ -147,6 +155,10 @@ class WhitenedBound(Bound):
 
 def _left_behind(*region: Any) -> np.ndarray:
     raise RuntimeError("The bounds of a model's rows are not evaluated in another process.")
+
+
+def _not_expanded(*region: Any) -> np.ndarray:
+    raise RuntimeError("Rows that read discrete variables have no expansion whose remainder could be bounded.")
 
 
 _CHOICES = (
@@ -187,11 +199,22 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
         )
     if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
         return NothingLeft()
-    of_order = cache(lambda order: RemainderBounds(likelihood, order))
+
+    def find(likelihood: RowLikelihood, centre: np.ndarray | None = None) -> WhitenedBound:
+        return _from_graph(likelihood, data, np.zeros(likelihood.theta_size) if centre is None else centre)
+
+    if any(np.dtype(b.dtype).kind != "f" for b in likelihood.blocks):  # only a model without them can be expanded
+        return WhitenedBound(_not_expanded, size, find)
+    return replace(find(likelihood, data.theta0), find=find)
+
+
+def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) -> WhitenedBound:
+    """Return the bounds that are read from the graph of the rows, tried on a few of them."""
+    of_order, size = cache(lambda order: RemainderBounds(likelihood, order)), likelihood.theta_size
     with _refusing():
-        # Tried on a few rows at once, so that an operation without a rule is told of before a pass over all.
-        few = data.rows.taken(np.arange(min(n_rows, _TRIED)))
-        of_order(2)(data.theta0, 1e-3 * np.eye(size), 1.0, data.fixed, few)
+        # An operation without a rule is told of before a pass over all rows.
+        few = data.rows.taken(np.arange(min(len(data.rows), _TRIED)))
+        of_order(2)(centre, 1e-3 * np.eye(size), 1.0, data.fixed, few)
 
     def sizes(order: int, *region: Any) -> np.ndarray:
         with _refusing():

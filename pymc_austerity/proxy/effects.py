@@ -56,6 +56,16 @@ class Effects:
 
         return Density(remainders.log_prior, both_sides, known_sum)
 
+    def bound_at_theta(self, bound: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a bound on remainders of the full model, compiled, as a function of θ: it holds in every sub-model."""
+        of = self.of
+
+        @njit
+        def at_theta(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+            return bound(constants, of(theta_new), of(theta), others, fixed, arrays)
+
+        return at_theta
+
     def are_all_that_rows_read(
         self, density: Density, rows: Rows, fixed: Sequence[np.ndarray], theta: np.ndarray, others: np.ndarray
     ) -> bool:

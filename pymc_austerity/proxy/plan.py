@@ -77,7 +77,7 @@ class ProxyPlan:
         """
         if self.proxy is None:
             return self
-        if bound.reads_theta:
+        if bound.of_effects(effects.likelihood) is None:
             reason = "a bound on the rows is known for the variables of the step, and not for their effects"
         elif effects.are_all_that_rows_read(*at):
             return self

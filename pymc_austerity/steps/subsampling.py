@@ -17,6 +17,9 @@ from pymc_austerity.proxy import Taylor
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 
+#: Moves on a surrogate of sub-models from which rows are predicted.
+_PROPOSALS = 100
+
 _log = logging.getLogger("pymc_austerity")
 
 
@@ -129,13 +132,24 @@ class MHSS(RowStep):
         """Rows always read and C·M/K, or N where that is less: the mean over pairs of draws of the surrogate."""
         decider = self.decider
         assert decider.prepared is not None
-        draws, temperature = decider.prepared.draws, float(decider.parts.temperature.final)
+        draws, temperature = self._draws(), float(decider.parts.temperature.final)
         at = (decider.parts.others0, (decider.expansion.centre, *decider.fixed), decider.rows.arrays)
         constants, n_rows = decider.bound_constants, len(decider.rows)
         spans = np.array([decider.evaluate_bound(constants, *pair, *at)[0] for pair in pairwise(draws)])
         total, n_always = constants[1].total, constants[1].always.size
         drawn = total * spans / temperature if total > 0 else np.zeros(spans.size)
         return float(np.minimum(n_rows, n_always + drawn).mean())
+
+    def _draws(self) -> np.ndarray:
+        """Return draws of θ from the surrogate."""
+        decider = self.decider
+        assert decider.prepared is not None
+        if decider.compiled.effects is None:
+            return decider.prepared.draws
+        rng, state, draws = np.random.default_rng(0), decider.new_state(), [decider.parts.theta0]
+        for _ in range(_PROPOSALS):
+            draws.append(decider.propose(draws[-1], decider.parts.others0, state, rng).theta_new)
+        return np.array(draws[_PROPOSALS // 10 :])
 
     @property
     def rows_always_read(self) -> int:
