@@ -69,9 +69,13 @@ def test_draws_have_the_moments_of_the_posterior_and_not_of_the_surrogate(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("proposal", [pma.CrankNicolson(), pma.RandomWalk(scale=0.5)], ids=lambda p: type(p).__name__)
-def test_other_moves_and_temperatures_have_their_posterior(proposal):
-    _, idata = sampled(pma.MHSS, proposal=proposal, temperature=1.5)
+@pytest.mark.parametrize(
+    "options",
+    [{"proposal": pma.CrankNicolson()}, {"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
+    ids=["Crank-Nicolson", "walk", "third order"],
+)
+def test_other_moves_orders_and_temperatures_have_their_posterior(options):
+    _, idata = sampled(pma.MHSS, temperature=1.5, **options)
     draws = idata.posterior["slope"].to_numpy()
     assert np.abs(moment_z(draws, *moments(posterior(1.5)))).max() < MAX_Z
     assert np.abs(moment_z(draws, *moments(posterior()))).max() > MAX_Z
