@@ -64,6 +64,8 @@ from pymc_austerity.steps import (
     MinibatchBarker,
     MinibatchMH,
     PenaltyMH,
+    Recommendation,
+    recommend,
 )
 
 __version__ = version("pymc-austerity")
@@ -91,6 +93,7 @@ __all__ = [
     "PenaltyMH",
     "PyMCNUTS",
     "RandomWalk",
+    "Recommendation",
     "Reliability",
     "ReplicationError",
     "ReversibleJump",
@@ -121,6 +124,7 @@ __all__ = [
     "plot_error",
     "plot_risk",
     "plot_spot_check",
+    "recommend",
     "reliability",
     "risk_over_time",
     "run_trial",

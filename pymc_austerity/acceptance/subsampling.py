@@ -67,7 +67,8 @@ class ScalableSubsampling(AcceptanceTest):
     ΔR_i and r the ratio of prior, proposal and proxy.  Where C M ≥ N, which is so seen from θ′ too, read all rows.  At
     temperature K all of these are divided by K.
 
-    The row source is a table of the c_i, the bound of a proposal is M, infinite where there is none.
+    The row source is a table of the c_i, the bound of a proposal is M, infinite where there is none.  Of rows that the
+    table names to be read always, R_i is in r, like the proxy.
     """
 
     uses_proxy: ClassVar[bool] = True
@@ -109,26 +110,35 @@ class ScalableSubsampling(AcceptanceTest):
 
         @njit
         def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+            n_always = row_state.always.size
             mean_rows = row_state.total * row_bound * scale / n_total
-            all_rows = not mean_rows < n_total
-            n, log_ratio = n_total if all_rows else rng.poisson(mean_rows), offset
-            sd = 0.0 if all_rows else np.nan
-            for start in range(0, n, CHUNK):  # one loop for both: the model's code is compiled once for each call
-                stop = min(start + CHUNK, n)
-                numbers = draw_in_order(rng, row_state, start, stop) if all_rows else draw(rng, row_state, start, stop)
-                new, old = terms(numbers, at)
+            all_rows = not mean_rows + n_always < n_total
+            n_exact = n_total if all_rows else n_always
+            n, log_ratio = n_exact + (0 if all_rows else rng.poisson(mean_rows)), offset
+            sd, start = 0.0 if all_rows else np.nan, 0
+            while start < n:  # one loop for all kinds: the model's code is compiled once for each call
+                exactly = start < n_exact
+                stop = min(start + CHUNK, n_exact if exactly else n)
                 if all_rows:
+                    numbers = draw_in_order(rng, row_state, start, stop)
+                elif exactly:
+                    numbers = row_state.always[start:stop]
+                else:
+                    numbers = draw(rng, row_state, start, stop)
+                new, old = terms(numbers, at)
+                if exactly:
                     total_new, total_old = new.sum(), old.sum()
                     status, settled, row = examine(numbers, new, old, total_new, total_old, np.inf)
                     if settled:
-                        return Decision(False, status, stop, 1, -np.inf, sd, row, stop == n, np.nan)
-                    log_ratio += scale / n * (total_new - total_old)
+                        return Decision(False, status, stop, 1, -np.inf, sd, row, stop == n_total, np.nan)
+                    log_ratio += scale / n_total * (total_new - total_old)
                 else:
                     change, broken = thin(rng, row_state.size, row_bound, numbers, new, old)
                     if broken >= 0:
                         status = BAD_BOUND if np.isfinite(old[broken]) else BAD_ROW
                         return Decision(False, status, n, 1, log_ratio, sd, int(numbers[broken]), False, noise)
                     log_ratio += change
+                start = stop
             return Decision(log_ratio > noise, DECIDED, n, 1, log_ratio, sd, -1, all_rows, noise)
 
         return conclude

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -26,6 +28,19 @@ def remember(model: Model, step: Deciding) -> None:
     """Note that `step` was built for `model`; what it decides by may change with the data."""
     _NEWEST[model] = step
     _DESCRIPTIONS.setdefault(model, {})[step.decider.parts.describe()] = None
+
+
+@contextmanager
+def not_remembered(model: Model) -> Iterator[None]:
+    """Forget at the end the steps that are built for a model meanwhile."""
+    newest, described = _NEWEST.get(model), dict(_DESCRIPTIONS.get(model, {}))
+    try:
+        yield
+    finally:
+        _DESCRIPTIONS[model] = described
+        _NEWEST.pop(model, None)
+        if newest is not None:
+            _NEWEST[model] = newest
 
 
 def find_decider(model: Model) -> Decider:

@@ -9,6 +9,7 @@ from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, n
 from pymc_austerity.proxy import (
     Effects,
     Surrogate,
+    compile_known_density,
     compile_remainder_density,
     compile_resolved_density,
     compile_surrogate,
@@ -43,6 +44,9 @@ class Compiled:
     def remainders(self) -> Density:
         """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
         assert self._plan.proxy is not None
+        if self._plan.by_sums:
+            of_rows = self.density if self.effects is None else compile_density(self.read, self._options)
+            return compile_known_density(of_rows)
         of_density = compile_resolved_density if self._resolved else compile_remainder_density
         return of_density(self.density, self.read, self._plan.proxy.order, **self._options)
 

@@ -183,6 +183,8 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
     if compiled.effects is not None:
         at = (compiled.density, parts.rows, parts.fixed, parts.theta0, parts.others0)
         plan = plan.for_effects(compiled.effects, parts.bound, *at)
+        bound = parts.bound.of_effects(compiled.effects.likelihood)
+        parts = parts if bound is None else replace(parts, bound=bound)
     if plan is not parts.plan:
         parts, density = replace(parts, plan=plan), compiled.density
         compiled = Compiled(parts)
@@ -256,6 +258,8 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         move = replace(move, propose=cached(move.propose))
         ndims = tuple(a.ndim for a in parts.rows.arrays)
         evaluate_bound = bound.build(density, ndims)
+        if compiled.effects is not None and bound.reads_theta:
+            evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
         bound_constants = bound_constants or bound.constants(prepared and prepared.region(parts.fixed, parts.rows))
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)

@@ -22,6 +22,7 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
 from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import CHUNK, Rows, RowSource, build_gather
 
 
@@ -60,14 +61,21 @@ class Bound(Protocol):
         Whether the test needs one.
     reads_theta : bool
         Whether it is written in the variables of the step, and so does not hold for a function of them.
+    known_by_sums : bool
+        Whether sums over the data determine the log-likelihood of all rows, so that there is nothing to bound.
     """
 
     is_asked_for: ClassVar[bool] = True
     reads_theta: ClassVar[bool] = True
+    known_by_sums: ClassVar[bool] = False
 
     def constants(self, region: Region | None = None) -> tuple[Any, ...]:
         """Return what the compiled function needs of the data as they are now, with a proxy in that region."""
         ...
+
+    def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
+        """Return the bound where rows read a function of θ alone and `likelihood` is the model of that, or None."""
+        return None if self.reads_theta else self
 
     def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
         """Return how rows are drawn where each has a bound of its own; None where all share one."""

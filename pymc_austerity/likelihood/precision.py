@@ -56,6 +56,18 @@ def in_double(outputs: Sequence[Variable]) -> list[Variable]:
     return [memo[o] if o in memo else _leaf(o) for o in outputs]
 
 
+def left_in_single(output: Variable) -> str | None:
+    """Return the first op that still computes in single precision, or None: data as they are stored do not count.
+
+    Parameters
+    ----------
+    output : Variable
+        A graph of `in_double`.
+    """
+    nodes = [node for node in toposort([output]) if any(map(_is_low, node.outputs))]
+    return None if not nodes else str(getattr(nodes[0].op, "scalar_op", nodes[0].op))
+
+
 def _is_low(var: Variable) -> bool:
     return isinstance(var.type, TensorType) and var.type.dtype in _LOW
 

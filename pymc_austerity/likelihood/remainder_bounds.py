@@ -21,6 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_austerity.likelihood.elementary import HIGHEST, softplus
 from pymc_austerity.likelihood.interval_series import Powers, Series, Terms, affine
 from pymc_austerity.likelihood.intervals import Interval, everything
+from pymc_austerity.likelihood.precision import left_in_single
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError, PredictorReader, Read, row_graph
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.row_series import RowSeries
@@ -46,7 +47,7 @@ class RemainderBounds:
     Raises
     ------
     NoRemainderBoundError
-        Where rows read variables of other steps.
+        Where rows read variables of other steps, or are computed in single precision.
     ValueError
         For another order.
 
@@ -71,6 +72,11 @@ class RemainderBounds:
             raise NoRemainderBoundError(
                 f"No bound on the remainder of a row is known: the rows read {names}, which another step moves. Let "
                 "one step move all variables that the rows read, or use PenaltyMH, which needs no bound."
+            )
+        if op := left_in_single(likelihood.row_log_likelihood):
+            raise NoRemainderBoundError(
+                f"No bound on the remainder of a row is known: the rows compute {op} in single precision, whose "
+                "rounding is larger than what an expansion leaves. PenaltyMH needs no bound."
             )
         self._others_size = likelihood.other_blocks[-1].stop if likelihood.other_blocks else 0
         self._names = sorted(likelihood.read)

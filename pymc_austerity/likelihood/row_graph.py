@@ -10,15 +10,17 @@ import numpy as np
 import pytensor
 from pytensor import scalar
 from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import AllocEmpty
+from pytensor.tensor.basic import AllocEmpty, Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax
+from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.compat import pushforward
@@ -66,7 +68,29 @@ class RowGraph:
 
 def simplified_rows(likelihood: RowLikelihood) -> Variable:
     """Return the row terms without checks of parameters, and in forms that do not lose digits."""
-    return rewrite_graph(_unchecked(likelihood.row_log_likelihood), include=("canonicalize", "stabilize"))
+    rows = rewrite_graph(_unchecked(likelihood.row_log_likelihood), include=("canonicalize", "stabilize"))
+    return rewrite_graph(rows, include=("none",), custom_rewrite=dfs_rewriter(_pick_from_join))
+
+
+@node_rewriter([Subtensor])
+def _pick_from_join(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """Put in place of a part of joined vectors the vector that it is.
+
+    Effects are coefficients joined with the ones that stand for their indicators, and a product of the two is affine.
+    """
+    joined = node.inputs[0].owner
+    if joined is None or not isinstance(joined.op, Join) or node.inputs[0].type.ndim != 1:
+        return None
+    vectors = [v for v in joined.inputs if v.type.ndim]
+    lengths = [v.type.shape[0] for v in vectors]
+    if None in lengths or not all(isinstance(v, Constant) for v in node.inputs[1:]):
+        return None
+    storage: list[list[Any]] = [[None]]
+    node.op.perform(node, [np.arange(sum(lengths)), *(v.data for v in node.inputs[1:])], storage)
+    for vector, stop in zip(vectors, np.cumsum(lengths)):
+        if np.array_equal(storage[0][0], np.arange(stop - vector.type.shape[0], stop)):
+            return [vector]
+    return None
 
 
 def row_graph(likelihood: RowLikelihood) -> RowGraph:

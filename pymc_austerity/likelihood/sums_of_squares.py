@@ -77,6 +77,11 @@ def _degree(op: object, inputs: list[int], variables: list[Variable]) -> int | N
     return None
 
 
+def rows_for_moments(rows: Rows) -> int:
+    """Return how many rows `moment_rows` makes."""
+    return 2 * sum(int(np.prod(a.shape[1:])) for a in rows.arrays)
+
+
 def moment_rows(rows: Rows) -> tuple[Rows, float]:
     """Return a few rows that have, each counted `weight` times, the same first and second sums as all rows.
 

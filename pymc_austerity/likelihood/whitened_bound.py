@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from pymc.model import Model
-from scipy import linalg, stats
+from scipy import linalg, special, stats
 
 from pymc_austerity.likelihood.bounds import Bound, Region
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.nothing_left import NothingLeft
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
-from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, rows_for_moments
+from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table, rows_to_read
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
 _OUTSIDE = 1e-9
@@ -75,6 +79,12 @@ def whitened_distance(constants, theta_new, theta, others, fixed, arrays):  # ty
     return _power_of_distance(whitened, theta_new, centre) + _power_of_distance(whitened, theta, centre), 0
 
 
+def typical_span(size: int, order: int) -> float:
+    """Return E M = 2E‖z‖^(k+1) between two draws of a normal posterior of `size` parameters."""
+    power = order + 1
+    return float(2 ** (1 + power / 2) * np.exp(special.gammaln((size + power) / 2) - special.gammaln(size / 2)))
+
+
 @dataclass(frozen=True, eq=False)
 class WhitenedBound(Bound):
     """A bound for each row: |l_i| ≤ c_i M(θ, θ′) within the radius.
@@ -82,14 +92,17 @@ class WhitenedBound(Bound):
     Attributes
     ----------
     sizes : callable
-        ``sizes(centre, factor, radius, fixed, rows)`` returns the c_i, for θ̂ of shape (D,) and `factor` of shape
-        (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
+        ``sizes(order, centre, factor, radius, fixed, rows)`` returns the c_i of an expansion of that order, for θ̂ of
+        shape (D,) and `factor` of shape (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
     theta_size : int
         D.
+    find : callable, optional
+        ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
     """
 
     sizes: Callable[..., np.ndarray]
     theta_size: int
+    find: Callable[[RowLikelihood], WhitenedBound] | None = None
 
     def constants(self, region: Region | None = None) -> tuple[Whitened, BoundTable]:
         """Return the whitening of the region, and the rows in proportion to their bounds.
@@ -108,14 +121,16 @@ class WhitenedBound(Bound):
         outwards = (1 + _OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
         of_theta = np.zeros((self.theta_size, read.size))
         of_theta[read] = factor
-        sizes = self.sizes(region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
+        sizes = self.sizes(region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
         if unknown := np.count_nonzero(~np.isfinite(sizes)):
             raise ValueError(
                 f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
                 f"them row {np.flatnonzero(~np.isfinite(sizes))[0]}, within {radius:.1f} standard deviations of the "
                 "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
             )
-        return Whitened(read, whiten, radius, region.order + 1, outwards), bound_table(sizes * (1 + _OUTWARDS))
+        always = rows_to_read(sizes, typical_span(read.size, region.order))
+        table = bound_table(sizes * (1 + _OUTWARDS), always)
+        return Whitened(read, whiten, radius, region.order + 1, outwards), table
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
         """Return M, compiled."""
@@ -124,6 +139,10 @@ class WhitenedBound(Bound):
     def of_remainder(self, order: int) -> Bound | None:
         """Return itself."""
         return self
+
+    def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
+        """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""
+        return None if self.find is None else self.find(likelihood)
 
     def __reduce__(self) -> Any:
         # What is compiled from the model stays in its process; the constants travel without it.
@@ -138,16 +157,20 @@ def _left_behind(*region: Any) -> np.ndarray:
     raise RuntimeError("The bounds of a model's rows are not evaluated in another process.")
 
 
+def _not_expanded(*region: Any) -> np.ndarray:
+    raise RuntimeError("Rows that read discrete variables have no expansion whose remainder could be bounded.")
+
+
 _CHOICES = (
     "Pass a function of (centre, factor, radius) that returns an array of N numbers ≥ 0, one a row: centre is the flat "
     "vector θ̂ of the step's variables in the unconstrained space, factor has a column for each entry that the rows "
-    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion to second order about the centre| may "
-    "exceed the number of the row times ‖z‖³ while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
+    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion about the centre| may exceed the number "
+    "of the row times ‖z‖³, or ‖z‖⁴ with order=3, while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
 )
 
 
-def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> WhitenedBound:
-    """Return the bound a row that a user asked for.
+def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+    """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood.
 
     Raises
     ------
@@ -157,6 +180,12 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
         Something that is neither a name nor a function.
     """
     likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
+    if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:
+        raise ValueError(
+            f"MHSS: {single} are of single precision (pytensor.config.floatX='float32'): every draw would be rounded "
+            "to seven digits, and what an exact decision is about is smaller than that. Build the model with "
+            "floatX='float64'; data may stay in single precision. Or use PenaltyMH."
+        )
     if callable(bound):
         if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
             raise ValueError(
@@ -168,15 +197,28 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
         raise (ValueError if isinstance(bound, str) else TypeError)(
             f"bound={bound!r} is not 'auto' or a function. {_CHOICES}"
         )
-    with _refusing():
-        bounds = RemainderBounds(likelihood)
-        # Tried on a few rows at once, so that an operation without a rule is told of before a pass over all.
-        few = data.rows.taken(np.arange(min(n_rows, _TRIED)))
-        bounds(data.theta0, 1e-3 * np.eye(size), 1.0, data.fixed, few)
+    if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
+        return NothingLeft()
 
-    def sizes(*region: Any) -> np.ndarray:
+    def find(likelihood: RowLikelihood, centre: np.ndarray | None = None) -> WhitenedBound:
+        return _from_graph(likelihood, data, np.zeros(likelihood.theta_size) if centre is None else centre)
+
+    if any(np.dtype(b.dtype).kind != "f" for b in likelihood.blocks):  # only a model without them can be expanded
+        return WhitenedBound(_not_expanded, size, find)
+    return replace(find(likelihood, data.theta0), find=find)
+
+
+def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) -> WhitenedBound:
+    """Return the bounds that are read from the graph of the rows, tried on a few of them."""
+    of_order, size = cache(lambda order: RemainderBounds(likelihood, order)), likelihood.theta_size
+    with _refusing():
+        # An operation without a rule is told of before a pass over all rows.
+        few = data.rows.taken(np.arange(min(len(data.rows), _TRIED)))
+        of_order(2)(centre, 1e-3 * np.eye(size), 1.0, data.fixed, few)
+
+    def sizes(order: int, *region: Any) -> np.ndarray:
         with _refusing():
-            return bounds(*region)
+            return of_order(order)(*region)
 
     return WhitenedBound(sizes, size)
 
@@ -190,7 +232,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:
-    def sizes(centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
+    def sizes(order: int, centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
         found = np.asarray(bound(centre, factor, radius), dtype=float)
         if found.shape != (n_rows,) or not (np.isfinite(found).all() and (found >= 0).all()):
             raise ValueError(

@@ -5,6 +5,7 @@ May import `likelihood` and `rows`.
 
 from pymc_austerity.proxy.effects import Effects, build_effects
 from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
+from pymc_austerity.proxy.known_by_sums import compile_known_density
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
 from pymc_austerity.proxy.plan import ProxyPlan
 from pymc_austerity.proxy.preparation import Prepared
@@ -23,6 +24,7 @@ __all__ = [
     "Taylor",
     "along_line",
     "build_effects",
+    "compile_known_density",
     "compile_remainder_density",
     "compile_resolved_density",
     "compile_surrogate",

@@ -17,7 +17,6 @@ from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.likelihood import Block, Density, RowLikelihood
-from pymc_austerity.proxy.expansion import expanded_sum
 from pymc_austerity.rows import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.
@@ -45,7 +44,7 @@ class Effects:
 
     def at_theta(self, remainders: Density) -> Density:
         """Return the remainders of the full model as functions of θ."""
-        of, in_effects = self.of, remainders.both_sides
+        of, in_effects, of_all = self.of, remainders.both_sides, remainders.known_sum
 
         @njit
         def both_sides(theta_new, theta, others, *rest):  # type: ignore[no-untyped-def]
@@ -53,9 +52,19 @@ class Effects:
 
         @njit
         def known_sum(theta, others, expansion):  # type: ignore[no-untyped-def]
-            return expanded_sum(of(theta), others, expansion)
+            return of_all(of(theta), others, expansion)
 
         return Density(remainders.log_prior, both_sides, known_sum)
+
+    def bound_at_theta(self, bound: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a bound on remainders of the full model, compiled, as a function of θ: it holds in every sub-model."""
+        of = self.of
+
+        @njit
+        def at_theta(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+            return bound(constants, of(theta_new), of(theta), others, fixed, arrays)
+
+        return at_theta
 
     def are_all_that_rows_read(
         self, density: Density, rows: Rows, fixed: Sequence[np.ndarray], theta: np.ndarray, others: np.ndarray

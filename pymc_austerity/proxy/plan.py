@@ -7,10 +7,12 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pymc_austerity.likelihood import Bound
+from pymc_austerity.likelihood import Bound, RowLikelihood
 from pymc_austerity.proxy.effects import Effects
-from pymc_austerity.proxy.expansion import Taylor
+from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
+from pymc_austerity.proxy.known_by_sums import with_sums
 from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, prepare
+from pymc_austerity.proxy.third_derivatives import check_triples, third_derivatives
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -30,6 +32,8 @@ class ProxyPlan:
         Whether the user said ``proxy=None``.
     otherwise : str
         What to do where it is required and cannot be built, a sentence.
+    by_sums : bool
+        Whether sums over the data determine the log-likelihood of all rows, so that the proxy leaves nothing of them.
     """
 
     proxy: Taylor | None
@@ -37,6 +41,7 @@ class ProxyPlan:
     required: bool
     excluded: bool = False
     otherwise: str = "Sample with proxy=None, or NUTS."
+    by_sums: bool = False
 
     def without(self) -> ProxyPlan:
         """Return the plan that builds none."""
@@ -50,6 +55,8 @@ class ProxyPlan:
         ValueError
             Where a proxy was asked for.
         """
+        if self.proxy is not None and bound.known_by_sums:
+            return replace(self, by_sums=True)
         if self.proxy is None or bound.of_remainder(self.proxy.order) is not None:
             return self
         if self.required:
@@ -70,7 +77,7 @@ class ProxyPlan:
         """
         if self.proxy is None:
             return self
-        if bound.reads_theta:
+        if bound.of_effects(effects.likelihood) is None:
             reason = "a bound on the rows is known for the variables of the step, and not for their effects"
         elif effects.are_all_that_rows_read(*at):
             return self
@@ -94,10 +101,12 @@ class ProxyPlan:
         Raises
         ------
         ValueError
-            Where a proxy was asked for and cannot be built.
+            Where a proxy was asked for and cannot be built, or is of third order in too many dimensions.
         """
+        if self.proxy is not None and self.proxy.order == 3 and not self.by_sums:
+            check_triples(arguments[0])
         try:
-            return prepare(*arguments)
+            prepared = prepare(*arguments)
         except NoProxyError as error:
             if self.required:
                 raise ValueError(
@@ -113,3 +122,15 @@ class ProxyPlan:
                     stacklevel=stacklevel,
                 )
             return None
+        return self._with_more(prepared, *arguments)
+
+    def _with_more(self, prepared: Prepared, likelihood: RowLikelihood, *arguments: Any) -> Prepared:
+        """Return what was prepared, with what the sum over all rows is known by beyond second order."""
+        _, _, _, rows, fixed, *_, options, progressbar = arguments
+        second = Expansion(*prepared.expansion[:4])
+        if self.by_sums:
+            return prepared._replace(expansion=with_sums(second, rows, fixed), passes=prepared.passes + 2)
+        if prepared.order < 3:
+            return prepared
+        cubic = third_derivatives(likelihood, second, rows, fixed, options, progressbar)
+        return prepared._replace(expansion=CubicExpansion(*second, cubic), passes=prepared.passes + 1)

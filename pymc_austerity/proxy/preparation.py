@@ -22,8 +22,9 @@ from pymc_austerity.likelihood import (
     numba_options,
 )
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order
+from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
+from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.proxy.steering import average, steer
@@ -48,7 +49,7 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
-    expansion : Expansion
+    expansion : Expansion, CubicExpansion or ExpansionWithSums
     order : int
     move : SurrogateState
         Hamiltonian moves, tuned on the surrogate.
@@ -64,7 +65,7 @@ class Prepared(NamedTuple):
         Passes over all rows, in rows evaluated divided by N.
     """
 
-    expansion: Expansion
+    expansion: Expansion | CubicExpansion | ExpansionWithSums
     order: int
     move: SurrogateState
     normal: SurrogateState
@@ -135,7 +136,7 @@ def prepare(
     given = taylor.centre is not None
     psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, rows, fixed, temperature)
     d = likelihood.theta_size
-    hessian = sums.hessian if taylor.order == 2 else np.zeros_like(sums.hessian)
+    hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     expansion = Expansion(psi, coordinates, sums.gradient, hessian)
     both_sides = compile_remainders().both_sides
     batch = tuple(a[: min(len(rows), 500)] for a in rows.arrays)

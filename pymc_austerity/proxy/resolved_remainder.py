@@ -22,7 +22,7 @@ from scipy import special
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import Density, RowLikelihood
-from pymc_austerity.proxy.expansion import along_line, expanded_sum
+from pymc_austerity.proxy.expansion import along_line, known_sum
 
 #: With h the change of a predictor and r the distance to the next singularity of a row's density, n nodes leave a
 #: relative error of about (h/4r)^2n: 1e-9 and less where the difference is rounding.
@@ -80,4 +80,4 @@ def _rule(order: int) -> tuple[np.ndarray, np.ndarray]:
 
 def compile_resolved_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:
     """Return `density` with remainders in place of the rows, to a precision relative to themselves."""
-    return Density(density.log_prior, compile_resolved(likelihood, order, options), expanded_sum)
+    return Density(density.log_prior, compile_resolved(likelihood, order, options), known_sum(order))

@@ -3,7 +3,7 @@
 Imports nothing of the other rooms.
 """
 
-from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table
+from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table, rows_to_read
 from pymc_austerity.rows.sources import InOrder, RowSource, Uniform, draw_in_order, draw_subset
 from pymc_austerity.rows.storage import CHUNK, Rows, build_gather
 from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row_table
@@ -24,4 +24,5 @@ __all__ = [
     "draw_in_order",
     "draw_subset",
     "row_table",
+    "rows_to_read",
 ]

@@ -5,6 +5,7 @@ May import every room but `paths`.
 
 from pymc_austerity.steps.gibbs import ApproxGibbs
 from pymc_austerity.steps.methods import ApproxMH, MHSubLhd, MinibatchBarker, PenaltyMH
+from pymc_austerity.steps.recommendation import Recommendation, recommend
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.sgld import SGLD
@@ -20,5 +21,7 @@ __all__ = [
     "MinibatchBarker",
     "MinibatchMH",
     "PenaltyMH",
+    "Recommendation",
     "RowStep",
+    "recommend",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Unpack
 
@@ -15,6 +16,9 @@ from pymc_austerity.likelihood import Bound, find_remainder_bound
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
+
+#: Moves on a surrogate of sub-models from which rows are predicted.
+_PROPOSALS = 100
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -28,8 +32,9 @@ class MHSS(RowStep):
     vars
         As of every step.
     bound : "auto" or callable, default "auto"
-        A number c_i for each row, such that what the proxy leaves of its log-likelihood at θ is at most c_i‖z‖³ in
-        size, z = L⁻¹(θ − θ̂) being the distance from the centre in standard deviations of the posterior.
+        A number c_i for each row, such that what the proxy leaves of its log-likelihood at θ is at most c_i‖z‖^(k+1)
+        in size, z = L⁻¹(θ − θ̂) being the distance from the centre in standard deviations of the posterior and k the
+        order.
 
         ``"auto"`` finds them from the model.  Where that cannot be done the step is refused with the reason.
 
@@ -37,18 +42,25 @@ class MHSS(RowStep):
         is θ̂, the flat vector of the step's variables in the unconstrained space, of shape (D,); `factor`, of shape
         (D, E), has a column for each of the E entries that the rows read, with θ = centre + factor @ z; and the
         numbers must hold for ‖z‖ ≤ `radius`.  A row that breaks its own stops the run with an error.
+    order : {2, 3}, default 2
+        k, the order of the expansion that is the proxy.  Third order leaves less of every row, and is worth it from
+        some twenty parameters on; it keeps a number for every triple of the entries of θ that the rows read, takes a
+        pass over all rows more, and some E³/3 multiplications a draw.
     proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Attributes
     ----------
     predicted_rows : float
-        Rows that a draw will read, known before sampling.
+        Rows that a draw will read, known before sampling, those that are read always included.
+    rows_always_read : int
+        Rows with so large a bound, because of their leverage, that they are read at every draw rather than drawn.
 
     Raises
     ------
     ValueError
-        No bound is known for the model, no proxy can be built, or an argument is out of range.
+        No bound is known for the model, no proxy can be built, there are too many parameters for third order, or an
+        argument is out of range.
     NotRowWiseError
         As in `ApproxMH`.
 
@@ -59,9 +71,10 @@ class MHSS(RowStep):
     Notes
     -----
     The posterior is left invariant exactly, whatever the batch: nothing is taken for normal.  That rests on the
-    bounds alone.  The rows of a draw are a Poisson number with mean C·M/K, C = Σc_i, M = ‖z‖³ + ‖z′‖³ and K the
-    temperature; it falls with √N, as remainders shrink faster than rows grow in number.  Where it reaches N, or
-    beyond the radius, all rows are read.
+    bounds alone.  The rows of a draw are a Poisson number with mean C·M/K, C = Σc_i, M = ‖z‖³ + ‖z′‖³ (fourth powers
+    with ``order=3``) and K the temperature; it falls with √N, as remainders shrink faster than rows grow in number.
+    Rows that would be drawn more than once a draw are read always, once, and count exactly.  Where all that reaches N,
+    or beyond the radius, all rows are read.
 
     References
     ----------
@@ -93,25 +106,52 @@ class MHSS(RowStep):
         vars: Sequence[Variable] | None = None,
         *,
         bound: str | Callable[..., Any] = "auto",
+        order: int = 2,
         **options: Unpack[StepOptions],
     ):
-        proxy = options.get("proxy")
+        if order not in (2, 3):
+            raise ValueError(
+                f"order={order!r} must be 2 or 3: bounds are known on what expansions of these orders leave."
+            )
+        proxy = options.get("proxy", "auto")
         if isinstance(proxy, Taylor) and proxy.order == 1:
             raise ValueError(
                 f"proxy={proxy}: MHSS knows bounds on what an expansion of second order leaves of a row, and one of "
                 "first order would leave a hundred times as much. Leave out proxy=, or use Taylor(order=2)."
             )
+        if order == 3 and proxy is not None:
+            options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
         super().__init__(ScalableSubsampling(), vars, bound=bound, **options)
-        _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {len(self.decider.rows):,} rows a draw.")
+        if self.decider.parts.plan.by_sums:
+            _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
+        else:
+            _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {len(self.decider.rows):,} rows a draw.")
 
     @property
     def predicted_rows(self) -> float:
-        """Mean of C·M/K, or of N where that is less, over pairs of draws from the surrogate."""
+        """Rows always read and C·M/K, or N where that is less: the mean over pairs of draws of the surrogate."""
         decider = self.decider
         assert decider.prepared is not None
-        draws, temperature = decider.prepared.draws, float(decider.parts.temperature.final)
+        draws, temperature = self._draws(), float(decider.parts.temperature.final)
         at = (decider.parts.others0, (decider.expansion.centre, *decider.fixed), decider.rows.arrays)
         constants, n_rows = decider.bound_constants, len(decider.rows)
         spans = np.array([decider.evaluate_bound(constants, *pair, *at)[0] for pair in pairwise(draws)])
-        total = constants[1].total
-        return float(np.minimum(n_rows, total * spans / temperature).mean()) if total > 0 else 0.0
+        total, n_always = constants[1].total, constants[1].always.size
+        drawn = total * spans / temperature if total > 0 else np.zeros(spans.size)
+        return float(np.minimum(n_rows, n_always + drawn).mean())
+
+    def _draws(self) -> np.ndarray:
+        """Return draws of θ from the surrogate."""
+        decider = self.decider
+        assert decider.prepared is not None
+        if decider.compiled.effects is None:
+            return decider.prepared.draws
+        rng, state, draws = np.random.default_rng(0), decider.new_state(), [decider.parts.theta0]
+        for _ in range(_PROPOSALS):
+            draws.append(decider.propose(draws[-1], decider.parts.others0, state, rng).theta_new)
+        return np.array(draws[_PROPOSALS // 10 :])
+
+    @property
+    def rows_always_read(self) -> int:
+        """Rows that are read at every draw."""
+        return int(self.decider.bound_constants[1].always.size)

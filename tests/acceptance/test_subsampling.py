@@ -20,24 +20,35 @@ LABELS = np.repeat([1, 0, 0, 1], 3)
 PRIOR = stats.norm(0.3, 1.0).logpdf(STATES)
 
 
-def log_likelihood(theta):
-    """ℓ_i(θ) of every row, and its expansion about 0."""
-    eta = COVARIATES * theta
-    return LABELS * eta - np.logaddexp(0, eta), (LABELS - 0.5) * eta - np.log(2) - eta**2 / 8
+def log_likelihood(theta, order=2, centre=0.0):
+    """ℓ_i(θ) of every row, and its expansion about a centre."""
+    eta, p = COVARIATES * theta, 1 / (1 + np.exp(-COVARIATES * centre))
+    slopes = LABELS - p, -p * (1 - p), -p * (1 - p) * (1 - 2 * p)
+    value, h = LABELS * COVARIATES * centre + np.log1p(-p), COVARIATES * (theta - centre)
+    q = value + slopes[0] * h + slopes[1] * h**2 / 2 + (slopes[2] * h**3 / 6 if order == 3 else 0.0)
+    return LABELS * eta - np.logaddexp(0, eta), q
 
 
-def change(i, j):
+def change(i, j, expanded=(2, 0.0)):
     """ΔR_i of every row on the way from state i to state j, and the log ratio of prior and proxy."""
-    (at, q), (to, q_to) = log_likelihood(STATES[i]), log_likelihood(STATES[j])
+    (at, q), (to, q_to) = log_likelihood(STATES[i], *expanded), log_likelihood(STATES[j], *expanded)
     return (at - q) - (to - q_to), PRIOR[j] - PRIOR[i] + (q_to - q).sum()
 
 
-def span(i, j):
-    return abs(STATES[i]) ** 3 + abs(STATES[j]) ** 3
+def span(i, j, expanded=(2, 0.0)):
+    order, centre = expanded
+    return abs(STATES[i] - centre) ** (order + 1) + abs(STATES[j] - centre) ** (order + 1)
 
 
-#: As small as they may be: the largest change on the way to a neighbour.
-TIGHT = np.max([np.abs(change(i, (i + 1) % 5)[0]) / span(i, (i + 1) % 5) for i in range(5)], axis=0)
+def tight(expanded):
+    """Bounds as small as they may be: the largest change on the way to a neighbour."""
+    ways = [(i, (i + 1) % 5, expanded) for i in range(5)]
+    return np.max([np.abs(change(*way)[0]) / span(*way) for way in ways], axis=0)
+
+
+#: Expansions of third order vanish at 0, where the rows are even about it.
+CUBIC = (3, 0.4)
+TIGHT = tight((2, 0.0))
 BOUNDS = np.sqrt(3) / 108 * np.abs(COVARIATES) ** 3
 POSTERIOR = np.array([np.exp(log_likelihood(s)[0].sum()) for s in STATES]) * np.exp(PRIOR)
 POSTERIOR /= POSTERIOR.sum()
@@ -65,13 +76,16 @@ def matrix(acceptance):
     return found
 
 
-def law(bounds, span=span, keep=keep_probability):
+def law(bounds, span=span, keep=keep_probability, expanded=(2, 0.0), always=(), drawn_too=False):
     """Stationary law of the chain; changes beyond the bound are cut off, which the step itself never does."""
+    always, drawn = list(always), np.ones(12, dtype=bool)
+    drawn[always] = drawn_too
 
     def acceptance(i, j):
-        delta, offset = change(i, j)
-        sizes = bounds * span(i, j)
-        return expected_acceptance(np.clip(delta / sizes, -1, 1), sizes, offset, keep)
+        delta, offset = change(i, j, expanded)
+        sizes = bounds * (span(i, j) if expanded[0] == 2 else span(i, j, expanded))
+        v = np.clip(delta / sizes, -1, 1)
+        return expected_acceptance(v[drawn], sizes[drawn], offset - delta[always].sum(), keep)
 
     return stationary_law(matrix(acceptance))
 
@@ -81,17 +95,30 @@ def test_the_posterior_is_stationary_to_machine_precision(bounds):
     assert np.abs(law(bounds) - POSTERIOR).max() < 1e-14
 
 
+@pytest.mark.parametrize("case", [{"expanded": CUBIC}, {"always": [3, 9]}, {"expanded": CUBIC, "always": range(12)}])
+def test_so_it_is_with_third_order_and_with_rows_that_are_always_read(case):
+    assert np.abs(law(tight(case.get("expanded", (2, 0.0))), **case) - POSTERIOR).max() < 1e-14
+
+
 @pytest.mark.parametrize(
     "tampered",
     [
         {"bounds": 0.8 * TIGHT},
+        {"bounds": 0.8 * tight(CUBIC), "expanded": CUBIC},
+        {"bounds": BOUNDS, "always": [3, 9], "drawn_too": True},
         {"bounds": BOUNDS, "span": lambda i, j: 2 * span(i, i) + 1.0},
         {"bounds": BOUNDS, "keep": lambda v: keep_probability(-v)},
     ],
-    ids=["bound too small", "M not symmetric", "keep probability of the wrong side"],
+    ids=[
+        "bound too small",
+        "of third order too",
+        "rows read always and drawn too",
+        "M not symmetric",
+        "keep probability of the wrong side",
+    ],
 )
 def test_a_planted_mistake_moves_the_stationary_law(tampered):
-    assert np.abs(law(**tampered) - POSTERIOR).max() > 1e-3
+    assert np.abs(law(**tampered) - POSTERIOR).max() > 1e-4  # computed, not sampled: right ones stay below 1e-14
 
 
 def test_rows_that_are_drawn_once_and_used_again_move_the_stationary_law():
@@ -150,6 +177,20 @@ def frequency(conclude, delta, bounds, span, offset, n=100_000, temperature=1.0)
     rngs = np.random.default_rng(1).spawn(2)
     scale = delta.size / temperature
     return repeat(conclude, n, rngs[0], table, looks, at, span, offset, scale, rngs[1])
+
+
+def test_rows_that_are_always_read_count_exactly_and_are_never_drawn(conclude):
+    (delta, _), always = change(0, 1), np.array([1, 7])
+    sizes, drawn = BOUNDS * span(0, 1), np.setdiff1d(np.arange(12), always)
+    table, offset = bound_table(BOUNDS, always), delta.sum() - 0.1
+    at, rngs = (-delta, np.zeros(12)), np.random.default_rng(1).spawn(2)
+    accepted, rows = repeat(conclude, 100_000, rngs[0], table, TEST.looks(12), at, span(0, 1), offset, 12.0, rngs[1])
+    rate = sizes[drawn].sum()
+    expected = expected_acceptance(delta[drawn] / sizes[drawn], sizes[drawn], offset - delta[always].sum())
+    assert distance(accepted, expected) < MAX_Z
+    assert abs(rows - 2 - rate) < MAX_Z * np.sqrt(rate / 100_000)
+    left_out = expected_acceptance(delta[drawn] / sizes[drawn], sizes[drawn], offset)
+    assert distance(left_out, expected) > MAX_Z  # planted mistake: their part is forgotten
 
 
 def distance(found, expected, n=100_000):

@@ -1,5 +1,7 @@
 """The bounds against what an expansion really leaves of every row, for the likelihoods that PyMC users write."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -10,7 +12,7 @@ from pytensor.graph.replace import graph_replace
 from scipy import linalg
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.likelihood import NoRemainderBoundError, RemainderBounds
+from pymc_austerity.likelihood import NoRemainderBoundError, RemainderBounds, read_model
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows import Rows
 
@@ -271,3 +273,14 @@ def test_a_student_t_row_is_bounded_everywhere():
 
 def test_numbers_shared_by_rows_leave_an_unbounded_box_without_a_bound():
     assert np.isinf(Problem(normal).bounds(2, np.inf)).all()
+
+
+def test_rows_that_are_computed_in_single_precision_are_refused_and_data_of_it_are_not():
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=pm.Data("x", X).astype("float32") @ pm.Normal("b", 0, 1, shape=D), observed=BINARY)
+    data = read_model(model, model.value_vars, None, None)
+    find = RemainderBounds(data.likelihood)
+    assert (find(data.theta0, np.eye(D), 1.0, data.fixed, data.rows) > 0).all()
+    low = replace(data.likelihood, row_log_likelihood=data.likelihood.row_log_likelihood.astype("float32") * 2)
+    with pytest.raises(NoRemainderBoundError, match="in single precision"):
+        RemainderBounds(low)

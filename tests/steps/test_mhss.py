@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from evidence import MAX_Z, moment_z
 from pymc.exceptions import SamplingError
@@ -68,9 +69,13 @@ def test_draws_have_the_moments_of_the_posterior_and_not_of_the_surrogate(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("proposal", [pma.CrankNicolson(), pma.RandomWalk(scale=0.5)], ids=lambda p: type(p).__name__)
-def test_other_moves_and_temperatures_have_their_posterior(proposal):
-    _, idata = sampled(pma.MHSS, proposal=proposal, temperature=1.5)
+@pytest.mark.parametrize(
+    "options",
+    [{"proposal": pma.CrankNicolson()}, {"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
+    ids=["Crank-Nicolson", "walk", "third order"],
+)
+def test_other_moves_orders_and_temperatures_have_their_posterior(options):
+    _, idata = sampled(pma.MHSS, temperature=1.5, **options)
     draws = idata.posterior["slope"].to_numpy()
     assert np.abs(moment_z(draws, *moments(posterior(1.5)))).max() < MAX_Z
     assert np.abs(moment_z(draws, *moments(posterior()))).max() > MAX_Z
@@ -148,6 +153,8 @@ def test_another_process_gets_the_bounds_and_not_the_model(run):
         ({"rows": pma.Weighted()}, "does not go with ScalableSubsampling"),
         ({"bound": "scan"}, "'scan' is not 'auto' or a function.*PenaltyMH"),
         ({"bound": 3}, "3 is not 'auto' or a function"),
+        ({"order": 1}, "order=1 must be 2 or 3"),
+        ({"order": "3"}, "order='3' must be 2 or 3"),
     ],
     ids=lambda x: "" if isinstance(x, str) else next(iter(x)),
 )
@@ -161,6 +168,12 @@ def test_a_model_without_a_bound_is_refused_before_it_is_compiled():
         pm.Laplace("y", pm.Normal("mu", 0, 1), 1, observed=np.arange(20.0))
         with pytest.raises(ValueError, match=r"MHSS: No bound .* PenaltyMH needs no bound"):
             pma.MHSS()
+
+
+def test_a_model_of_single_precision_is_refused():
+    words = r"\['slope'\] are of single precision.*rounded.*floatX='float64'"
+    with pytensor.config.change_flags(floatX="float32"), rare_events(), pytest.raises(ValueError, match=words):
+        pma.MHSS()
 
 
 def test_rows_that_read_variables_of_other_steps_are_refused():

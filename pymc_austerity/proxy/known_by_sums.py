@@ -1,0 +1,64 @@
+"""The log-likelihood of all rows where a few sums over the data determine it.
+
+A few rows with the same sums stand for all of them (`moment_rows`), so that the sum over all rows is known exactly at
+every θ, and nothing is left for a test to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.likelihood import Density, moment_rows
+from pymc_austerity.proxy.expansion import Expansion
+from pymc_austerity.rows import Rows
+
+
+class ExpansionWithSums(NamedTuple):
+    """The expansion, which moves are made by, and the rows that stand for all, which decisions are made by.
+
+    Attributes
+    ----------
+    centre, coordinates, gradient, hessian
+        As of `Expansion`.
+    fixed : tuple of numpy.ndarray
+        Data that are not indexed by row.
+    few : tuple of numpy.ndarray
+        The arrays of the rows that stand for all.
+    weight : float
+        How many rows each of them counts for.
+    """
+
+    centre: np.ndarray
+    coordinates: np.ndarray
+    gradient: np.ndarray
+    hessian: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    few: tuple[np.ndarray, ...]
+    weight: float
+
+
+def with_sums(expansion: Expansion, rows: Rows, fixed: Sequence[np.ndarray]) -> ExpansionWithSums:
+    """Return the expansion with what one pass over the data finds to stand for all rows."""
+    few, weight = moment_rows(rows)
+    return ExpansionWithSums(*expansion, tuple(fixed), few.arrays, weight)
+
+
+def compile_known_density(density: Density) -> Density:
+    """Return `density` with its rows known by their sums: what is left of each is zero."""
+    both_sides = density.both_sides
+
+    @njit
+    def nothing_left(theta_new, theta, others, centre, *data):  # type: ignore[no-untyped-def]
+        rows = both_sides(theta_new, theta, others, *data)[0]
+        return np.zeros(rows.size), np.zeros(rows.size)
+
+    @njit
+    def known_sum(theta, others, expansion):  # type: ignore[no-untyped-def]
+        data = expansion.fixed + expansion.few
+        return expansion.weight * both_sides(theta, theta, others, *data)[0].sum()
+
+    return Density(density.log_prior, nothing_left, known_sum)

@@ -1,0 +1,160 @@
+"""The third derivatives of all rows at the centre, one number for each triple of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit
+from pytensor.gradient import grad
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.compat import pushforward
+from pymc_austerity.compile_cache import cached
+from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.likelihood import RowLikelihood, numba_options, row_predictor
+from pymc_austerity.progress import setup_progress
+from pymc_austerity.proxy.expansion import Expansion
+from pymc_austerity.proxy.full_pass import read_coordinates
+from pymc_austerity.rows import CHUNK, Rows
+
+#: Coordinates whose triples are stored: 1.4 million numbers, 11 MB, read twice a draw.
+_MAX_COORDINATES = 200
+#: Where the rows read more than one predictor every pair of coordinates takes a pass over all rows.
+_MAX_WITHOUT_PREDICTOR = 40
+
+
+class TooManyTriplesError(ValueError):
+    """More coordinates than an expansion of third order is stored for."""
+
+
+def check_triples(likelihood: RowLikelihood) -> None:
+    """Check that the triples of the coordinates that the rows read can be summed and stored.
+
+    Raises
+    ------
+    TooManyTriplesError
+    """
+    size, eta = read_coordinates(likelihood).size, _predictor(likelihood)[2]
+    limit = _MAX_WITHOUT_PREDICTOR if eta is None else _MAX_COORDINATES
+    if size > limit:
+        raise TooManyTriplesError(
+            f"Taylor(order=3) keeps a number for every triple of the entries that the rows read: "
+            f"{size * (size + 1) * (size + 2) // 6:,} for the {size} entries of {sorted(likelihood.read)}. It serves "
+            f"up to {limit} entries where the rows {'do not read' if eta is None else 'read'} them through one linear "
+            "predictor. Use order=2, or PenaltyMH, which reads a few hundred rows in any number of dimensions."
+        )
+
+
+def _predictor(likelihood: RowLikelihood) -> tuple[Variable, Variable, Variable | None]:
+    """Return the rows as a graph of ψ, ψ, and the linear predictor through which they read it."""
+    psi, d = likelihood.psi_vector("psi"), likelihood.theta_size
+    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
+    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    return rows, psi, row_predictor(rows, psi, likelihood.batches)
+
+
+def third_derivatives(
+    likelihood: RowLikelihood,
+    expansion: Expansion,
+    rows: Rows,
+    fixed: Sequence[np.ndarray],
+    compile_kwargs: dict[str, Any] | None,
+    progressbar: bool,
+) -> np.ndarray:
+    """Return `CubicExpansion.cubic` at the centre of the expansion, in one pass over the rows.
+
+    Where the rows read ψ through one linear predictor η = x_iᵀψ + …, as in a generalised linear model, the sum is
+    Σ ℓ_i‴(η_i) x_ia x_ib x_ic; otherwise it is built by differentiating the gradient along each pair of coordinates.
+    """
+    psi, coordinates = expansion.centre, expansion.coordinates
+    add = _compile_terms(likelihood, numba_options(compile_kwargs))
+    size = coordinates.size
+    total = np.zeros((size, size, size))
+    with setup_progress(progressbar) as progress:
+        task = progress.add_task("Third derivatives", total=len(rows), what=f"{len(rows):,} rows")
+        for start in range(0, len(rows), CHUNK):
+            stop = min(start + CHUNK, len(rows))
+            batch = tuple(np.array(a[start:stop], order="C") for a in rows.arrays)
+            add(total, psi, (*fixed, *batch), coordinates)
+            progress.advance(task, stop - start)
+    return _triples(total)
+
+
+def _triples(total: np.ndarray) -> np.ndarray:
+    """Return the entries a ≤ b ≤ c, times the number of their orders over 6."""
+    found = []
+    for a in range(len(total)):
+        b, c = np.triu_indices(len(total) - a)
+        equal = (b == 0).astype(int) + (b == c)
+        found.append(total[a, a:, a:][b, c] * np.array([1.0, 1 / 2, 1 / 6])[equal])
+    return np.concatenate(found)
+
+
+def _compile_terms(likelihood: RowLikelihood, options: dict[str, Any]) -> Callable[..., None]:
+    """Return ``add(total, psi, data, coordinates)``, which adds the derivatives of a chunk where a ≤ b ≤ c."""
+    rows, psi, eta = _predictor(likelihood)
+    inputs = [psi, *likelihood.fixed, *likelihood.batches]
+    if eta is None:
+        return _along_pairs(rows, psi, inputs, options)
+    return _through_predictor(rows, eta, psi, inputs, options)
+
+
+def _through_predictor(
+    rows: Variable, eta: Variable, psi: Variable, inputs: Sequence[Variable], options: dict[str, Any]
+) -> Callable[..., None]:
+    along, value = psi.type("along"), eta.type()
+    (derivative,) = graph_replace([rows], {eta: value}, strict=False)
+    for _ in range(3):
+        derivative = pushforward(derivative, value, pt.ones_like(value))
+    (third,) = graph_replace([derivative], {value: eta}, strict=False)
+    weight = compile_log_density(inputs, third, **options).vm.jit_fn
+    covariate = compile_log_density([along, *inputs], pushforward(eta, psi, along), **options).vm.jit_fn
+
+    @njit
+    def weights_and_covariates(psi, data, coordinates):  # type: ignore[no-untyped-def]
+        w = weight(psi, *data)[0]
+        X = np.empty((coordinates.size, w.size))
+        direction = np.zeros(psi.size)
+        for i in range(coordinates.size):
+            direction[coordinates[i]] = 1.0
+            x = covariate(direction, psi, *data)[0]
+            direction[coordinates[i]] = 0.0
+            for j in range(w.size):
+                X[i, j] = x[j]
+        return w, X
+
+    evaluate = cached(weights_and_covariates)
+
+    def add(total: np.ndarray, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> None:
+        w, X = evaluate(psi, data, coordinates)
+        for a in range(len(X)):
+            total[a, a:, a:] += (X[a:] * (w * X[a])) @ X[a:].T
+
+    return add
+
+
+def _along_pairs(
+    rows: Variable, psi: Variable, inputs: Sequence[Variable], options: dict[str, Any]
+) -> Callable[..., None]:
+    first, second = psi.type("first"), psi.type("second")
+    curved = pushforward(grad(rows.sum(), psi), psi, first)
+    third = compile_log_density([first, second, *inputs], pushforward(curved, psi, second), **options).vm.jit_fn
+
+    @njit
+    def along_pairs(total, psi, data, coordinates):  # type: ignore[no-untyped-def]
+        first, second = np.zeros(psi.size), np.zeros(psi.size)
+        for a in range(coordinates.size):
+            first[coordinates[a]] = 1.0
+            for b in range(a, coordinates.size):
+                second[coordinates[b]] = 1.0
+                found = third(first, second, psi, *data)[0]
+                second[coordinates[b]] = 0.0
+                for c in range(b, coordinates.size):
+                    total[a, b, c] += found[coordinates[c]]
+            first[coordinates[a]] = 0.0
+
+    return cached(along_pairs)

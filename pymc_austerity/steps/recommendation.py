@@ -1,0 +1,222 @@
+"""Which step to use for a model, from a short trial of each."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pandas as pd
+from pymc.model import Model, modelcontext
+
+from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.diagnostics import not_remembered
+from pymc_austerity.likelihood import read_model
+from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
+from pymc_austerity.steps.row_step import RowStep
+from pymc_austerity.steps.subsampling import MHSS
+
+#: Transitions of a trial: first to tune the path, then to be timed.
+_TUNED, _TIMED = 200, 500
+#: Gradients of all rows in a trajectory of NUTS on a posterior that is nearly normal: 2³ − 1.
+_GRADIENTS = 7
+#: Seconds for which the gradient of the model is timed.
+_SECONDS = 0.2
+_COLUMNS = ["rows a draw", "us a draw", "accepted", "us an effective draw", "exact", "remark"]
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """Which step to use, and why.
+
+    Attributes
+    ----------
+    step : str
+        Name of the step: a class of this package, or NUTS.
+    why : str
+        A sentence.
+    table : pandas.DataFrame
+        A line a step: ``rows a draw`` and ``us a draw`` (microseconds of processor time), ``accepted``,
+        ``us an effective draw``, whether it is ``exact``, and a ``remark``, which says why there are no numbers.
+    """
+
+    step: str
+    why: str
+    table: pd.DataFrame
+
+    def __str__(self) -> str:
+        shown = self.table.to_string(float_format="{:,.3g}".format, na_rep="-", max_colwidth=90)
+        return f"{self.step}: {self.why}\n\n{shown}"
+
+    def _repr_html_(self) -> str:
+        table = self.table.to_html(float_format="{:,.3g}".format, na_rep="-")
+        return f"<p><b>{self.step}</b>: {self.why}</p>{table}"
+
+
+def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
+    """Say which step to use for a model, from what each would read and take.
+
+    Builds `MHSS` (of second order, and of third where that is predicted to read less), `PenaltyMH` and
+    `MinibatchBarker` with their default settings, and makes 500 timed transitions of each on the surrogate's side of
+    the posterior, after 200 to tune.  For NUTS the gradient of the whole model is timed.  That takes as long as setting
+    up these steps, seconds to minutes.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model; that of the context by default.
+    seed : int, default 0
+        Of the trials.
+
+    Returns
+    -------
+    Recommendation
+        The step with the cheapest effective draws; `MHSS`, which is exact, also where `PenaltyMH` or `MinibatchBarker`
+        is cheaper but reads no fewer rows.
+
+    Raises
+    ------
+    ValueError
+        Where no step and not even NUTS can sample the model.
+
+    Notes
+    -----
+    Microseconds are of the transition alone; ``pm.sample`` adds some fifty to each draw, of any step.  Effective draws
+    are ArviZ's bulk ESS of the trial, smallest over the parameters.  NUTS is counted with seven gradients of all rows a
+    draw and draws that are all effective, which is kind to it where parameters are correlated.  A trial of 500 draws
+    does not show what a long run does: see `reliability`.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=50_000)
+    >>> with pm.Model() as model:
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     y = pm.Bernoulli("y", logit_p=slope * x, observed=rng.random(50_000) < 1 / (1 + np.exp(-x)))
+    >>> found = pma.recommend(model)
+    >>> found.step
+    'MHSS'
+    >>> bool(found.table.loc["MHSS", "rows a draw"] < 1)
+    True
+    """
+    model = modelcontext(model)
+    lines: dict[str, dict[str, Any]] = {}
+    with not_remembered(model):
+        for name, make in (("MHSS", MHSS), ("MHSS(order=3)", _third_order), ("PenaltyMH", PenaltyMH),
+                           ("MinibatchBarker", MinibatchBarker)):  # fmt: skip
+            if name != "MHSS(order=3)" or lines["MHSS"].get("rows a draw", 0) > 1:
+                lines[name] = _tried(make, model, seed)
+    lines["NUTS"] = _nuts(model)
+    table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
+    table["remark"] = table["remark"].fillna("")
+    return Recommendation(*choose(table), table)
+
+
+def _third_order(**options: Any) -> MHSS:
+    return MHSS(order=3, **options)
+
+
+def _tried(make: Callable[..., RowStep], model: Model, seed: int) -> dict[str, Any]:
+    """Return the line of a step, or why it cannot be built."""
+    exact = make in (MHSS, _third_order)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = _trial(make(model=model, progressbar=False, rng=seed))
+        except (ValueError, NotImplementedError) as reason:
+            return {"exact": exact, "remark": _sentence(str(reason))}
+    said = [_sentence(str(w.message)) for w in caught if "No proxy" in str(w.message)]
+    return {**found, "exact": exact, "remark": "; ".join(said)}
+
+
+def _sentence(text: str) -> str:
+    """Return the first sentence."""
+    return text.removeprefix("MHSS: ").partition("\n")[0].partition(". ")[0].rstrip(".")
+
+
+def _trial(step: RowStep) -> dict[str, float]:
+    """Run a short chain of a step, from a draw of the surrogate."""
+    chain, decider = step.chain, step.decider
+    temperature, others = float(decider.parts.temperature.final), decider.parts.others0
+    theta = decider.parts.theta0 if decider.prepared is None else decider.prepared.draws[-1]
+    draws, rows, accepted, start = [], 0, 0, 0.0
+    for t in range(_TUNED + _TIMED):
+        if t == _TUNED:
+            start = time.process_time()
+        outcome = chain.transition(theta, others, temperature)
+        if outcome.status != DECIDED:
+            raise ValueError("a row or the prior is not finite at a point of the trial")
+        theta = outcome.theta
+        if t < _TUNED:
+            chain.adapt(outcome)
+        else:
+            draws.append(theta)
+            rows += outcome.n_rows
+            accepted += outcome.accepted
+    us = 1e6 * (time.process_time() - start) / _TIMED
+    ess = az.ess(az.convert_to_dataset({"theta": np.array(draws)[None]}))["theta"]
+    share = float(ess.min()) / _TIMED
+    return {
+        "rows a draw": rows / _TIMED,
+        "us a draw": us,
+        "accepted": accepted / _TIMED,
+        "us an effective draw": us / share if share > 0 else np.inf,
+    }
+
+
+def _nuts(model: Model) -> dict[str, Any]:
+    """Return the line of NUTS, from the time that a gradient takes."""
+    try:
+        gradient = model.logp_dlogp_function(ravel_inputs=True)
+    except (ValueError, TypeError, NotImplementedError) as reason:
+        return {"exact": True, "remark": _sentence(str(reason))}
+    gradient.set_extra_values({})
+    point = np.concatenate([np.ravel(v) for v in model.initial_point().values()])
+    gradient(point)
+    start, n = time.process_time(), 0
+    while time.process_time() - start < _SECONDS:
+        gradient(point)
+        n += 1
+    us = _GRADIENTS * 1e6 * (time.process_time() - start) / n
+    try:
+        rows: float = _GRADIENTS * len(read_model(model, model.value_vars, None, None).rows)
+    except ValueError:
+        rows = np.nan
+    return {
+        "rows a draw": rows,
+        "us a draw": us,
+        "us an effective draw": us,
+        "exact": True,
+        "remark": f"{_GRADIENTS} gradients of all rows a draw",
+    }
+
+
+def choose(table: pd.DataFrame) -> tuple[str, str]:
+    """Return the step and the reason.
+
+    Raises
+    ------
+    ValueError
+        Where no line has numbers.
+    """
+    costs = table["us an effective draw"].dropna()
+    if costs.empty:
+        raise ValueError(f"No step can sample this model. {table['remark'].str.cat(sep='; ')}")
+    cheapest = str(costs.idxmin())
+    ours = [name for name in costs.index if name.startswith("MHSS")]
+    exact = str(costs[ours].idxmin()) if ours else None
+    rows = table["rows a draw"]
+    if cheapest == "NUTS" or exact is None:
+        because = f". Not MHSS: {table.loc['MHSS', 'remark']!s}" if exact is None else ""
+        return cheapest, f"its effective draws are the cheapest, about {costs[cheapest]:,.0f} µs each{because}"
+    if exact == cheapest or rows[exact] <= rows[cheapest]:
+        return exact, f"it is exact and reads {rows[exact]:,.3g} rows a draw, PenaltyMH {rows['PenaltyMH']:,.3g}"
+    return cheapest, (
+        f"its effective draws take {costs[cheapest]:,.0f} µs each; {exact}, which is exact, would read "
+        f"{rows[exact]:,.3g} rows a draw and take {costs[exact]:,.0f} µs"
+    )

@@ -1,0 +1,72 @@
+"""Likelihoods that sums over the data determine: the exact chain without a row, with the scale unknown too."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+
+N = 60
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(N, 2))
+Y = X @ [1.0, -0.5] + RNG.normal(size=N)
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1, "chains": 1, "random_seed": 3}
+
+
+def regression():
+    with pm.Model() as model:
+        mean = pm.math.dot(pm.Data("x", X), pm.Normal("b", 0, 1, shape=2))
+        pm.Normal("y", mean, pm.HalfNormal("s", 1), observed=Y)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return regression()
+
+
+@pytest.fixture(scope="module")
+def step(model):
+    return pma.MHSS(proposal=pma.CrankNicolson(), model=model)
+
+
+@pytest.mark.slow
+def test_no_row_is_read_and_decisions_are_those_of_all_rows(model, step):
+    with model:
+        exact = pma.ExactMH(proposal=pma.CrankNicolson())
+        ours, exact = (pm.sample(200, tune=50, step=one, **QUIET) for one in (step, exact))
+    assert step.predicted_rows == 0
+    assert float(ours.sample_stats["n_rows"].max()) == 0
+    assert np.array_equal(ours.sample_stats["accepted"], exact.sample_stats["accepted"])
+    np.testing.assert_allclose(ours.sample_stats["log_ratio"], exact.sample_stats["log_ratio"], atol=1e-11)
+    np.testing.assert_allclose(ours.posterior["b"], exact.posterior["b"], rtol=1e-9)
+    assert 0.2 < float(ours.sample_stats["accepted"].mean()) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tamper", "same"),
+    [(lambda few: few, True), (lambda few: tuple(a.mean(axis=0) + 1.01 * (a - a.mean(axis=0)) for a in few), False)],
+    ids=["as they are", "planted: a covariance two per cent too large"],
+)
+def test_the_known_sum_is_that_of_all_rows_at_every_point(step, tamper, same):
+    decider = step.decider
+    expansion = decider.expansion._replace(few=tamper(decider.expansion.few))
+    points, none = RNG.normal(size=(20, 3)), np.empty(0)
+    rows = decider.compiled.density.both_sides
+    known = [decider.density.known_sum(theta, none, expansion) for theta in points]
+    exact = [rows(theta, theta, none, *decider.fixed, *decider.rows.arrays)[0].sum() for theta in points]
+    assert np.allclose(known, exact, rtol=1e-11) is same
+
+
+@pytest.mark.slow
+def test_it_is_said_in_the_log_and_other_data_have_other_sums(caplog):
+    with regression() as model, caplog.at_level("INFO", logger="pymc_austerity"):
+        step = pma.MHSS(proposal=pma.CrankNicolson())
+        before = step.decider.expansion.few
+        pm.set_data({"x": X[::-1].copy()}, model=model)
+        step.start_chain(np.random.default_rng(0))
+    assert "MHSS will read no row: sums over the data" in caplog.text
+    after = step.decider.expansion.few
+    assert not all(np.allclose(a, b) for a, b in zip(before, after))
+    assert np.allclose(sum(a.sum() for a in before), sum(a.sum() for a in after))

@@ -1,0 +1,53 @@
+"""What is recommended: by a table of costs, and for a model that no step of the package can sample."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.built_steps import find_decider
+from pymc_austerity.steps.recommendation import choose
+
+NAMES = ["MHSS", "MHSS(order=3)", "PenaltyMH", "MinibatchBarker", "NUTS"]
+
+
+def table(rows, costs, remark=""):
+    numbers = pd.DataFrame({"rows a draw": rows, "us an effective draw": costs}, index=NAMES, dtype=float)
+    return numbers.assign(remark=remark)
+
+
+@pytest.mark.parametrize(
+    ("rows", "costs", "step", "why"),
+    [
+        ([0.7, 0.1, 200, 100, 7e5], [60, 70, 120, 180, 9e4], "MHSS", "exact and reads 0.7 rows a draw, PenaltyMH 200"),
+        ([150, 90, 200, 100, 7e5], [250, 190, 120, 180, 9e4], "MHSS(order=3)", "exact and reads 90"),
+        ([1900, 870, 217, 100, 9e4], [2e3, 1500, 200, 400, 9e4], "PenaltyMH", r"MHSS\(order=3\).* read 870 rows"),
+        ([np.nan, np.nan, 200, 100, 700], [np.nan, np.nan, 500, 900, 70], "NUTS", "70 µs each. Not MHSS: no bound"),
+        ([np.nan, np.nan, 200, 100, 7e5], [np.nan, np.nan, 500, 900, 9e4], "PenaltyMH", "Not MHSS: no bound"),
+    ],
+)
+def test_the_cheapest_or_the_exact_one_that_reads_no_more(rows, costs, step, why):
+    found, reason = choose(table(rows, costs, "no bound"))
+    assert found == step
+    assert pd.Series([reason]).str.contains(why).all()
+
+
+def test_where_nothing_can_sample_that_is_said():
+    with pytest.raises(ValueError, match="No step can sample this model. a; a"):
+        choose(table(np.nan, np.nan, "a"))
+
+
+def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind():
+    with pm.Model() as model:
+        steps = pm.Normal("steps", 0, 1, shape=30)
+        pm.Normal("y", steps.cumsum(), 1, observed=np.arange(30.0))
+    found = pma.recommend(model)
+    assert found.step == "NUTS"
+    assert "Not MHSS: " in found.why
+    assert found.table.loc["PenaltyMH", "remark"]
+    assert found.table.loc["NUTS", "us a draw"] > 0
+    assert "NUTS: its effective" in str(found)
+    assert "<b>NUTS</b>" in found._repr_html_()
+    with pytest.raises(ValueError, match="no step of pymc_austerity was built"):
+        find_decider(model)
