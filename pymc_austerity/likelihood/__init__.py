@@ -6,6 +6,8 @@ May import `rows`.
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.bounds import Bound, Region, Unbounded, find_bound, no_bound
 from pymc_austerity.likelihood.density import BothSides, Density, Surroundings, compile_density, numba_options
+from pymc_austerity.likelihood.group_density import GroupPrior, check_groups, compile_group_prior
+from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, find_groups
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
@@ -25,6 +27,9 @@ __all__ = [
     "BothSides",
     "Bound",
     "Density",
+    "GroupPrior",
+    "Groups",
+    "GroupsNotFoundError",
     "Law",
     "ModelData",
     "NoRemainderBoundError",
@@ -35,9 +40,12 @@ __all__ = [
     "Surroundings",
     "Unbounded",
     "array_of",
+    "check_groups",
     "check_rows",
     "compile_density",
+    "compile_group_prior",
     "find_bound",
+    "find_groups",
     "find_remainder_bound",
     "flatten",
     "flatten_onto",
