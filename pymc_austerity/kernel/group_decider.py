@@ -12,7 +12,14 @@ from numba.typed import Dict
 from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.group_moves import GroupData, GroupParts, GroupState, build_group_transition
+from pymc_austerity.kernel.group_moves import (
+    CarriedOutcome,
+    GroupData,
+    GroupParts,
+    GroupState,
+    RefreshOutcome,
+    build_group_transition,
+)
 from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.likelihood import (
     Density,
@@ -34,7 +41,7 @@ from pymc_austerity.proxy import (
     grouped_sum,
     prepare_groups,
 )
-from pymc_austerity.rows import RowSource, Weighted, WeightedRows
+from pymc_austerity.rows import Weighted, WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
@@ -53,6 +60,8 @@ class GroupDecider:
     test : AcceptanceTest
     share : float
         Of the groups that are refreshed a draw.
+    theta0 : numpy.ndarray
+        The model's initial point.
     others, fixed
         Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
     prepared : PreparedGroups
@@ -66,6 +75,7 @@ class GroupDecider:
     groups: Groups
     test: AcceptanceTest
     share: float
+    theta0: np.ndarray
     others: np.ndarray
     fixed: tuple[np.ndarray, ...]
     prepared: PreparedGroups
@@ -77,14 +87,26 @@ class GroupDecider:
     def data(self) -> GroupData:
         """Return what the compiled moves read."""
         found, n_rows = self.prepared, len(self.prepared.rows)
-        few = max(_FEW_ROWS, n_rows if not self.test.uses_proxy else 0)
-        looks_of_large = _Looks(self.test)
-        for g in np.flatnonzero(np.diff(found.start) > few):
-            looks_of_large[int(g)] = self.test.looks(int(found.start[g + 1] - found.start[g]))
         return GroupData(
             self.others, self.fixed, found.rows.arrays, found.start, found.expansion, self.parts.source.state(n_rows),
-            self.parts.drawn.looks(n_rows), looks_of_large, few, self.n_refreshed,
+            self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
+
+    @property
+    def few(self) -> int:
+        """Rows up to which a group decides on all of them."""
+        return max(_FEW_ROWS, len(self.prepared.rows) if not self.test.uses_proxy else 0)
+
+    def looks_of_large(self) -> Any:
+        """Return a typed dict from the numbers of groups with more rows to the looks at them."""
+        # Not among what the moves read: numba takes half a millisecond to look at a tuple that holds one.
+        found = Dict()
+        found[-1] = self.test.looks(2**10)
+        del found[-1]
+        sizes = np.diff(self.prepared.start)
+        for g in np.flatnonzero(sizes > self.few):
+            found[int(g)] = self.test.looks(int(sizes[g]))
+        return found
 
     @property
     def n_refreshed(self) -> int:
@@ -105,6 +127,14 @@ class GroupDecider:
             np.arange(largest, dtype=np.uint32),
         )
 
+    def move(
+        self, theta: np.ndarray, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
+    ) -> tuple[CarriedOutcome, RefreshOutcome]:
+        """Make one carried move and one refresh from θ; the generators are those for proposals, decisions and rows."""
+        packed = pack_generators(*generators) if isinstance(generators, list) else generators
+        first, second = uninterrupted(self.transition, theta, data, state, looks_of_large, packed)
+        return CarriedOutcome(*first), RefreshOutcome(*second)
+
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a start, φ further from its centre than a draw would be."""
         found = self.prepared
@@ -114,16 +144,8 @@ class GroupDecider:
 
     def __reduce__(self) -> Any:
         # The graphs of the prior are among the groups.
-        given = (self.likelihood, self.groups, self.test, self.share, self.others, self.fixed)
+        given = (self.likelihood, self.groups, self.test, self.share, self.theta0, self.others, self.fixed)
         return _complete, (*given, self.prepared, self.compile_kwargs)
-
-
-def _Looks(test: AcceptanceTest) -> Any:
-    """Return an empty typed dict from group numbers to looks."""
-    found = Dict()
-    found[-1] = test.looks(2**10)
-    del found[-1]
-    return found
 
 
 def assemble_groups(
@@ -152,14 +174,14 @@ def assemble_groups(
         remainders = _remainders(density, likelihood, options) if test.uses_proxy else None
 
     def learn(of: ModelData) -> PreparedGroups:
-        floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not test.rows else None
+        floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not None else None
         return prepare_groups(of, groups, group_pass, density, condition, remainders, floor, phases.shown)
 
     with phases("Learning from all rows", has_bars=True):
         prepared = learn(data)
     with phases("Compiling the moves"):
         decider = _complete(
-            likelihood, groups, test, share, data.others0, data.fixed, prepared, compile_kwargs
+            likelihood, groups, test, share, data.theta0, data.others0, data.fixed, prepared, compile_kwargs
         )
     return decider, lambda changed: replace(decider, fixed=changed.fixed, prepared=learn(changed))
 
@@ -180,6 +202,7 @@ def _complete(
     groups: Groups,
     test: AcceptanceTest,
     share: float,
+    theta0: np.ndarray,
     others: np.ndarray,
     fixed: tuple[np.ndarray, ...],
     prepared: PreparedGroups,
@@ -195,10 +218,19 @@ def _complete(
     parts = GroupParts(density, seen, prior, condition, test, drawn, source)
     transition = cached(build_group_transition(parts, tuple(a.ndim for a in prepared.rows.arrays)))
     decider = GroupDecider(
-        likelihood, groups, test, share, others, fixed, prepared, compile_kwargs, parts, cached(condition), transition
+        likelihood,
+        groups,
+        test,
+        share,
+        theta0,
+        others,
+        fixed,
+        prepared,
+        compile_kwargs,
+        parts,
+        cached(condition),
+        transition,
     )
     rng = np.random.default_rng(0)  # once, so that forked chains inherit the code
-    uninterrupted(
-        transition, decider.start(rng), decider.data(), decider.new_state(), pack_generators(*rng.spawn(3))
-    )
+    decider.move(decider.start(rng), decider.data(), decider.new_state(), decider.looks_of_large(), rng.spawn(3))
     return decider

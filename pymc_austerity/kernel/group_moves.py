@@ -1,6 +1,6 @@
 """Moves for groups, compiled: φ with the groups carried along, and a part of the groups given φ.
 
-*Carried move.*  φ′ is proposed while every z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)) stays, so u′_g = m_g(φ′) + Σ_g(φ′)^{1/2}z_g.
+*Carried move.*  φ′ is proposed while every z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)) stays: u′_g = m_g(φ′) + Σ_g(φ′)^{1/2}z_g.
 The map (φ, u) → (φ′, u′) at given z has the Jacobian Π|Σ_g(φ′)|^{1/2}/|Σ_g(φ)|^{1/2}.  One test decides on all rows.
 
 *Refresh.*  Given φ the groups are independent, so each of a part of them draws a new z_g and decides for itself, on its
@@ -53,8 +53,6 @@ class GroupData(NamedTuple):
         Of the row source of the carried move.
     looks : Any
         Looks at all rows.
-    looks_of_large : Any
-        From the number of a group with many rows to the looks at them: a typed dict.
     few : int
         A group with no more rows than this decides on all of them.
     n_refreshed : int
@@ -68,7 +66,6 @@ class GroupData(NamedTuple):
     expansion: GroupExpansion
     row_state: Any
     looks: Any
-    looks_of_large: Any
     few: int
     n_refreshed: int
 
@@ -216,9 +213,7 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..
             return CarriedOutcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan, walks)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
         at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, 0)
-        d = conclude(
-            generators[ROWS], data.row_state, data.looks, at, n_total, np.inf, offset, float(n_total), noise
-        )
+        d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, np.inf, offset, float(n_total), noise)
         if d.accepted:
             _keep(phi_new, there, state)
         return CarriedOutcome(
@@ -239,9 +234,10 @@ def _keep(phi, conditional, state):  # type: ignore[no-untyped-def]
 
 
 def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``refresh(theta, data, state, generators)``, which returns a `RefreshOutcome`.
+    """Compile ``refresh(theta, data, state, looks_of_large, generators)``, which returns a `RefreshOutcome`.
 
-    The next groups in turn; the φ in θ must be that of the state.
+    The next groups in turn; the φ in θ must be that of the state.  The looks at the rows of groups with many are a
+    typed dict from their numbers.
     """
     both_sides, gather, prior_terms = parts.density.both_sides, build_gather(ndims), parts.prior.terms
     expands, draw_noise = parts.seen.expands, parts.test.draw_noise
@@ -293,7 +289,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
         return numbers, last
 
     @njit
-    def refresh(theta, data, state, generators):  # type: ignore[no-untyped-def]
+    def refresh(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         e = data.expansion
         n_groups = e.own.shape[0]
         n = min(data.n_refreshed, n_groups)
@@ -329,7 +325,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
                     noise = draw_noise(generators[DECIDE])
                     at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.start[g])
                     d = conclude(
-                        generators[ROWS], state.order[:size], data.looks_of_large[g], at, size, np.inf, log_ratio,
+                        generators[ROWS], state.order[:size], looks_of_large[g], at, size, np.inf, log_ratio,
                         float(size), noise,
                     )  # fmt: skip
                     accepted[i] = d.accepted
@@ -352,7 +348,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
 
 
 def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``transition(theta, data, state, generators)``: a carried move and then a refresh.
+    """Compile ``transition(theta, data, state, looks_of_large, generators)``: a carried move and then a refresh.
 
     Returns
     -------
@@ -362,12 +358,12 @@ def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callabl
     carried, refresh = build_carried_move(parts, ndims), build_refresh(parts, ndims)
 
     @njit
-    def transition(theta, data, state, generators):  # type: ignore[no-untyped-def]
+    def transition(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         first = carried(theta, data, state, generators)
         if first.status != DECIDED:
             second = RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0)
         else:
-            second = refresh(first.theta, data, state, generators)
+            second = refresh(first.theta, data, state, looks_of_large, generators)
         return first[:], second[:]
 
     return transition
