@@ -25,7 +25,7 @@ from pymc_austerity.diagnostics.results import as_dataset, group
 OUTPUT = Path(__file__).parent / "output"
 SIZES = {"30,000 x 306": (30_000, 300), "200,000 x 2,006": (200_000, 2_000), "1,000,000 x 10,006": (1_000_000, 10_000)}
 SHARED = ["intercept", "log_scale", "slopes"]
-TUNE, REFERENCE_TUNE = 1_500, 300
+TUNE = 1_500
 
 
 def model_of(n_rows: int, n_groups: int) -> pm.Model:
@@ -96,11 +96,11 @@ def run_reference(model: pm.Model, draws: int, n_groups: int) -> dict[str, float
         compiled = nutpie.compile_pymc_model(model)
         set_up = time.process_time() - start
         start = time.process_time()
-        idata = nutpie.sample(compiled, draws=draws, tune=REFERENCE_TUNE, chains=1, cores=1, seed=1, progress_bar=False)
+        idata = nutpie.sample(compiled, draws=draws, tune=draws, chains=1, cores=1, seed=1, progress_bar=False)
     except ImportError:
         set_up = 0.0
         with model:
-            idata = pm.sample(draws, tune=REFERENCE_TUNE, chains=1, cores=1, random_seed=1, progressbar=False)
+            idata = pm.sample(draws, tune=draws, chains=1, cores=1, random_seed=1, progressbar=False)
     return summary(idata, time.process_time() - start, set_up, n_groups)
 
 
@@ -109,7 +109,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="+", default=list(SIZES)[:2], choices=list(SIZES))
     parser.add_argument("--draws", type=int, default=6_000)
-    parser.add_argument("--reference", type=int, default=300, help="draws of nutpie; 0 leaves it out")
+    parser.add_argument(
+        "--reference", type=int, default=300, help="draws of nutpie, after as many of tuning; 0 leaves it out"
+    )
     options = parser.parse_args()
     found: dict[tuple[str, str], dict[str, float]] = {}
     OUTPUT.mkdir(exist_ok=True)

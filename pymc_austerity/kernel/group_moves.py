@@ -25,7 +25,7 @@ from pymc_austerity.rows import RowSource, build_gather
 #: Rows of groups that are evaluated together.
 _TOGETHER = 8192
 #: Share of the refreshed groups that walk in z, whose steps find back from tails heavier than normal ones.
-_WALKS = 0.25
+_WALKS = 0.1
 
 
 class GroupPlace(NamedTuple):

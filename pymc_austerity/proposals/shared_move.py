@@ -10,7 +10,7 @@ from numba import njit
 from pymc_austerity.proxy import towards_target
 
 #: Share of the proposals that walk: one about a centre may not come back from a tail that is heavier than normal.
-_WALKS = 0.2
+_WALKS = 0.1
 #: Acceptance rate of proposals about the centre; one of them is worth two walks at any dimension.
 _TARGET = 0.45
 #: Draws until the centre is learnt for the first time; each time after that, from twice as many.
@@ -75,28 +75,23 @@ def _distance(phi, state):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True)
-def adapt_shared(phi, accepted, walks, state):  # type: ignore[no-untyped-def]
+def adapt_shared(phi: np.ndarray, accepted: bool, walks: bool, state: SharedState) -> None:
     """Take a draw of tuning in: the length follows the acceptance, centre and covariance the draws of a window."""
-    p = phi.size
     if not walks:
         state.counts[2] += 1
-        moved = towards_target(state.log_length[0], 1.0 if accepted else 0.0, _TARGET, state.counts[2])
+        moved = towards_target(state.log_length[0], float(accepted), _TARGET, state.counts[2])
         state.log_length[0] = min(0.0, moved)
-    for i in range(p):
-        state.sum[i] += phi[i] - state.centre[i]
-        for j in range(p):
-            state.products[i, j] += (phi[i] - state.centre[i]) * (phi[j] - state.centre[j])
+    shift = phi - state.centre
+    state.sum[:] += shift
+    state.products[:] += shift[:, None] * shift
     state.counts[0] += 1
-    n = state.counts[0]
+    n = int(state.counts[0])
     if n < state.counts[1]:
         return
-    covariance = _PRIOR_DRAWS * np.dot(state.factor, state.factor.T)
-    for i in range(p):
-        for j in range(p):
-            covariance[i, j] += state.products[i, j] - state.sum[i] * state.sum[j] / n
-    state.factor[:] = np.linalg.cholesky(covariance / (n + _PRIOR_DRAWS))
-    state.centre += state.sum / n
+    known = _PRIOR_DRAWS * state.factor @ state.factor.T
+    covariance = (known + state.products - np.outer(state.sum, state.sum) / n) / (n + _PRIOR_DRAWS)
+    state.factor[:] = np.linalg.cholesky(covariance)
+    state.centre[:] += state.sum / n
     state.sum[:] = 0.0
     state.products[:] = 0.0
-    state.counts[0], state.counts[1], state.counts[2] = 0, 2 * n, 0
+    state.counts[:] = 0, 2 * n, 0

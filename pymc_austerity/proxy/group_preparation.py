@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_austerity.likelihood import Density, Groups, ModelData
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.proxy.expansion import check_order
+from pymc_austerity.proxy.expansion import Expansion, check_order
 from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, own_sum, place_all
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_pass import GroupPass
@@ -112,7 +112,8 @@ def prepare_groups(
     pairs = []
     for _ in range(_WEIGHT_PAIRS):
         z = rng.standard_normal(groups.own.shape)
-        pairs.append(tuple(found.theta(found.draw_shared(rng), z, condition, at) for _ in range(2)))
+        new, old = (found.theta(found.draw_shared(rng), z, condition, at) for _ in range(2))
+        pairs.append((new, old))
     _check_derivatives(found, density, remainders, pairs[0], at)
     if floor is None:
         return found
@@ -131,7 +132,8 @@ def _check_derivatives(
     """Check the order of the remainders, and that what is known of a group's sum is what they leave out."""
     (theta_new, theta), (others, fixed), e = pair, at, found.expansion
     batch = tuple(a[:500] for a in found.rows.arrays)
-    wrong = check_order(remainders.both_sides, e, 2, theta - e.centre, fixed, batch, theta.size)
+    centre = Expansion(e.centre, e.read, e.shared_gradient, e.shared_hessian)
+    wrong = check_order(remainders.both_sides, centre, 2, theta - e.centre, fixed, batch, theta.size)
     if wrong is not None:
         raise GroupModeError(f"The derivatives of the likelihood fail their check: {wrong}.")
     sizes = np.diff(found.start)

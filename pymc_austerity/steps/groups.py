@@ -19,7 +19,6 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, NoisePenalty
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.kernel import (
-    GroupDecider,
     Outcome,
     assemble_groups,
     pack_generators,

@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from grouped import by_group, logistic_rows, moments, normal_rows
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
@@ -21,8 +22,6 @@ INDEX = np.random.default_rng(5).permutation(np.repeat(np.arange(5), SIZES))
 EFFECTS = np.array([0.0, 1.0, -0.8, 0.9, 2.0])
 NORMAL = EFFECTS[INDEX] + np.random.default_rng(6).normal(size=40)
 BINARY = (np.random.default_rng(7).random(40) < 1 / (1 + np.exp(-EFFECTS[INDEX]))).astype(int)
-#: Grids of the mean, the log scale and an effect.
-MEAN, LOG_SCALE, EFFECT = np.linspace(-3.5, 3.5, 101), np.linspace(-3.5, 2.5, 101), np.linspace(-9, 9, 601)
 
 
 def _normal():
@@ -41,32 +40,11 @@ def _logistic():
     pm.Bernoulli("y", logit_p=effect[INDEX], observed=BINARY)
 
 
-def _log_likelihoods(name):
-    """Log-likelihood of each group on the grid of effects, shape (5, U)."""
-    rows = -0.5 * (NORMAL[:, None] - EFFECT) ** 2
-    if name == "logistic":
-        rows = BINARY[:, None] * EFFECT - np.logaddexp(0, EFFECT)
-    return np.array([rows[INDEX == g].sum(axis=0) for g in range(5)])
-
-
-def _moments(name):
-    """Means and standard deviations of mean, log scale and the five effects, by quadrature."""
-    scale = np.exp(LOG_SCALE)
-    prior = -0.5 * ((EFFECT - MEAN[:, None, None]) / scale[:, None]) ** 2 - LOG_SCALE[:, None]
-    joint = np.exp(prior[None] + _log_likelihoods(name)[:, None, None])  # group, mean, log scale, effect
-    of_group = joint.sum(axis=-1)
-    weight = of_group.prod(axis=0) * np.exp(-0.5 * MEAN[:, None] ** 2 - 0.5 * ((LOG_SCALE + 0.3) / 0.7) ** 2)
-    weight /= weight.sum()
-
-    def mean_and_sd(first, second):
-        mean = (weight * first).sum()
-        return mean, np.sqrt((weight * second).sum() - mean**2)
-
-    effects = [mean_and_sd((j @ EFFECT) / i, (j @ EFFECT**2) / i) for j, i in zip(joint, of_group)]
-    return [mean_and_sd(MEAN[:, None], MEAN[:, None] ** 2), mean_and_sd(LOG_SCALE, LOG_SCALE**2), *effects]
-
-
 MODELS = {"normal": _normal, "logistic": _logistic}
+MOMENTS = {
+    "normal": moments(by_group(normal_rows(NORMAL), INDEX, 5)),
+    "logistic": moments(by_group(logistic_rows(BINARY), INDEX, 5)),
+}
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -77,9 +55,9 @@ def case(request):
     return request.param, model, step.decider
 
 
-def _run(decider, n, data=None, state=None, theta=None):
+def _run(decider, n, data=None, state=None, theta=None, seed=11):
     """Draws of θ, and what became of the moves."""
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(seed)
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
     data, state = data or decider.data(), state or decider.new_state()
     theta = decider.start(rng) if theta is None else theta
@@ -99,7 +77,7 @@ def _effects(name, draws):
 
 def _largest_z(name, draws):
     split = _effects(name, draws).reshape(7, 4, -1)
-    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, _moments(name)))
+    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, MOMENTS[name]))
 
 
 def test_draws_have_the_moments_of_quadrature(case):
@@ -138,14 +116,14 @@ def test_a_carried_move_keeps_every_z(case):
     assert max(change(*pair) for pair in moved) < 1e-8
     # Planted: every group carries the z of the next one.
     theta, changes = moved[0][0], []
-    for _ in range(40):
+    for seed in range(40):
         conditional = _conditional(decider, theta)
         state.phi[:] = theta[decider.groups.shared]
         state.mean[:] = np.roll(conditional.mean, 1, axis=0)
         state.factor[:], state.log_det[0] = np.roll(conditional.factor, 1, axis=0), conditional.log_det
-        _, ((_, carried, _),) = _run(decider, 1, state=copy.deepcopy(state), theta=theta)
+        _, ((_, carried, _),) = _run(decider, 1, state=copy.deepcopy(state), theta=theta, seed=seed)
         changes += [change(theta, carried)] if carried.accepted else []
-        theta = _run(decider, 3, theta=theta)[0][-1]
+        theta = _run(decider, 3, theta=theta, seed=seed)[0][-1]
     assert changes
     assert min(changes) > 1e-3
 
