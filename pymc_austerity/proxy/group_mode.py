@@ -84,14 +84,20 @@ class _Search:
     of_rows: np.ndarray
     group_pass: GroupPass
     marginal: Callable[..., Any]
+    log_prior: Callable[..., Any]
+    condition: Callable[..., Any]
 
     def expand(self, theta: np.ndarray) -> GroupExpansion:
         return self.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.of_rows)
 
     def objective(self, expansion: GroupExpansion) -> float:
-        """Return Laplace's approximation of the marginal at the centre of an expansion."""
-        at_centre = self.group_pass.value(expansion.centre, self.data.others0, self.data.fixed, self.rows)
-        return self.at(expansion.centre[expansion.shared], expansion)[0] + at_centre
+        """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups.
+
+        Not the maximum that the expansion predicts, which means nothing far from where it holds.
+        """
+        at = (expansion.centre, self.data.others0)
+        value = float(self.log_prior(*at, *self.data.fixed)[0]) + self.group_pass.value(*at, self.data.fixed, self.rows)
+        return value + self.condition(*at, self.data.fixed, expansion)[2]
 
     def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
         theta = expansion.centre.copy()
@@ -127,7 +133,7 @@ def find_group_centre(
         Where the search does not end.
     """
     compiled = cached(condition)
-    search = _Search(data, rows, of_rows, group_pass, build_marginal(log_prior, condition))
+    search = _Search(data, rows, of_rows, group_pass, build_marginal(log_prior, condition), log_prior, compiled)
     here = search.expand(data.theta0)
     value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
     if not np.isfinite(value):
