@@ -233,6 +233,53 @@ def _keep(phi, conditional, state):  # type: ignore[no-untyped-def]
     state.log_det[0] = conditional.log_det
 
 
+@njit
+def _propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-def]
+    """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u)."""
+    e = data.expansion
+    theta_new, log_q_ratio = theta.copy(), np.zeros(groups.size)
+    here = Conditional(state.mean, state.factor, state.log_det[0])
+    size = e.own.shape[1]
+    walks = rng.random(groups.size)
+    noise = rng.standard_normal((groups.size, size))
+    for i in range(groups.size):
+        g = groups[i]
+        if walks[i] < _WALKS:
+            step = noise[i] * (2.38 / np.sqrt(size))
+            shift = np.zeros(size)
+            place(theta_new, g, step, e.own, here)
+            for k in range(size):
+                shift[k] = theta_new[e.own[g, k]] - state.mean[g, k]
+                theta_new[e.own[g, k]] = theta[e.own[g, k]] + shift[k]
+        else:
+            place(theta_new, g, noise[i], e.own, here)
+            for k in range(size):
+                z = 0.0
+                for j in range(k, size):
+                    z += state.factor[g, j, k] * (theta[e.own[g, j]] - state.mean[g, j])
+                log_q_ratio[i] += (noise[i, k] ** 2 - z * z) / 2
+    return theta_new, log_q_ratio
+
+
+@njit
+def _rows_together(first, groups, data):  # type: ignore[no-untyped-def]
+    """Return the row numbers of groups with few rows, from a place in `groups` on, and the place behind them."""
+    last, n = first, 0
+    while last < groups.size and (n == 0 or n < _TOGETHER):
+        g = groups[last]
+        size = data.start[g + 1] - data.start[g]
+        n += size if size <= data.few else 0
+        last += 1
+    numbers, n = np.empty(n, np.int64), 0
+    for i in range(first, last):
+        g = groups[i]
+        if data.start[g + 1] - data.start[g] <= data.few:
+            for row in range(data.start[g], data.start[g + 1]):
+                numbers[n] = row
+                n += 1
+    return numbers, last
+
+
 def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
     """Compile ``refresh(theta, data, state, looks_of_large, generators)``, which returns a `RefreshOutcome`.
 
@@ -244,65 +291,20 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
     conclude = _conclude(parts, parts.test, parts.test.rows, ndims)
 
     @njit
-    def propose(theta, groups, data, state, rng):  # type: ignore[no-untyped-def]
-        """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u)."""
-        e = data.expansion
-        theta_new, log_q_ratio = theta.copy(), np.zeros(groups.size)
-        here = Conditional(state.mean, state.factor, state.log_det[0])
-        size = e.own.shape[1]
-        walks = rng.random(groups.size)
-        noise = rng.standard_normal((groups.size, size))
-        for i in range(groups.size):
-            g = groups[i]
-            if walks[i] < _WALKS:
-                step = noise[i] * (2.38 / np.sqrt(size))
-                shift = np.zeros(size)
-                place(theta_new, g, step, e.own, here)
-                for k in range(size):
-                    shift[k] = theta_new[e.own[g, k]] - state.mean[g, k]
-                    theta_new[e.own[g, k]] = theta[e.own[g, k]] + shift[k]
-            else:
-                place(theta_new, g, noise[i], e.own, here)
-                for k in range(size):
-                    z = 0.0
-                    for j in range(k, size):
-                        z += state.factor[g, j, k] * (theta[e.own[g, j]] - state.mean[g, j])
-                    log_q_ratio[i] += (noise[i, k] ** 2 - z * z) / 2
-        return theta_new, log_q_ratio
-
-    @njit
-    def rows_together(first, groups, data):  # type: ignore[no-untyped-def]
-        """Return the row numbers of groups with few rows, from a place in `groups` on, and the place behind them."""
-        last, n = first, 0
-        while last < groups.size and (n == 0 or n < _TOGETHER):
-            g = groups[last]
-            size = data.start[g + 1] - data.start[g]
-            n += size if size <= data.few else 0
-            last += 1
-        numbers, n = np.empty(n, np.int64), 0
-        for i in range(first, last):
-            g = groups[i]
-            if data.start[g + 1] - data.start[g] <= data.few:
-                for row in range(data.start[g], data.start[g + 1]):
-                    numbers[n] = row
-                    n += 1
-        return numbers, last
-
-    @njit
     def refresh(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         e = data.expansion
         n_groups = e.own.shape[0]
         n = min(data.n_refreshed, n_groups)
         groups = (state.next[0] + np.arange(n)) % n_groups
         state.next[0] = (state.next[0] + n) % n_groups
-        theta_new, offset = propose(theta, groups, data, state, generators[PROPOSE])
+        theta_new, offset = _propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(theta_new, data.others, *data.fixed)[0] - prior_terms(theta, data.others, *data.fixed)[0]
         n_rows, n_stages, n_accepted, status, bad_row = 0, 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
         first = 0
         while first < n and status == DECIDED:
-            numbers, last = rows_together(first, groups, data)
+            numbers, last = _rows_together(first, groups, data)
             new, old = np.empty(0), np.empty(0)
             if numbers.size > 0:
                 new, old = both_sides(theta_new, theta, data.others, *(data.fixed + gather(data.arrays, numbers)))

@@ -178,6 +178,11 @@ class GroupMH(ChainSetup, BlockedStep):
                 f"and at most {_MOST_SHARED} can be moved together. Several large factors are not handled: sample with "
                 "pm.NUTS, or PenaltyMH where there are few groups."
             )
+        if groups.shared.size == 0:
+            raise GroupsNotFoundError(
+                f"All parameters of the model are those of the groups of {groups.names}: there is nothing to move them "
+                "with. Give their prior a mean or a scale that is estimated, or use PenaltyMH."
+            )
         try:
             self.decider, self._relearn = assemble_groups(
                 data, groups, self.test, refreshed, compile_kwargs, phases, partial(check_rows, model, data)
