@@ -43,6 +43,7 @@ def moments(log_likelihoods):
 
     found = [mean_and_sd(MEAN[:, None], MEAN[:, None] ** 2), mean_and_sd(LOG_SCALE, LOG_SCALE**2)]
     for group, integral in zip(log_likelihoods - peak, integrals):
-        powers = [(prior @ (np.exp(group) * EFFECT**k)) / integral for k in (1, 2)]
+        # Far out of the grid the integral, and with it the weight, is zero.
+        powers = [(prior @ (np.exp(group) * EFFECT**k)) / np.where(integral > 0, integral, 1) for k in (1, 2)]
         found.append(mean_and_sd(*powers))
     return found

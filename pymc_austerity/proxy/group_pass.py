@@ -68,38 +68,36 @@ class GroupPass:
             Group of each row, in ascending order.
         """
         groups = self._groups
-        n_groups, size = groups.own.shape
-        places = [groups.own[:, k] for k in range(size)] + [groups.read[r : r + 1] for r in range(groups.read.size)]
-        n = len(places)
-        slope, curvature = np.zeros((n, n_groups)), np.zeros((n, n, n_groups))
-        directions = np.zeros((n, theta.size))
+        (n_groups, size), n_read = groups.own.shape, groups.read.size
+        places = [*groups.own.T, *groups.read[:, None]]
+        directions = np.zeros((len(places), theta.size))
         for direction, entries in zip(directions, places, strict=True):
             direction[entries] = 1.0
+        gradient, shared_gradient = np.zeros((n_groups, size)), np.zeros(n_read)
+        hessian, shared_hessian = np.zeros((n_groups, size, size)), np.zeros((n_read, n_read))
+        cross = np.zeros((n_groups, size, n_read))
         for start in range(0, len(rows), _CHUNK):
             batch = tuple(np.ascontiguousarray(a[start : start + _CHUNK]) for a in rows.arrays)
-            low, high = of_rows[start], of_rows[min(start + _CHUNK, len(rows)) - 1] + 1
-            local = of_rows[start : start + _CHUNK] - low
-            for i in range(n):
-                for j in range(max(i, 0), n):
-                    first, second = self._derivatives(directions[i], directions[j], theta, others, *fixed, *batch)
-                    curvature[i, j, low:high] += np.bincount(local, second, high - low)
-                slope[i, low:high] += np.bincount(local, first, high - low)
-        for i in range(n):
-            for j in range(i):
-                curvature[i, j] = curvature[j, i]
-        hessian = np.ascontiguousarray(curvature[:size, :size].transpose(2, 0, 1))
+            numbers = of_rows[start : start + _CHUNK]
+            low, high = numbers[0], numbers[-1] + 1
+            for i, along in enumerate(directions):
+                for j, and_along in enumerate(directions[: i + 1]):
+                    first, second = self._derivatives(along, and_along, theta, others, *fixed, *batch)
+                    if j >= size:
+                        shared_hessian[i - size, j - size] += second.sum()
+                    else:
+                        to, k = (hessian, i) if i < size else (cross, i - size)
+                        to[low:high, j, k] += np.bincount(numbers - low, second, high - low)
+                if i >= size:
+                    shared_gradient[i - size] += first.sum()
+                else:
+                    gradient[low:high, i] += np.bincount(numbers - low, first, high - low)
+        hessian = np.where(np.tri(size, dtype=bool).T, hessian, hessian.transpose(0, 2, 1))
+        shared_hessian = np.where(np.tri(n_read, dtype=bool), shared_hessian, shared_hessian.T)
         return GroupExpansion(
-            theta.copy(),
-            groups.own,
-            groups.shared,
-            groups.read,
-            np.ascontiguousarray(slope[:size].T),
-            hessian,
-            _without_negative(-hessian),
-            np.ascontiguousarray(curvature[:size, size:].transpose(2, 0, 1)),
-            slope[size:].sum(axis=1),
-            curvature[size:, size:].sum(axis=2),
-        )
+            theta.copy(), groups.own, groups.shared, groups.read, gradient, hessian, _without_negative(-hessian),
+            cross, shared_gradient, shared_hessian,
+        )  # fmt: skip
 
 
 def _without_negative(matrices: np.ndarray) -> np.ndarray:

@@ -30,6 +30,8 @@ class PreparedGroups(NamedTuple):
     ----------
     rows : Rows
         A copy of the data, sorted by group.
+    order : numpy.ndarray of uint32 or int64, shape (N,)
+        What these rows are numbered in the model.
     start : numpy.ndarray of int64, shape (G + 1,)
         Where the rows of each group begin, and N.
     expansion : GroupExpansion
@@ -42,6 +44,7 @@ class PreparedGroups(NamedTuple):
     """
 
     rows: Rows
+    order: np.ndarray
     start: np.ndarray
     expansion: GroupExpansion
     mean: np.ndarray
@@ -62,11 +65,11 @@ class PreparedGroups(NamedTuple):
         return theta
 
 
-def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, np.ndarray]:
-    """Return a copy of the rows in which those of a group lie together, and the group of each."""
+def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, np.ndarray, np.ndarray]:
+    """Return a copy of the rows in which those of a group lie together, the group of each, and its number before."""
     of_rows = groups.of_rows(rows.arrays)
     order = np.argsort(of_rows, kind="stable")
-    return Rows(rows.batch(order)), of_rows[order]
+    return Rows(rows.batch(order)), of_rows[order], order.astype(np.uint32 if len(order) < 2**32 else np.int64)
 
 
 def prepare_groups(
@@ -100,12 +103,12 @@ def prepare_groups(
     GroupModeError
         Where no centre is found, or the derivatives of the likelihood fail their check.
     """
-    rows, of_rows = sort_by_group(groups, data.rows)
+    rows, of_rows, order = sort_by_group(groups, data.rows)
     start = np.searchsorted(of_rows, np.arange(len(groups.own) + 1))
     centre = find_group_centre(data, rows, of_rows, group_pass, density.log_prior, condition)
     n_directions = groups.own.shape[1] + groups.read.size
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
-    found = PreparedGroups(rows, start, centre.expansion, centre.mean, centre.factor, None, passes)
+    found = PreparedGroups(rows, order, start, centre.expansion, centre.mean, centre.factor, None, passes)
     if remainders is None:
         return found
     rng, at = np.random.default_rng(2023), (data.others0, data.fixed)

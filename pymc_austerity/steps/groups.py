@@ -235,6 +235,8 @@ class GroupMH(ChainSetup, BlockedStep):
             failed = Outcome(*carried[:10])
             if carried.status == DECIDED:
                 failed = failed._replace(status=refresh.status, row=refresh.row)
+            if failed.row >= 0:
+                failed = failed._replace(row=int(self.decider.prepared.order[failed.row]))
             at = with_blocks(point, theta, likelihood.blocks)
             return point, [stop_at(at, failed, self.n_steps, self.tune, self.test.broken_bound)]
         if self.tune and self._tunes:
