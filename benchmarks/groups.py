@@ -25,7 +25,6 @@ from pymc_austerity.diagnostics.results import as_dataset, group
 OUTPUT = Path(__file__).parent / "output"
 SIZES = {"30,000 x 306": (30_000, 300), "200,000 x 2,006": (200_000, 2_000), "1,000,000 x 10,006": (1_000_000, 10_000)}
 SHARED = ["intercept", "log_scale", "slopes"]
-TUNE = 1_500
 
 
 def model_of(n_rows: int, n_groups: int) -> pm.Model:
@@ -64,7 +63,7 @@ def summary(idata: Any, seconds: float, set_up: float, n_groups: int) -> dict[st
     }
 
 
-def run_groups(model: pm.Model, draws: int, n_groups: int) -> dict[str, float]:
+def run_groups(model: pm.Model, tune: int, draws: int, n_groups: int) -> dict[str, float]:
     """Sample with `GroupMH`."""
     with model:
         start = time.process_time()
@@ -72,7 +71,7 @@ def run_groups(model: pm.Model, draws: int, n_groups: int) -> dict[str, float]:
         set_up = time.process_time() - start
         start = time.process_time()
         idata = pm.sample(
-            draws, tune=TUNE, step=step, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
+            draws, tune=tune, step=step, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
             compute_convergence_checks=False,
         )  # fmt: skip
         seconds = time.process_time() - start
@@ -81,8 +80,9 @@ def run_groups(model: pm.Model, draws: int, n_groups: int) -> dict[str, float]:
         "rows a draw": float(stats["n_rows"].mean()),
         "of which carried": float(stats["n_rows_carried"].mean()),
         "carried accepted": float(stats["accepted"].mean()),
+        "length of its moves": float(stats["scaling"].mean()),
         "refreshed accepted": float(stats["refresh_accept"].mean()),
-        "ms a draw": 1e3 * seconds / (draws + TUNE),
+        "ms a draw": 1e3 * seconds / (draws + tune),
         **summary(idata, seconds, set_up, n_groups),
     }
 
@@ -108,6 +108,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="+", default=list(SIZES)[:2], choices=list(SIZES))
+    parser.add_argument("--tune", type=int, default=1_500)
     parser.add_argument("--draws", type=int, default=6_000)
     parser.add_argument(
         "--reference", type=int, default=300, help="draws of nutpie, after as many of tuning; 0 leaves it out"
@@ -118,7 +119,7 @@ def main() -> None:
     for name in options.sizes:
         n_rows, n_groups = SIZES[name]
         model = model_of(n_rows, n_groups)
-        found[name, "GroupMH"] = run_groups(model, options.draws, n_groups)
+        found[name, "GroupMH"] = run_groups(model, options.tune, options.draws, n_groups)
         if options.reference:
             found[name, "NUTS"] = run_reference(model, options.reference, n_groups)
         table = pd.DataFrame(found)
