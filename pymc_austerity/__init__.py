@@ -34,7 +34,7 @@ from pymc_austerity.diagnostics import (
 )
 from pymc_austerity.distributions import UniformStiefel
 from pymc_austerity.kernel import Annealing, TemperatureDrop
-from pymc_austerity.likelihood import NotRowWiseError
+from pymc_austerity.likelihood import GroupsNotFoundError, NotRowWiseError
 from pymc_austerity.paths import (
     NutpieNUTS,
     PartialPosteriorPaths,
@@ -60,6 +60,7 @@ from pymc_austerity.steps import (
     ApproxGibbs,
     ApproxMH,
     ExactMH,
+    GroupMH,
     MHSubLhd,
     MinibatchBarker,
     MinibatchMH,
@@ -82,6 +83,8 @@ __all__ = [
     "Exact",
     "ExactBarker",
     "ExactMH",
+    "GroupMH",
+    "GroupsNotFoundError",
     "Langevin",
     "MHSubLhd",
     "MinibatchBarker",

@@ -8,6 +8,8 @@ from pymc_austerity.kernel.decider import Decider, Proposed, assemble
 from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
+from pymc_austerity.kernel.group_decider import GroupDecider, assemble_groups
+from pymc_austerity.kernel.group_moves import CarriedOutcome, GroupState, RefreshOutcome
 from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.temperature import Annealing, Schedule, TemperatureDrop, as_schedule
@@ -17,19 +19,24 @@ from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
 __all__ = [
     "TUNED",
     "Annealing",
+    "CarriedOutcome",
     "Chain",
     "ChainState",
     "Decider",
+    "GroupDecider",
+    "GroupState",
     "Incidence",
     "Outcome",
     "Parts",
     "Proposed",
+    "RefreshOutcome",
     "Schedule",
     "SweepOutcome",
     "TemperatureDrop",
     "TunedState",
     "as_schedule",
     "assemble",
+    "assemble_groups",
     "build_sweep",
     "build_transition",
     "check_incidence",

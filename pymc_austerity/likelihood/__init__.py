@@ -24,6 +24,8 @@ from pymc_austerity.likelihood.density import (
     compile_density,
     numba_options,
 )
+from pymc_austerity.likelihood.group_density import GroupPrior, check_groups, compile_group_prior
+from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, find_groups
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
@@ -45,6 +47,9 @@ __all__ = [
     "BothSides",
     "Bound",
     "Density",
+    "GroupPrior",
+    "Groups",
+    "GroupsNotFoundError",
     "Law",
     "LinkedDensity",
     "Links",
@@ -60,9 +65,12 @@ __all__ = [
     "array_of",
     "build_prior_slope",
     "call_at",
+    "check_groups",
     "check_rows",
     "compile_density",
+    "compile_group_prior",
     "find_bound",
+    "find_groups",
     "find_remainder_bound",
     "flatten",
     "flatten_onto",

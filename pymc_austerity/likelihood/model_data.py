@@ -11,6 +11,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.likelihood.index_range import compile_index_check
 from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.rebuild import leaf_identity
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import Rows
@@ -44,6 +45,15 @@ class ModelData:
     _source: DataSource
     _seen: tuple[np.ndarray, ...]
     _check_indices: Callable[[], None]
+
+    def stand_ins(self) -> dict[Variable, Variable]:
+        """Return what takes the place of the shared variables that are not indexed by row, in graphs of θ."""
+        return dict(zip(self._source.fixed, self.likelihood.fixed, strict=True))
+
+    def number_of_leaf(self, leaf: Variable) -> int:
+        """Return the number of the data array that a constant or a shared variable of the model has become."""
+        identities = [leaf_identity(known.source) for known in self._source.leaves]
+        return identities.index(leaf_identity(leaf))
 
     def changed(self) -> ModelData | None:
         """Return the data as ``pm.set_data`` left them, or None where they are what they were.

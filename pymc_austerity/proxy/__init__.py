@@ -5,6 +5,19 @@ May import `likelihood` and `rows`.
 
 from pymc_austerity.proxy.effects import Effects, build_effects
 from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
+from pymc_austerity.proxy.group_expansion import (
+    Conditional,
+    GroupExpansion,
+    build_condition,
+    grouped_sum,
+    own_sum,
+    place,
+    place_all,
+    whiten,
+)
+from pymc_austerity.proxy.group_mode import GroupModeError
+from pymc_austerity.proxy.group_pass import GroupPass
+from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups
 from pymc_austerity.proxy.known_by_sums import compile_known_density
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
 from pymc_austerity.proxy.plan import ProxyPlan
@@ -15,23 +28,35 @@ from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_surrogate, path_search
 
 __all__ = [
+    "Conditional",
     "Effects",
+    "GroupExpansion",
+    "GroupModeError",
+    "GroupPass",
     "Prepared",
+    "PreparedGroups",
     "ProxyPlan",
     "Steering",
     "Surrogate",
     "SurrogateState",
     "Taylor",
     "along_line",
+    "build_condition",
     "build_effects",
     "compile_known_density",
     "compile_remainder_density",
     "compile_resolved_density",
     "compile_surrogate",
     "dense",
+    "grouped_sum",
+    "own_sum",
     "path_search",
+    "place",
+    "place_all",
+    "prepare_groups",
     "product",
     "shift_from",
     "towards_target",
     "transposed_product",
+    "whiten",
 ]

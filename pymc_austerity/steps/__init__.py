@@ -4,6 +4,7 @@ May import every room but `paths`.
 """
 
 from pymc_austerity.steps.gibbs import ApproxGibbs
+from pymc_austerity.steps.groups import GroupMH
 from pymc_austerity.steps.methods import ApproxMH, MHSubLhd, MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.recommendation import Recommendation, recommend
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
@@ -17,6 +18,7 @@ __all__ = [
     "ApproxGibbs",
     "ApproxMH",
     "ExactMH",
+    "GroupMH",
     "MHSubLhd",
     "MinibatchBarker",
     "MinibatchMH",

@@ -1,0 +1,236 @@
+"""Everything that moves for groups need, compiled: made by `assemble_groups`, frozen, without PyMC's step contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba.typed import Dict
+
+from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
+from pymc_austerity.compile_cache import cached
+from pymc_austerity.kernel.generators import pack_generators
+from pymc_austerity.kernel.group_moves import (
+    CarriedOutcome,
+    GroupData,
+    GroupParts,
+    GroupState,
+    RefreshOutcome,
+    build_group_transition,
+)
+from pymc_austerity.kernel.interrupts import uninterrupted
+from pymc_austerity.likelihood import (
+    Density,
+    Groups,
+    ModelData,
+    RowLikelihood,
+    check_groups,
+    compile_density,
+    compile_group_prior,
+    numba_options,
+)
+from pymc_austerity.progress import Phases
+from pymc_austerity.proposals import shared_state
+from pymc_austerity.proxy import (
+    GroupPass,
+    PreparedGroups,
+    build_condition,
+    compile_remainder_density,
+    grouped_sum,
+    prepare_groups,
+)
+from pymc_austerity.rows import Weighted, WeightedRows
+
+#: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
+_FEW_ROWS = 600
+
+
+@dataclass(frozen=True, eq=False)
+class GroupDecider:
+    """The moves of a model with groups, compiled for its data.
+
+    Pickled by what it was made of; another process compiles for itself.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+    groups : Groups
+    test : AcceptanceTest
+    share : float
+        Of the groups that are refreshed a draw.
+    theta0 : numpy.ndarray
+        The model's initial point.
+    others, fixed
+        Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
+    prepared : PreparedGroups
+    compile_kwargs : dict or None
+    parts : GroupParts
+    condition, transition : callable
+        Compiled, for calls from Python.
+    """
+
+    likelihood: RowLikelihood
+    groups: Groups
+    test: AcceptanceTest
+    share: float
+    theta0: np.ndarray
+    others: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    prepared: PreparedGroups
+    compile_kwargs: dict[str, Any] | None
+    parts: GroupParts
+    condition: Callable[..., Any]
+    transition: Callable[..., Any]
+
+    def data(self) -> GroupData:
+        """Return what the compiled moves read."""
+        found, n_rows = self.prepared, len(self.prepared.rows)
+        return GroupData(
+            self.others, self.fixed, found.rows.arrays, found.start, found.expansion, self.parts.source.state(n_rows),
+            self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
+        )  # fmt: skip
+
+    @property
+    def few(self) -> int:
+        """Rows up to which a group decides on all of them."""
+        return max(_FEW_ROWS, len(self.prepared.rows) if not self.test.uses_proxy else 0)
+
+    def looks_of_large(self) -> Any:
+        """Return a typed dict from the numbers of groups with more rows to the looks at them."""
+        # Not among what the moves read: numba takes half a millisecond to look at a tuple that holds one.
+        found = Dict()
+        found[-1] = self.test.looks(2**10)
+        del found[-1]
+        sizes = np.diff(self.prepared.start)
+        for g in np.flatnonzero(sizes > self.few):
+            found[int(g)] = self.test.looks(int(sizes[g]))
+        return found
+
+    @property
+    def n_refreshed(self) -> int:
+        """Groups refreshed a draw."""
+        return max(1, round(self.share * len(self.groups.own)))
+
+    def new_state(self) -> GroupState:
+        """Return the state at the start of a chain."""
+        found, (n_groups, size) = self.prepared, self.groups.own.shape
+        largest = int(np.diff(found.start).max())
+        return GroupState(
+            shared_state(found.mean, found.factor),
+            np.full(found.mean.size, np.nan),
+            np.empty((n_groups, size)),
+            np.empty((n_groups, size, size)),
+            np.zeros(1),
+            np.zeros(1, np.int64),
+            np.arange(largest, dtype=np.uint32),
+        )
+
+    def move(
+        self, theta: np.ndarray, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
+    ) -> tuple[CarriedOutcome, RefreshOutcome]:
+        """Make one carried move and one refresh from θ; the generators are those for proposals, decisions and rows."""
+        packed = pack_generators(*generators) if isinstance(generators, list) else generators
+        first, second = uninterrupted(self.transition, theta, data, state, looks_of_large, packed)
+        return CarriedOutcome(*first), RefreshOutcome(*second)
+
+    def start(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw a start, φ further from its centre than a draw would be."""
+        found = self.prepared
+        width = np.sqrt(1 + 3 * np.sqrt(10 / max(10, found.mean.size)))
+        z = rng.standard_normal(self.groups.own.shape)
+        return found.theta(found.draw_shared(rng, width), z, self.condition, (self.others, self.fixed))
+
+    def __reduce__(self) -> Any:
+        # The graphs of the prior are among the groups.
+        given = (self.likelihood, self.groups, self.test, self.share, self.theta0, self.others, self.fixed)
+        return _complete, (*given, self.prepared, self.compile_kwargs)
+
+
+def assemble_groups(
+    data: ModelData,
+    groups: Groups,
+    test: AcceptanceTest,
+    share: float,
+    compile_kwargs: dict[str, Any] | None,
+    phases: Phases,
+    check: Callable[[Density], None],
+) -> tuple[GroupDecider, Callable[[ModelData], GroupDecider]]:
+    """Compile the model, learn from all rows, and put the moves together.
+
+    Returns
+    -------
+    GroupDecider, callable
+        And a function that learns from other data of the same types and returns the decider for them.
+    """
+    options, likelihood = numba_options(compile_kwargs), data.likelihood
+    with phases("Compiling the likelihood"):
+        density = compile_density(likelihood, compile_kwargs)
+        check(density)
+        prior = compile_group_prior(likelihood, groups, options)
+        check_groups(data, groups, density, prior)
+        group_pass, condition = GroupPass(likelihood, groups, options), build_condition(prior)
+        remainders = _remainders(density, likelihood, options) if test.uses_proxy else None
+
+    def learn(of: ModelData) -> PreparedGroups:
+        floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not None else None
+        return prepare_groups(of, groups, group_pass, density, condition, remainders, floor, phases.shown)
+
+    with phases("Learning from all rows", has_bars=True):
+        prepared = learn(data)
+    with phases("Compiling the moves"):
+        decider = _complete(
+            likelihood, groups, test, share, data.theta0, data.others0, data.fixed, prepared, compile_kwargs
+        )
+    return decider, lambda changed: replace(decider, fixed=changed.fixed, prepared=learn(changed))
+
+
+def _remainders(density: Density, likelihood: RowLikelihood, options: dict[str, Any]) -> Density:
+    return replace(compile_remainder_density(density, likelihood, 2, **options), known_sum=grouped_sum)
+
+
+def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
+    try:
+        return test.with_replacement()
+    except NeedsDistinctRowsError:
+        return None
+
+
+def _complete(
+    likelihood: RowLikelihood,
+    groups: Groups,
+    test: AcceptanceTest,
+    share: float,
+    theta0: np.ndarray,
+    others: np.ndarray,
+    fixed: tuple[np.ndarray, ...],
+    prepared: PreparedGroups,
+    compile_kwargs: dict[str, Any] | None,
+) -> GroupDecider:
+    options = numba_options(compile_kwargs)
+    density, prior = compile_density(likelihood, compile_kwargs), compile_group_prior(likelihood, groups, options)
+    seen = _remainders(density, likelihood, options) if test.uses_proxy else density
+    drawn, source = test, test.rows
+    if prepared.table is not None:
+        drawn, source = test.with_replacement(), WeightedRows(prepared.table)
+    condition = build_condition(prior)
+    parts = GroupParts(density, seen, prior, condition, test, drawn, source)
+    transition = cached(build_group_transition(parts, tuple(a.ndim for a in prepared.rows.arrays)))
+    decider = GroupDecider(
+        likelihood,
+        groups,
+        test,
+        share,
+        theta0,
+        others,
+        fixed,
+        prepared,
+        compile_kwargs,
+        parts,
+        cached(condition),
+        transition,
+    )
+    rng = np.random.default_rng(0)  # once, so that forked chains inherit the code
+    decider.move(decider.start(rng), decider.data(), decider.new_state(), decider.looks_of_large(), rng.spawn(3))
+    return decider

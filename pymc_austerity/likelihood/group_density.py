@@ -1,0 +1,105 @@
+"""The prior of the parameters of groups, compiled: its terms, and their derivatives by each group's own parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from pytensor.gradient import grad
+
+from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.likelihood.density import Density
+from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError
+from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+
+#: Spread of the random point of the check, and the groups and rows that it looks at.
+_SPREAD, _CHECKED_GROUPS, _CHECKED_ROWS = 0.3, 3, 500
+_RELATIVE_ERROR = 1e-8
+
+
+class GroupPrior(NamedTuple):
+    """The prior terms of groups, compiled.
+
+    Attributes
+    ----------
+    terms : callable
+        ``terms(theta, others, *fixed)`` returns a tuple with log p(u_g | φ) for all groups.
+    derivatives : callable
+        ``derivatives(theta, others, fixed, own)`` returns the gradient of each term by the group's own parameters,
+        shape (G, K), and minus its Hessian, shape (G, K, K).
+    """
+
+    terms: Callable[..., Any]
+    derivatives: Callable[..., Any]
+
+
+def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]) -> GroupPrior:
+    """Compile the prior terms of groups.
+
+    A derivative along the k-th parameter of all groups at once holds what belongs to each, because the terms split.
+    """
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+    terms = compile_log_density(inputs, [groups.log_prior], **options).vm.jit_fn
+    along = likelihood.theta.type("along")
+    gradient = grad(groups.log_prior.sum(), likelihood.theta, disconnected_inputs="ignore")
+    # Reverse over reverse: the forward mode of a triangular solve is wrong in PyTensor 3.3.
+    product = grad((gradient * along).sum(), likelihood.theta, disconnected_inputs="ignore")
+    gradient_of = compile_log_density(inputs, [gradient], **options).vm.jit_fn
+    product_of = compile_log_density([along, *inputs], [product], **options).vm.jit_fn
+
+    @njit
+    def derivatives(theta, others, fixed, own):  # type: ignore[no-untyped-def]
+        n_groups, size = own.shape
+        slope, curvature = np.empty((n_groups, size)), np.empty((n_groups, size, size))
+        by_theta = gradient_of(theta, others, *fixed)[0]
+        for g in range(n_groups):
+            for k in range(size):
+                slope[g, k] = by_theta[own[g, k]]
+        for k in range(size):
+            direction = np.zeros(theta.size)
+            for g in range(n_groups):
+                direction[own[g, k]] = 1.0
+            column = product_of(direction, theta, others, *fixed)[0]
+            for g in range(n_groups):
+                for j in range(size):
+                    curvature[g, j, k] = -column[own[g, j]]
+        return slope, curvature
+
+    return GroupPrior(terms, derivatives)
+
+
+def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:
+    """Check by numbers that a group's parameters change its own rows and its own prior term, and nothing else.
+
+    Raises
+    ------
+    GroupsNotFoundError
+        Where the compiled density says otherwise than the graph did.
+    """
+    rng = np.random.default_rng(1956)
+    theta = data.theta0 + _SPREAD * rng.standard_normal(data.theta0.size)
+    of_rows = groups.of_rows(data.rows.arrays)
+    n_rows = len(data.rows)
+    some = rng.choice(n_rows, min(_CHECKED_ROWS, n_rows), replace=False)
+    for g in rng.choice(len(groups.own), min(_CHECKED_GROUPS, len(groups.own)), replace=False):
+        changed = theta.copy()
+        changed[groups.own[g]] += _SPREAD * rng.standard_normal(groups.own.shape[1])
+        numbers = np.union1d(some, np.flatnonzero(of_rows == g)[:_CHECKED_ROWS])
+        new, old = density.both_sides(changed, theta, data.others0, *data.fixed, *data.rows.batch(numbers))
+        moved = np.abs(new - old) > _RELATIVE_ERROR * (1 + np.abs(old))
+        if moved[of_rows[numbers] != g].any():
+            row = numbers[moved & (of_rows[numbers] != g)][0]
+            raise GroupsNotFoundError(
+                f"The parameters of group {g} change the likelihood of row {row}, which is in group {of_rows[row]}."
+            )
+        at, at_new = (prior.terms(v, data.others0, *data.fixed)[0] for v in (theta, changed))
+        change = at_new - at
+        whole, whole_new = (float(density.log_prior(v, data.others0, *data.fixed)[0]) for v in (theta, changed))
+        off = np.abs(whole_new - whole - change[g]) + np.abs(np.delete(change, g)).sum()
+        if off > _RELATIVE_ERROR * (1 + np.abs(at).sum() + abs(whole)):
+            raise GroupsNotFoundError(
+                f"The parameters of group {g} change more of the log prior than the group's own term: by {off:.3g}."
+            )

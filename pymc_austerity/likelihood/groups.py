@@ -1,0 +1,207 @@
+"""Find the groups of a model in its graph: variables of which row i reads entry g(i) alone.
+
+Two things are shown op by op, with the rules that follow the row axis: what the rows read of such a variable goes
+through an index by the whole numbers g, and the prior is a sum over groups given everything else.  Then the groups are
+independent of each other given the rest, which is what moves for groups rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pymc.model import Model
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar import Cast
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.subtensor import AdvancedSubtensor
+
+from pymc_austerity.likelihood.axis import RowAxis
+from pymc_austerity.likelihood.axis_of_index import plain_indices
+from pymc_austerity.likelihood.layout import Block, split
+from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.precision import in_double
+from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.row_axis import prove_row_axis
+
+
+class GroupsNotFoundError(ValueError):
+    """A model in which no groups are found; the message says what stands in the way."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of a model.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Value variables with an entry for each group on their first axis.
+    index : int
+        Number of the data array that holds the group g(i) of row i.
+    own : numpy.ndarray of int64, shape (G, K)
+        Where the parameters of each group lie in θ.
+    shared : numpy.ndarray of int64, shape (P,)
+        Where everything else lies: φ.
+    read : numpy.ndarray of int64, shape (R,)
+        Those of `shared` that the rows read.
+    log_prior : Variable
+        Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.
+    """
+
+    names: tuple[str, ...]
+    index: int
+    own: np.ndarray
+    shared: np.ndarray
+    read: np.ndarray
+    log_prior: Variable
+
+    def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the group of each row, counted from 0 (the model may count from the end, by numbers below 0)."""
+        numbers = np.asarray(arrays[self.index]).astype(np.int64)
+        return np.where(numbers < 0, numbers + len(self.own), numbers)
+
+
+def find_groups(model: Model, data: ModelData) -> Groups:
+    """Find the groups of a model, the finest where there are several factors.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    data : ModelData
+        The model as a step reads it, with all free variables in θ.
+
+    Raises
+    ------
+    GroupsNotFoundError
+        With the reason for each factor that was looked at.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_austerity.likelihood import read_model
+    >>> g = np.arange(60) % 5
+    >>> with pm.Model() as model:
+    ...     scale = pm.HalfNormal("scale")
+    ...     u = pm.Normal("u", 0, scale, shape=5)
+    ...     y = pm.Normal("y", u[g], 1, observed=np.zeros(60))
+    >>> groups = find_groups(model, read_model(model, model.value_vars, None, None))
+    >>> groups.names, groups.own.shape, groups.shared
+    (('u',), (5, 1), array([0]))
+    """
+    rows = model.logp(vars=list(data.terms.all), sum=False)
+    factors = _factors(rows, data.likelihood.n_rows)
+    if not factors:
+        raise GroupsNotFoundError(
+            "No variable of the model is indexed by an array of whole numbers with an entry for each row, as u[g] is."
+        )
+    found, reasons = [], []
+    for nodes in factors.values():
+        try:
+            found.append(_prove(model, data, rows, nodes))
+        except GroupsNotFoundError as error:
+            reasons.append(str(error))
+    if not found:
+        raise GroupsNotFoundError(" ".join(reasons))
+    return max(found, key=lambda groups: len(groups.own))
+
+
+def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply]]:
+    """Return the places where something is indexed by group numbers, by the array that holds these."""
+    factors: dict[Hashable, list[Apply]] = {}
+    for node in dict.fromkeys(v.owner for v in ancestors(rows) if v.owner is not None):
+        leaf = _index_leaf(node)
+        if leaf is not None and array_of(leaf).shape == (n_rows,):
+            factors.setdefault(leaf_identity(leaf), []).append(node)
+    return factors
+
+
+def _index_leaf(node: Apply) -> Variable | None:
+    """Return the array of whole numbers that indexes the first axis at this node, if one does."""
+    if not isinstance(node.op, AdvancedSubtensor):
+        return None
+    index = plain_indices(node)[0]
+    while isinstance(index, Variable) and _is_cast(index):
+        index = index.owner.inputs[0]
+    whole = isinstance(index, Variable) and is_array_leaf(index) and np.dtype(index.type.dtype).kind in "iu"
+    return index if whole else None
+
+
+def _is_cast(var: Variable) -> bool:
+    return var.owner is not None and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, Cast)
+
+
+def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> Groups:
+    """Show for one factor that its groups are independent given the rest."""
+    sources = [node.inputs[0] for node in nodes]
+    leaf = _index_leaf(nodes[0])
+    assert leaf is not None
+    above = set(ancestors(sources))
+    lengths = {b.name: b.shape[0] if b.shape else 0 for b in data.likelihood.blocks}
+    reached = [v for v in model.value_vars if v in above]
+    n_groups = max((lengths[v.name] for v in reached if v.type.ndim), default=0)
+    members = [v for v in reached if v.type.ndim and lengths[v.name] == n_groups]
+    by = f"the groups by {leaf.name or 'a constant array'}"
+    if n_groups < 2 or not members:
+        raise GroupsNotFoundError(f"What is indexed as {by} depends on no free variable with an entry for each.")
+    names = [model.values_to_rvs[v].name for v in members]
+    cut = {node.outputs[0]: node.outputs[0].type() for node in nodes}
+    if set(members) & set(ancestors(graph_replace(rows, cut, strict=False))):
+        raise GroupsNotFoundError(f"The rows read {names} in other ways too than as {by}.")
+    seeds = dict.fromkeys(members, RowAxis(0))
+    for source in dict.fromkeys(sources):
+        _require_split(source, seeds, n_groups, f"What the rows read of {names}")
+    prior = _prior_by_group(model, data, members, seeds, n_groups)
+    own = _places(data.likelihood.blocks, members, n_groups)
+    shared = np.setdiff1d(np.arange(data.likelihood.theta_size), own)
+    read = [np.arange(b.start, b.stop) for b in data.likelihood.blocks if b.name in data.likelihood.read]
+    return Groups(
+        tuple(v.name for v in members),
+        data.number_of_leaf(leaf),
+        own,
+        shared,
+        np.intersect1d(shared, np.concatenate(read)),
+        prior,
+    )
+
+
+def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:
+    """Show that entry g of a graph reads entry g of the variables of groups, and no other."""
+    # Data with an entry for each group, such as covariates of groups, are aligned with them.
+    leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
+    try:
+        axis = prove_row_axis(graph, {**dict.fromkeys(leaves, RowAxis(0)), **seeds})
+    except NotRowWiseError as error:
+        raise GroupsNotFoundError(f"{what} does not split over groups: {error}.") from error
+    if axis != RowAxis(0):
+        raise GroupsNotFoundError(f"{what} does not have the groups on its first axis (found: {axis}).")
+
+
+def _prior_by_group(
+    model: Model, data: ModelData, members: Sequence[Variable], seeds: Mapping[Variable, RowAxis], n_groups: int
+) -> Variable:
+    """Return the vector of prior terms that read the variables of groups, in terms of θ."""
+    terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
+    total = None
+    for term in terms:
+        (graph,) = model.logp(vars=[term], sum=False)
+        if not set(members) & set(ancestors([graph])):
+            continue
+        _require_split(graph, seeds, n_groups, f"The prior term of {term.name!r}")
+        vector = graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph
+        total = vector if total is None else total + vector
+    assert total is not None
+    likelihood = data.likelihood
+    blocks = {b.name: value for b, value in zip(likelihood.blocks, split(likelihood.theta, likelihood.blocks))}
+    values = {v: blocks[v.name] for v in model.value_vars}
+    (vector,) = in_double(graph_replace([total], {**values, **data.stand_ins()}, strict=False))
+    return vector
+
+
+def _places(blocks: Sequence[Block], members: Sequence[Variable], n_groups: int) -> np.ndarray:
+    names = [v.name for v in members]
+    own = [np.arange(b.start, b.stop).reshape(n_groups, -1) for b in blocks if b.name in names]
+    return np.concatenate(own, axis=1)

@@ -1,0 +1,97 @@
+"""How φ, what all groups share, is proposed: about a centre learnt while tuning, or by a walk."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.proxy import towards_target
+
+#: Share of the proposals that walk: one about a centre may not come back from a tail that is heavier than normal.
+_WALKS = 0.1
+#: Acceptance rate of proposals about the centre; one of them is worth two walks at any dimension.
+_TARGET = 0.45
+#: Draws until the centre is learnt for the first time; each time after that, from twice as many.
+_FIRST_WINDOW = 75
+#: Draws that the normal approximation counts for in the covariance.
+_PRIOR_DRAWS = 10.0
+
+
+class SharedState(NamedTuple):
+    """Centre, spread and length of the moves of one chain; arrays that tuning changes.
+
+    Attributes
+    ----------
+    centre : numpy.ndarray, shape (P,)
+    factor : numpy.ndarray, shape (P, P)
+        Lower Cholesky factor of the covariance of φ.
+    log_length : numpy.ndarray, shape (1,)
+        Log of √(1 − ρ²) ≤ 1 in φ′ = c + ρ (φ − c) + √(1 − ρ²) L ξ.
+    sum, products : numpy.ndarray, shapes (P,) and (P, P)
+        Of φ and of φφᵀ, about the centre, in this window.
+    counts : numpy.ndarray of int64, shape (3,)
+        Draws in this window, its length, and moves about the centre since the last change of it.
+    """
+
+    centre: np.ndarray
+    factor: np.ndarray
+    log_length: np.ndarray
+    sum: np.ndarray
+    products: np.ndarray
+    counts: np.ndarray
+
+
+def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
+    """Return the state before tuning, from the normal approximation of φ."""
+    p = mean.size
+    counts = np.array([0, max(_FIRST_WINDOW, 5 * p), 0])
+    return SharedState(mean.copy(), factor.copy(), np.zeros(1), np.zeros(p), np.zeros((p, p)), counts)
+
+
+@njit
+def propose_shared(rng, phi, state):  # type: ignore[no-untyped-def]
+    """Return φ′, log q(φ|φ′) − log q(φ′|φ), and whether it is a walk."""
+    noise = rng.standard_normal(phi.size)
+    if rng.random() < _WALKS:
+        return phi + 2.38 / np.sqrt(phi.size) * np.dot(state.factor, noise), 0.0, True
+    length = np.exp(state.log_length[0])
+    stays = np.sqrt(max(0.0, 1.0 - length * length))
+    phi_new = state.centre + stays * (phi - state.centre) + length * np.dot(state.factor, noise)
+    return phi_new, (_distance(phi_new, state) - _distance(phi, state)) / 2, False
+
+
+@njit
+def _distance(phi, state):  # type: ignore[no-untyped-def]
+    """Return ‖L⁻¹(φ − c)‖²."""
+    total, white = 0.0, np.empty(phi.size)
+    for i in range(phi.size):
+        white[i] = phi[i] - state.centre[i]
+        for j in range(i):
+            white[i] -= state.factor[i, j] * white[j]
+        white[i] /= state.factor[i, i]
+        total += white[i] ** 2
+    return total
+
+
+def adapt_shared(phi: np.ndarray, accepted: bool, walks: bool, state: SharedState) -> None:
+    """Take a draw of tuning in: the length follows the acceptance, centre and covariance the draws of a window."""
+    if not walks:
+        state.counts[2] += 1
+        moved = towards_target(state.log_length[0], float(accepted), _TARGET, state.counts[2])
+        state.log_length[0] = min(0.0, moved)
+    shift = phi - state.centre
+    state.sum[:] += shift
+    state.products[:] += shift[:, None] * shift
+    state.counts[0] += 1
+    n = int(state.counts[0])
+    if n < state.counts[1]:
+        return
+    known = _PRIOR_DRAWS * state.factor @ state.factor.T
+    covariance = (known + state.products - np.outer(state.sum, state.sum) / n) / (n + _PRIOR_DRAWS)
+    state.factor[:] = np.linalg.cholesky(covariance)
+    state.centre[:] += state.sum / n
+    state.sum[:] = 0.0
+    state.products[:] = 0.0
+    state.counts[:] = 0, 2 * n, 0

@@ -1,0 +1,208 @@
+"""Where the rows of groups are expanded: the mode of φ with the groups integrated out, and their means there.
+
+The joint mode of a centred hierarchy lies at a scale of zero; the mode of the marginal does not.  With z = 0 in place
+of the groups, prior × expansion × Π|Σ_g(φ)|^{1/2} is Laplace's approximation of that marginal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy import optimize
+
+from pymc_austerity.compile_cache import cached
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum, place_all
+from pymc_austerity.proxy.group_pass import GroupPass
+from pymc_austerity.rows import Rows
+
+#: Passes over all rows after which the search gives up.
+_MAX_PASSES = 40
+#: Steps of this many standard deviations end it, and the first step allowed in any parameter.
+_CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
+#: Step of the numerical derivatives of the marginal, in standard deviations.
+_STEP = 0.05
+#: Smallest curvature of the marginal along an eigenvector, where that along the axes is one.
+_FLATTEST = 0.01
+
+
+class GroupModeError(ValueError):
+    """No centre is found to expand the rows of groups around."""
+
+
+class GroupCentre(NamedTuple):
+    """What the search ends with.
+
+    Attributes
+    ----------
+    expansion : GroupExpansion
+    mean : numpy.ndarray, shape (P,)
+        Mode of the marginal of φ.
+    factor : numpy.ndarray, shape (P, P)
+        Lower Cholesky factor of its covariance.
+    passes : int
+        Passes over all rows.
+    """
+
+    expansion: GroupExpansion
+    mean: np.ndarray
+    factor: np.ndarray
+    passes: int
+
+
+def build_marginal(log_prior: Callable[..., Any], condition: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``marginal(theta, others, fixed, expansion)``.
+
+    Returns
+    -------
+    callable
+        Returns the log of the surrogate's marginal at the φ in θ, up to a constant, and θ with all groups at their
+        means.
+    """
+
+    @njit
+    def marginal(theta, others, fixed, e):  # type: ignore[no-untyped-def]
+        conditional = condition(theta, others, fixed, e)
+        at = theta.copy()
+        place_all(at, np.zeros(e.own.shape), e.own, conditional)
+        value = log_prior(at, others, *fixed)[0].item() + grouped_sum(at, others, e) + conditional.log_det
+        return value, at
+
+    return cached(marginal)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The pieces of the search that stay the same from step to step."""
+
+    data: ModelData
+    rows: Rows
+    of_rows: np.ndarray
+    group_pass: GroupPass
+    marginal: Callable[..., Any]
+    log_prior: Callable[..., Any]
+    condition: Callable[..., Any]
+
+    def expand(self, theta: np.ndarray) -> GroupExpansion:
+        return self.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.of_rows)
+
+    def objective(self, expansion: GroupExpansion) -> float:
+        """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups.
+
+        Not the maximum that the expansion predicts, which means nothing far from where it holds.
+        """
+        at = (expansion.centre, self.data.others0)
+        value = float(self.log_prior(*at, *self.data.fixed)[0]) + self.group_pass.value(*at, self.data.fixed, self.rows)
+        return value + self.condition(*at, self.data.fixed, expansion)[2]
+
+    def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
+        theta = expansion.centre.copy()
+        theta[expansion.shared] = phi
+        value, theta = self.marginal(theta, self.data.others0, self.data.fixed, expansion)
+        return (value, theta) if np.isfinite(value) else (-np.inf, theta)
+
+
+def find_group_centre(
+    data: ModelData,
+    rows: Rows,
+    of_rows: np.ndarray,
+    group_pass: GroupPass,
+    log_prior: Callable[..., Any],
+    condition: Callable[..., Any],
+) -> GroupCentre:
+    """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's.
+
+    Parameters
+    ----------
+    data : ModelData
+    rows : Rows
+        Sorted by group.
+    of_rows : numpy.ndarray of int64, shape (N,)
+        Group of each row.
+    group_pass : GroupPass
+    log_prior, condition : callable
+        Of the density, and of `build_condition`.
+
+    Raises
+    ------
+    GroupModeError
+        Where the search does not end.
+    """
+    compiled = cached(condition)
+    search = _Search(data, rows, of_rows, group_pass, build_marginal(log_prior, condition), log_prior, compiled)
+    here = search.expand(data.theta0)
+    value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
+    if not np.isfinite(value):
+        raise GroupModeError("The log posterior or a derivative is not finite at the initial point of the model.")
+    moves_shared = False  # the groups find their places first
+    while passes < _MAX_PASSES:
+        scale = _axis_scales(search, here)
+        phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
+        _, theta = search.at(phi, here)
+        theta[here.own] = here.centre[here.own] + np.clip(theta[here.own] - here.centre[here.own], -radius, radius)
+        factor = compiled(theta, data.others0, data.fixed, here)[1]
+        moved = np.einsum("gjk,gj->gk", factor, (theta - here.centre)[here.own])
+        far = max(np.abs((phi - here.centre[here.shared]) / scale).max(initial=0.0), float(np.sqrt((moved**2).mean())))
+        if far < _CLOSE_ENOUGH and not moves_shared:
+            moves_shared = True
+            continue
+        if far < _CLOSE_ENOUGH:
+            return GroupCentre(here, phi, _covariance_factor(search, here, phi, scale), passes)
+        there = search.expand(theta)
+        passes += 1
+        new = search.objective(there)
+        if new > value - 0.1:
+            radius, here, value = 2 * radius, there, new
+        else:
+            radius = min(radius, float(np.abs(theta - here.centre).max())) / 4
+    raise GroupModeError(f"The search for the mode of the shared parameters did not end in {_MAX_PASSES} passes.")
+
+
+def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
+    """Return the width of the marginal of the surrogate along each parameter of φ, from its curvature there."""
+    phi = expansion.centre[expansion.shared]
+    curvature = np.full(phi.size, 1.0)
+    of_rows = dict(zip(expansion.read, -np.diag(expansion.shared_hessian), strict=True))
+    scale = np.array([1 / np.sqrt(1.0 + max(of_rows.get(p, 0.0), 0.0)) for p in expansion.shared])
+    middle = search.at(phi, expansion)[0]
+    for j in range(phi.size):
+        for _ in range(2):
+            step = np.zeros(phi.size)
+            step[j] = _STEP * scale[j]
+            sides = search.at(phi + step, expansion)[0] + search.at(phi - step, expansion)[0]
+            curvature[j] = (2 * middle - sides) / step[j] ** 2
+            scale[j] = 1 / np.sqrt(curvature[j]) if curvature[j] > 1e-4 else scale[j]
+    return scale
+
+
+def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:
+    start = expansion.centre[expansion.shared]
+    reach = radius / scale
+
+    def negative(x: np.ndarray) -> float:
+        value = search.at(start + scale * x, expansion)[0]
+        return -value if np.isfinite(value) else 1e300
+
+    found = optimize.minimize(
+        negative, np.zeros(start.size), method="L-BFGS-B", bounds=list(zip(-reach, reach, strict=True))
+    )
+    return start + scale * found.x
+
+
+def _covariance_factor(search: _Search, expansion: GroupExpansion, phi: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return the factor of the covariance of the marginal at its mode, by differences in units of `scale`."""
+    p = phi.size
+    hessian = np.empty((p, p))
+    steps = _STEP * 4 * np.diag(scale)
+    for i in range(p):
+        for j in range(i + 1):
+            corners = [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)]
+            total = sum(sign * search.at(phi + a * steps[i] + b * steps[j], expansion)[0] for a, b, sign in corners)
+            hessian[i, j] = hessian[j, i] = -total / (4 * (4 * _STEP) ** 2)
+    values, vectors = np.linalg.eigh(np.nan_to_num(hessian))
+    covariance = (vectors / np.maximum(values, _FLATTEST)) @ vectors.T
+    return np.linalg.cholesky(scale[:, None] * covariance * scale)

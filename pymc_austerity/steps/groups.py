@@ -1,0 +1,316 @@
+"""A step for models with many groups: what they share moves with all of them, and each of them by itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from pymc.blocking import PointType, StatsType
+from pymc.model import Model, modelcontext
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import RandomGeneratorState, dataclass_state
+from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest, NoisePenalty
+from pymc_austerity.compat import ChainSetup
+from pymc_austerity.kernel import (
+    Outcome,
+    assemble_groups,
+    pack_generators,
+)
+from pymc_austerity.likelihood import (
+    GroupsNotFoundError,
+    ModelData,
+    check_rows,
+    find_groups,
+    flatten,
+    read_model,
+    with_blocks,
+)
+from pymc_austerity.progress import Phases
+from pymc_austerity.proposals import adapt_shared
+from pymc_austerity.proxy import GroupModeError
+from pymc_austerity.steps.failure import stop_at
+from pymc_austerity.steps.options import describes_options
+from pymc_austerity.steps.orphans import end_with_parent
+from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
+
+_log = logging.getLogger("pymc_austerity")
+
+#: Rows of the first look of the carried move.
+_BATCH_SIZE = 500
+#: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
+_MOST_SHARED = 200
+
+
+@dataclass_state
+class GroupMHState(StepMethodState):
+    """What a chain needs to go on where it stopped."""
+
+    rng_propose: RandomGeneratorState
+    rng_decide: RandomGeneratorState
+    rng_rows: RandomGeneratorState
+    state: Any
+    n_steps: int
+    tune: bool
+    test: Any = field(metadata={"frozen": True})
+
+
+@describes_options
+class GroupMH(ChainSetup, BlockedStep):
+    """Metropolis–Hastings for models with many groups (random effects), a move for each part of their structure.
+
+    Groups are found in the graph of the model: a variable with an entry for each group that the rows read through an
+    index, ``u[g]``, whose prior is a sum over groups given everything else.  Centred or not, one or several numbers a
+    group, any such prior.  A draw moves what the groups share, with all groups carried along, and then a part of the
+    groups, each of which decides for itself on its own rows.
+
+    Parameters
+    ----------
+    vars : sequence of Variable, optional
+        Has to name all free variables of the model, as it does by default.
+    test : AcceptanceTest, optional
+        How the moves are decided: by a penalty for the noise of a batch of 500 rows by default (as in `PenaltyMH`);
+        with ``pma.Exact()`` on all rows, which leaves the posterior exactly invariant.
+    refreshed : float, default 0.2
+        Share of the groups that move by themselves in a draw, in (0, 1].
+    observed, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
+        As of every step.
+
+    Raises
+    ------
+    GroupsNotFoundError
+        No groups are found; the message says what stands in the way of each candidate.
+    NotRowWiseError, ValueError
+        As in `ApproxMH`; discrete variables, an argument out of range, no centre to expand the rows around.
+
+    Notes
+    -----
+    With φ all that is no group's own and u_g the parameters of a group, the log-likelihood of every group is expanded
+    to second order, so that u_g | φ is about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
+    z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π|Σ_g(φ′)|^{1/2}/|Σ_g(φ)|^{1/2}.  The refresh draws
+    new z_g.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
+    `test`.  Centre and spread of φ are learnt while tuning and kept from then on.
+
+    Memory is a copy of the data sorted by group and O(G (K² + K R)) numbers for G groups of K parameters and R shared
+    parameters that the rows read.  Where there are several factors, the one with most groups is the one; what the
+    others have in parameters counts as shared, of which there may be 200.
+
+    References
+    ----------
+    O. Papaspiliopoulos, T. Stumpf-Fétizon and G. Zanella, Scalable Bayesian computation for crossed and nested
+    hierarchical models, Electronic Journal of Statistics 17, 2023.
+    Y. Yu and X.-L. Meng, To center or not to center: that is not the question, Journal of Computational and Graphical
+    Statistics 20, 2011.
+    D. M. Ceperley and M. Dewing, The penalty method for random walks with uncertain energies, Journal of Chemical
+    Physics 110, 1999.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> rng = np.random.default_rng(0)
+    >>> g = rng.integers(0, 50, size=5_000)
+    >>> with pm.Model():
+    ...     scale = pm.HalfNormal("scale")
+    ...     effect = pm.Normal("effect", 0, scale, shape=50)
+    ...     y = pm.Normal("y", effect[g], 1, observed=rng.normal(size=50)[g] + rng.normal(size=5_000))
+    ...     idata = pm.sample(
+    ...         step=pma.GroupMH(), tune=200, draws=100, chains=2, cores=1,
+    ...         random_seed=1, progressbar=False, compute_convergence_checks=False,
+    ...     )
+    >>> bool((idata.sample_stats["n_refreshed"] == 10).all())
+    True
+    """
+
+    name = "group_mh"
+    default_blocked = True
+    _state_class = GroupMHState
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "accepted": (np.float64, []),
+        "walked": (bool, []),
+        "n_rows": (np.int64, []),
+        "n_rows_carried": (np.int64, []),
+        "n_rows_refreshed": (np.int64, []),
+        "n_refreshed": (np.int64, []),
+        "refresh_accept": (np.float64, []),
+        "n_stages": (np.int64, []),
+        "full_data": (bool, []),
+        "log_ratio": (np.float64, []),
+        "log_ratio_sd": (np.float64, []),
+        "scaling": (np.float64, []),
+        "threshold": (np.float64, []),
+        "setup_passes": (np.float64, []),
+        "setup_seconds": (np.float64, []),
+    }
+
+    def __init__(
+        self,
+        vars: Sequence[Variable] | None = None,
+        *,
+        test: AcceptanceTest | None = None,
+        refreshed: float = 0.2,
+        observed: str | Sequence[str] | None = None,
+        tune: bool = True,
+        model: Model | None = None,
+        rng: RandomGenerator = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+        progressbar: bool = True,
+    ):
+        phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
+        model = modelcontext(model)
+        self.test = NoisePenalty(_BATCH_SIZE) if test is None else test
+        self.vars = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        self.tune, self.blocked = tune, blocked
+        _check_arguments(self.test, refreshed, self.vars, model)
+        with phases("Reading the model"):
+            data = read_model(model, self.vars, observed, initial_point)
+            groups = find_groups(model, data)
+        if groups.shared.size > _MOST_SHARED:
+            raise GroupsNotFoundError(
+                f"{groups.shared.size} parameters are not those of the {len(groups.own):,} groups of {groups.names}, "
+                f"and at most {_MOST_SHARED} can be moved together. Several large factors are not handled: sample with "
+                "pm.NUTS, or PenaltyMH where there are few groups."
+            )
+        if groups.shared.size == 0:
+            raise GroupsNotFoundError(
+                f"All parameters of the model are those of the groups of {groups.names}: there is nothing to move them "
+                "with. Give their prior a mean or a scale that is estimated, or use PenaltyMH."
+            )
+        try:
+            self.decider, self._relearn = assemble_groups(
+                data, groups, self.test, refreshed, compile_kwargs, phases, partial(check_rows, model, data)
+            )
+        except GroupModeError as error:
+            raise ValueError(
+                f"GroupMH cannot expand the rows of this model: {error} Standardise covariates, give another "
+                "initial_point=, or sample with pm.NUTS."
+            ) from error
+        self.setup_seconds = phases.seconds
+        n_groups, size = groups.own.shape
+        _log.info(
+            f"GroupMH found {n_groups:,} groups with {size} parameters each ({', '.join(groups.names)}) and "
+            f"{groups.shared.size} shared ones; set up in {phases}."
+        )
+        self._data: ModelData | None = data
+        self._tunes = tune
+        self.start_chain(get_random_generator(rng))
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        end_with_parent()
+        if self._data is not None and (changed := self._data.changed()):
+            self._data, self.decider = changed, self._relearn(changed)
+        self.tune = self._tunes
+        self.rng = rng
+        self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
+        self.n_steps = 0
+        self.state = self.decider.new_state()
+        self._start = self.decider.start(rng_start)
+        self._read: Any = None
+        self._packed: Any = None
+        self._rates = RunningRates()
+
+    def reset_tuning(self) -> None:
+        """Take back all adaptation."""
+        self.state = self.decider.new_state()
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Move what is shared with the groups carried along, and then some of the groups."""
+        likelihood = self.decider.likelihood
+        theta = flatten(point, likelihood.blocks)
+        if self.n_steps == 0 and np.array_equal(theta, self.decider.theta0):
+            theta = self._start
+        if self._read is None:
+            self._read = self.decider.data(), self.decider.looks_of_large()
+        read, looks_of_large = self._read
+        carried, refresh = self.decider.move(theta, read, self.state, looks_of_large, self._generators())
+        if carried.status != DECIDED or refresh.status != DECIDED:
+            failed = Outcome(*carried[:10])
+            if carried.status == DECIDED:
+                failed = failed._replace(status=refresh.status, row=refresh.row)
+            if failed.row >= 0:
+                failed = failed._replace(row=int(self.decider.prepared.order[failed.row]))
+            at = with_blocks(point, theta, likelihood.blocks)
+            return point, [stop_at(at, failed, self.n_steps, self.tune, self.test.broken_bound)]
+        if self.tune and self._tunes:
+            shared = carried.theta[self.decider.groups.shared]
+            adapt_shared(shared, carried.accepted, carried.walks, self.state.shared)
+        self.n_steps += 1
+        n_rows = carried.n_rows + refresh.n_rows
+        stats = DrawStats(
+            accepted=float(carried.accepted),
+            walked=carried.walks,
+            n_rows=n_rows,
+            n_rows_carried=carried.n_rows,
+            n_rows_refreshed=refresh.n_rows,
+            n_refreshed=refresh.n_groups,
+            refresh_accept=refresh.n_accepted / refresh.n_groups,
+            n_stages=carried.n_stages + refresh.n_stages,
+            full_data=carried.full_data,
+            log_ratio=carried.log_ratio,
+            log_ratio_sd=carried.log_ratio_sd,
+            scaling=np.exp(self.state.shared.log_length[0]),
+            threshold=carried.threshold,
+            setup_passes=self.decider.prepared.passes,
+            setup_seconds=sum(self.setup_seconds.values()),
+        )
+        self._rates.update(stats, carried.accepted, n_rows / likelihood.n_rows)
+        return with_blocks(point, refresh.theta, likelihood.blocks), [stats]
+
+    def _generators(self) -> Any:
+        streams = (self.rng_propose, self.rng_decide, self.rng_rows)
+        if self._packed is None or self._packed[0] != streams:  # generators are equal where they are the same
+            self._packed = streams, pack_generators(*streams)
+        return self._packed[1]
+
+    def _progressbar_config(self, n_chains: int = 1) -> Any:
+        return progress_columns(n_chains)
+
+    def _make_progressbar_update_functions(self) -> Any:
+        return (progress_fields,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process gets the data, not the model that they came from.
+        left = ("_data", "_relearn", "_read", "_packed", "_BlockedStep__newargs")
+        return {**self.__dict__, **dict.fromkeys(left)}
+
+    def __reduce__(self) -> Any:
+        return _revive, (type(self), self.__getstate__())
+
+
+def _revive(cls: type[GroupMH], state: dict[str, Any]) -> GroupMH:
+    step: GroupMH = object.__new__(cls)
+    step.__dict__.update(state)
+    return step
+
+
+def _check_arguments(test: AcceptanceTest, refreshed: float, variables: Sequence[Variable], model: Model) -> None:
+    if not isinstance(refreshed, int | float) or not 0 < refreshed <= 1:
+        raise ValueError(
+            f"refreshed={refreshed!r} must lie in (0, 1]: it is the share of the groups that move by themselves in a "
+            "draw, and a group that never does keeps its z. Use 0.2."
+        )
+    if test.resolves_remainders or test.broken_bound:
+        raise ValueError(
+            f"test={test} needs a bound on what the rows do, and none is known for moves of groups. Use the default, "
+            "or pma.Exact(), which reads all rows."
+        )
+    left = [v.name for v in model.value_vars if v not in variables]
+    if left:
+        raise ValueError(
+            f"GroupMH moves all variables of a model together, and vars= leaves out {left}: groups are independent "
+            "only given everything else that moves. Leave vars= out, or use PenaltyMH."
+        )
+    discrete = [v.name for v in variables if np.dtype(v.type.dtype).kind != "f"]
+    if discrete:
+        raise ValueError(
+            f"{discrete} is discrete, and GroupMH expands the rows in all variables. Sum discrete variables out "
+            "(pm.Mixture), or use ExactMH."
+        )

@@ -1,0 +1,49 @@
+"""Posterior moments of a model with groups by quadrature: effects N(mean, scale) whose rows are independent given them.
+
+The mean has a standard normal prior and the log scale N(−.3, .7); an effect is integrated out for each group by itself.
+"""
+
+import numpy as np
+
+#: Grids of the mean, the log scale and an effect.
+MEAN, LOG_SCALE, EFFECT = np.linspace(-3.5, 3.5, 101), np.linspace(-3.5, 2.5, 101), np.linspace(-9, 9, 901)
+
+
+def by_group(rows, index, n_groups):
+    """Sum log-likelihoods of rows, shape (N, U), over the groups."""
+    return np.array([rows[g == index].sum(axis=0) for g in range(n_groups)])
+
+
+def normal_rows(y):
+    return -0.5 * (y[:, None] - EFFECT) ** 2
+
+
+def logistic_rows(y):
+    return y[:, None] * EFFECT - np.logaddexp(0, EFFECT)
+
+
+def moments(log_likelihoods):
+    """Means and standard deviations of the mean, of the log scale and of the effect of each group.
+
+    Parameters
+    ----------
+    log_likelihoods : array of shape (G, U)
+        Of each group on the grid of effects.
+    """
+    peak = log_likelihoods.max(axis=1, keepdims=True)
+    scale = np.exp(LOG_SCALE)[:, None]
+    prior = np.exp(-0.5 * ((EFFECT - MEAN[:, None, None]) / scale) ** 2) / scale  # mean, log scale, effect
+    integrals = [prior @ np.exp(group) for group in log_likelihoods - peak]
+    weight = np.prod(integrals, axis=0) * np.exp(-0.5 * MEAN[:, None] ** 2 - 0.5 * ((LOG_SCALE + 0.3) / 0.7) ** 2)
+    weight /= weight.sum()
+
+    def mean_and_sd(first, second):
+        mean = (weight * first).sum()
+        return mean, np.sqrt((weight * second).sum() - mean**2)
+
+    found = [mean_and_sd(MEAN[:, None], MEAN[:, None] ** 2), mean_and_sd(LOG_SCALE, LOG_SCALE**2)]
+    for group, integral in zip(log_likelihoods - peak, integrals):
+        # Far out of the grid the integral, and with it the weight, is zero.
+        powers = [(prior @ (np.exp(group) * EFFECT**k)) / np.where(integral > 0, integral, 1) for k in (1, 2)]
+        found.append(mean_and_sd(*powers))
+    return found

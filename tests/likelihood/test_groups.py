@@ -1,0 +1,145 @@
+"""Groups are found where rows read one entry each and the prior splits, and refused in words where not."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_austerity.likelihood import (
+    GroupsNotFoundError,
+    check_groups,
+    compile_density,
+    compile_group_prior,
+    find_groups,
+    numba_options,
+    read_model,
+)
+
+N, G = 120, 7
+RNG = np.random.default_rng(3)
+INDEX = RNG.integers(0, G, N)
+X, Z, Y = RNG.normal(size=N), RNG.normal(size=(G, 2)), RNG.normal(size=N)
+
+
+def centred():
+    mean, scale = pm.Normal("mean"), pm.HalfNormal("scale")
+    u = pm.Normal("u", mean, scale, shape=G)
+    pm.Normal("y", u[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
+
+
+def not_centred():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("y", (pm.Normal("mean") + pm.HalfNormal("scale") * u)[INDEX], 1, observed=Y)
+
+
+def covariates_of_groups():
+    index = pm.Data("index", INDEX.astype("int32"))
+    u = pm.StudentT("u", nu=4, mu=pm.Data("z", Z) @ pm.Normal("gamma", shape=2), sigma=pm.HalfNormal("scale"), shape=G)
+    pm.Normal("y", u[index], 1, observed=Y)
+
+
+def slopes():
+    u = pm.Normal("u", pm.Normal("mean", shape=2), pm.HalfNormal("scale", shape=2), shape=(G, 2))
+    pm.Normal("y", u[INDEX, 0] + u[INDEX, 1] * X, 1, observed=Y)
+
+
+def several_variables():
+    u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
+    v = pm.Normal("v", u, 1, shape=G)
+    pm.Normal("y", u[INDEX] + v[INDEX] * X, pm.HalfNormal("sd", shape=G)[INDEX], observed=Y)
+
+
+def correlated():
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0, shape=2))
+    u = pm.MvNormal("u", np.zeros(2), chol=chol, shape=(G, 2))
+    pm.Normal("y", u[INDEX, 0] + u[INDEX, 1] * X, 1, observed=Y)
+
+
+def crossed():
+    u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
+    v = pm.Normal("v", 0, 1, shape=3)
+    pm.Normal("y", u[INDEX] + v[np.arange(N) % 3], 1, observed=Y)
+
+
+@pytest.mark.parametrize(
+    ("write", "names", "shape", "n_shared", "n_read"),
+    [
+        (centred, ("u",), (G, 1), 3, 1),
+        (not_centred, ("u",), (G, 1), 2, 2),
+        (covariates_of_groups, ("u",), (G, 1), 3, 0),
+        (slopes, ("u",), (G, 2), 4, 0),
+        (several_variables, ("u", "v", "sd_log__"), (G, 3), 1, 0),
+        (correlated, ("u",), (G, 2), 3, 0),
+        (crossed, ("u",), (G, 1), 4, 3),
+    ],
+)
+def test_groups_are_found(write, names, shape, n_shared, n_read):
+    with pm.Model() as model:
+        write()
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    assert (groups.names, groups.own.shape, groups.shared.size, groups.read.size) == (names, shape, n_shared, n_read)
+    assert np.array_equal(np.sort([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
+    assert np.array_equal(groups.of_rows(data.rows.arrays), INDEX)
+
+
+def test_numbers_that_count_from_the_end():
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, 1, shape=G)
+        pm.Normal("y", u[INDEX - G], 1, observed=Y)
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    assert np.array_equal(groups.of_rows(data.rows.arrays), INDEX)
+
+
+def no_index():
+    pm.Normal("y", X * pm.Normal("u"), 1, observed=Y)
+
+
+def sum_beside():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("y", u[INDEX] + u.sum(), 1, observed=Y)
+
+
+def mean_taken_off():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("y", (u - u.mean())[INDEX], 1, observed=Y)
+
+
+def random_walk():
+    u = pm.GaussianRandomWalk("u", 0, 1, init_dist=pm.Normal.dist(), shape=G)
+    pm.Normal("y", u[INDEX], 1, observed=Y)
+
+
+def known_total():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("total", u.sum(), 1, observed=0.3)
+    pm.Normal("y", u[INDEX], 1, observed=Y)
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (no_index, "No variable of the model is indexed"),
+        (sum_beside, "in other ways too"),
+        (mean_taken_off, "What the rows read of .'u'. does not split over groups"),
+        (random_walk, "The prior term of 'u' does not split over groups"),
+        (known_total, "The prior term of 'total' does not split over groups"),
+    ],
+)
+def test_what_does_not_split_is_refused(write, reason):
+    with pm.Model() as model:
+        write()
+    with pytest.raises(GroupsNotFoundError, match=reason):
+        find_groups(model, read_model(model, model.value_vars, None, None))
+
+
+def test_numbers_say_what_the_graph_said():
+    with pm.Model() as model:
+        slopes()
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    density = compile_density(data.likelihood)
+    prior = compile_group_prior(data.likelihood, groups, numba_options(None))
+    check_groups(data, groups, density, prior)
+    planted = type(groups)(
+        groups.names, groups.index, np.roll(groups.own, 1, axis=0), groups.shared, groups.read, groups.log_prior
+    )
+    with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
+        check_groups(data, planted, density, prior)

@@ -1,0 +1,134 @@
+"""`GroupMH` as a step of PyMC: draws, processes, pickling, other data, and what it refuses."""
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from grouped import by_group, logistic_rows, moments
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import ScalableSubsampling
+from pymc_austerity.diagnostics.results import as_dataset, group
+
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 4}
+#: Two groups have more rows than are read one by one; one has none.
+SIZES = np.array([0, 5, 40, 160, 800, 1_500])
+INDEX = np.random.default_rng(1).permutation(np.repeat(np.arange(6), SIZES))
+SUCCESS = (np.random.default_rng(2).random(INDEX.size) < 1 / (1 + np.exp(-np.linspace(-1, 1, 6)[INDEX]))).astype(int)
+
+
+@pytest.fixture(scope="module")
+def case():
+    with pm.Model() as model:
+        mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=6)
+        index, y = pm.Data("index", INDEX), pm.Data("rows", SUCCESS)
+        pm.Bernoulli("y", logit_p=effect[index], observed=y)
+        return model, pma.GroupMH(refreshed=0.5, rng=1, progressbar=False)
+
+
+def _draws(idata):
+    posterior = as_dataset(group(idata, "posterior"))
+    effects = np.moveaxis(posterior["effect"].to_numpy(), -1, 0)
+    return np.stack([posterior["mean"].to_numpy(), posterior["log_scale"].to_numpy(), *effects])
+
+
+@pytest.mark.slow
+def test_batches_keep_the_posterior(case):
+    model, step = case
+    with model:
+        idata = pm.sample(4_000, tune=500, step=step, chains=2, cores=1, **QUIET)
+    stats = as_dataset(group(idata, "sample_stats"))
+    assert float(stats["n_rows"].mean()) < INDEX.size
+    assert bool((stats["n_rows"] == stats["n_rows_carried"] + stats["n_rows_refreshed"]).all())
+    assert bool((stats["n_refreshed"] == 3).all())
+    assert 0.3 < float(stats["accepted"].mean()) <= 1
+    assert float(stats["refresh_accept"].mean()) > 0.6
+    expected = moments(by_group(logistic_rows(SUCCESS), INDEX, 6))
+    assert max(np.abs(moment_z(x, *of)).max() for x, of in zip(_draws(idata), expected)) < MAX_Z
+    usage = pma.data_usage(idata)
+    assert usage["total_rows"] == INDEX.size
+    assert usage["setup_passes"] > 1
+
+
+@pytest.mark.slow
+def test_draws_do_not_depend_on_the_processes(case):
+    model, step = case
+    with model:
+        first, second = (pm.sample(30, tune=120, step=step, chains=2, cores=cores, **QUIET) for cores in (1, 2))
+    assert np.array_equal(_draws(first), _draws(second))
+    assert len(np.unique(_draws(first)[0])) > 10
+
+
+@pytest.mark.slow
+def test_a_pickled_step_goes_on_alike(case):
+    model, step = case
+    step.set_rng(5)
+    there, point = pickle.loads(pickle.dumps(step)), model.initial_point()
+    there.set_rng(5)
+    mine, theirs = point, point
+    for _ in range(5):
+        (mine, _), (theirs, _) = step.step(mine), there.step(theirs)
+    there.sampling_state = step.sampling_state
+    mine, theirs = step.step(mine)[0], there.step(theirs)[0]
+    assert all(np.array_equal(mine[name], theirs[name]) for name in point)
+    assert any(not np.array_equal(mine[name], point[name]) for name in point)
+
+
+@pytest.mark.slow
+def test_other_data_are_learnt_anew(case):
+    model, step = case
+    other = np.roll(INDEX, 7)[:2_000]
+    with model:
+        pm.set_data({"index": other, "rows": np.ones(2_000, int)})
+        step.set_rng(1)
+        assert np.array_equal(np.diff(step.decider.prepared.start), np.bincount(other, minlength=6))
+        assert step.decider.prepared.mean[0] > 0.5
+        pm.set_data({"index": INDEX, "rows": SUCCESS})
+
+
+def _refused(write, match, error=ValueError, **arguments):
+    with pm.Model():
+        write()
+        with pytest.raises(error, match=match):
+            pma.GroupMH(progressbar=False, **arguments)
+
+
+def _effects(n_groups=6):
+    effect = pm.Normal("effect", pm.Normal("mean"), 1, shape=n_groups)
+    pm.Bernoulli("y", logit_p=effect[INDEX], observed=SUCCESS)
+
+
+@pytest.mark.parametrize("share", [0, 1.5, float("nan"), "half"])
+def test_a_share_out_of_range(share):
+    _refused(_effects, "share of the groups", refreshed=share)
+
+
+def test_a_test_that_needs_bounds():
+    _refused(_effects, "needs a bound", test=ScalableSubsampling())
+
+
+def test_variables_left_out():
+    with pm.Model() as model:
+        _effects()
+        with pytest.raises(ValueError, match=r"leaves out \['mean'\]"):
+            pma.GroupMH([model["effect"]], progressbar=False)
+
+
+def test_a_discrete_variable():
+    def write():
+        _effects()
+        pm.Bernoulli("switch", 0.5)
+
+    _refused(write, "is discrete")
+
+
+def test_too_much_that_is_shared():
+    def write():
+        other = pm.Normal("other", 0, 1, shape=201)
+        effect = pm.Normal("effect", 0, 1, shape=300)
+        pm.Normal("y", effect[INDEX] + other[np.arange(INDEX.size) % 201], 1, observed=SUCCESS)
+
+    _refused(write, "201 parameters are not those of the 300 groups", pma.GroupsNotFoundError)
