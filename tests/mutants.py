@@ -20,12 +20,14 @@ import sys
 import tempfile
 import time
 import tomllib
+import traceback
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PRELOADED = ("pytest", "hypothesis", "pymc", "scipy.stats")
+PRELOADED = ("pymc", "scipy.stats")
 #: Of the mistakes that cosmic-ray knows those that a person makes; most of the others end in an error at once.
 MISTAKES = (
     "ReplaceBinaryOperator_Add_Sub",
@@ -92,7 +94,9 @@ def _difference(text: str, mutated: str) -> tuple[int, str]:
 
 def run_tests(folder: Path, tests: list[str], limit: float) -> str:
     """Run the tests in a forked process; return passed, failed or timed out."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries, idle when this forks
+        child = os.fork()
     if child == 0:
         _become_pytest(folder, tests)
     end = time.monotonic() + limit
@@ -122,7 +126,11 @@ def _become_pytest(folder: Path, tests: list[str]) -> None:
         # numba keeps a function by its own file alone; one that calls the mutant would be found as it was before.
         numba.config.CACHE_DIR = tempfile.mkdtemp(dir=folder)
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 

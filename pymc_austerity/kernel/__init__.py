@@ -8,7 +8,6 @@ from pymc_austerity.kernel.decider import Decider, Proposed, assemble
 from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
-from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.temperature import Annealing, Schedule, TemperatureDrop, as_schedule
 from pymc_austerity.kernel.transition import Outcome, build_transition
@@ -37,5 +36,4 @@ __all__ = [
     "looks_of",
     "pack_generators",
     "restore",
-    "uninterrupted",
 ]

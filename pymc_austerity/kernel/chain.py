@@ -9,8 +9,8 @@ import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.kernel.transition import Outcome
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Chain(WithSamplingState):
 
     def adapt(self, outcome: Outcome) -> None:
         """Tune the proposal after a transition."""
-        self.decider.move.adapt(self.state, outcome.theta, outcome.accepted)
+        uninterrupted(self.decider.move.adapt, self.state, outcome.theta, outcome.accepted)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_row_state": None, "_packed": None}
