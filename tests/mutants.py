@@ -28,6 +28,8 @@ from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PRELOADED = ("pymc", "scipy.stats")
+#: How pytest ends where its file has no test of the kind that was asked for.
+_NONE_CHOSEN = 5
 #: Of the mistakes that cosmic-ray knows those that a person makes; most of the others end in an error at once.
 MISTAKES = (
     "ReplaceBinaryOperator_Add_Sub",
@@ -93,24 +95,32 @@ def _difference(text: str, mutated: str) -> tuple[int, str]:
 
 
 def run_tests(folder: Path, tests: list[str], limit: float) -> str:
-    """Run the tests in a forked process; return passed, failed or timed out."""
+    """Run the fast tests and then the slow ones; return passed, failed or timed out."""
+    for marks in ("not slow", "slow"):
+        verdict = _run_in_fork(folder, ["-m", marks, *tests], limit)
+        if verdict != "passed":
+            break
+    return verdict
+
+
+def _run_in_fork(folder: Path, arguments: list[str], limit: float) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries, idle when this forks
         child = os.fork()
     if child == 0:
-        _become_pytest(folder, tests)
+        _become_pytest(folder, arguments)
     end = time.monotonic() + limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return "passed" if status == 0 else "failed"
+            return "passed" if os.waitstatus_to_exitcode(status) in (0, _NONE_CHOSEN) else "failed"
         time.sleep(0.05)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return "timed out"
 
 
-def _become_pytest(folder: Path, tests: list[str]) -> None:
+def _become_pytest(folder: Path, arguments: list[str]) -> None:
     """Run the tests here, and end the process."""
     code = 3
     try:
@@ -125,7 +135,7 @@ def _become_pytest(folder: Path, tests: list[str]) -> None:
         sys.path[:0] = [str(folder)]
         # numba keeps a function by its own file alone; one that calls the mutant would be found as it was before.
         numba.config.CACHE_DIR = tempfile.mkdtemp(dir=folder)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]))
     except BaseException:
         traceback.print_exc()
     finally:
