@@ -17,9 +17,7 @@ with pm.Model():
         30, tune=30, chains=2, cores=2, mp_ctx="fork", step=step, random_seed=1, progressbar=PROGRESS,
         compute_convergence_checks=False,
     )
-draws = idata.posterior["mu"].values
-assert len(np.unique(draws)) > 10 or print("the chains did not move")
-print("draws:", *[x.hex() for x in draws.ravel()])
+print("draws:", *[x.hex() for x in idata.posterior["mu"].values.ravel()])
 """
 QUIET = SCRIPT.replace("PROGRESS", "False")
 
@@ -33,8 +31,10 @@ def start(*options, **environment):
 
 def draws_of(said):
     (line,) = [line for line in said.splitlines() if line.startswith("draws:")]
-    assert len(line.split()) == 61
-    return line
+    draws = line.split()[1:]
+    assert len(draws) == 60
+    assert len(set(draws)) > 10
+    return draws
 
 
 def finished(process):
