@@ -18,7 +18,7 @@ def uninterrupted(call: Callable[..., Any], *arguments: Any) -> Any:
     Named tuples, tuples of arrays and generators are converted by Python code, in which a handler of a signal that
     arrived while the function ran would raise: in the middle of numba's code, which ends the process by a segmentation
     fault, raises SystemError, or forgets it.  So whatever compiled function Python calls in the main thread is called
-    by this one.
+    by this one, but those that return a number or nothing.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ class Chain(WithSamplingState):
 
     def adapt(self, outcome: Outcome) -> None:
         """Tune the proposal after a transition."""
-        uninterrupted(self.decider.move.adapt, self.state, outcome.theta, outcome.accepted)
+        self.decider.move.adapt(self.state, outcome.theta, outcome.accepted)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_row_state": None, "_packed": None}

@@ -278,7 +278,7 @@ def _warm_up(decider: Decider) -> None:
         decider.bound_constants,
         decider.expansion,
     )
-    uninterrupted(decider.move.adapt, state, parts.theta0, False)
+    decider.move.adapt(state, parts.theta0, False)
 
 
 @contextmanager
