@@ -162,8 +162,8 @@ def test_useless_exponents_are_refused(alpha, message):
     [
         ((0, 1), "whole number of at least 1, found 0"),
         ((2.5, 1), "whole number of at least 1, found 2.5"),
-        ((10, 11), "min_batch"),
-        ((10, 0), "min_batch"),
+        ((10, 11), "min_batch must be between 1 and 10"),
+        ((10, 0), "min_batch must be between 1 and 10"),
         ((10, 1, 1.0), "ratio must be a number above 1"),
         ((10, 1, np.inf), "ratio must be a number above 1"),
         ((10, 2, 1.2), "ratio must make each batch larger"),
