@@ -9,6 +9,8 @@ ROWS ?=
 PINS ?=
 # Which tests `make test` runs, all by default, e.g. MARKS="contract or not slow".
 MARKS ?=
+# The module whose mutants are tried, e.g. MODULE=acceptance/penalty.
+MODULE ?=
 # Give PYTHON=/path/to/python to choose; otherwise the first of these that runs and is new enough.
 PYTHON ?=
 CANDIDATES := python3.13 python3.12 python3.11 python3
@@ -19,7 +21,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo test test-fast golden lint format types doctest docs notebooks notebooks-refresh bench clean
+.PHONY: help python demo test test-fast golden mutants lint format types doctest docs notebooks notebooks-refresh bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +69,10 @@ test-fast: $(VENV)/.installed-test ## The tests without those marked slow
 
 golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared with
 	$(BIN)/python tests/golden.py renew
+
+mutants: $(VENV)/.installed-test ## Plant mistakes in MODULE=acceptance/penalty and see whether its tests notice; takes long
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[mutants]"
+	$(BIN)/python tests/mutants.py "$(MODULE)"
 
 lint: $(VENV)/.installed-dev ## Style, formatting, and which room may import which
 	$(BIN)/ruff check .

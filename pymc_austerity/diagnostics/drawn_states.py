@@ -12,6 +12,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
 from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import TUNED, Decider, restore
 from pymc_austerity.likelihood import flatten
 
@@ -62,7 +63,7 @@ def drawn_states(idata: SamplingResult, model: Model, decider: Decider, n_states
     ]
     unconstrain = _compile_transforms(model)
     names = [value.name for value in (model.rvs_to_values[rv] for rv in model.free_RVs)]
-    points = [dict(zip(names, unconstrain(*(v[i] for v in values)))) for i in range(len(place))]
+    points = [dict(zip(names, uninterrupted(unconstrain, *(v[i] for v in values)))) for i in range(len(place))]
     theta, others = decider.likelihood.blocks, decider.likelihood.other_blocks
     return DrawnStates(
         np.array([flatten(p, theta) for p in points]),

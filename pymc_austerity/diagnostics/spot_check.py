@@ -16,6 +16,7 @@ from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
 from pymc_austerity.likelihood import Density, LinkedDensity, Links, no_bound
 from pymc_austerity.rows import CHUNK, RowSource
@@ -50,7 +51,7 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
         return None
     around = decider.surroundings(others)
     at = (around.others, around.fixed, around.temperature, around.expansion)
-    _, offset = decider.offset_of(around.links, theta_new, theta, log_q_ratio, *at)
+    _, offset = uninterrupted(decider.offset_of, around.links, theta_new, theta, log_q_ratio, *at)
     if not np.isfinite(offset):
         return None
     row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
@@ -63,7 +64,7 @@ def _bound_at(decider: Decider, proposed: Proposed) -> float:
     centre = () if decider.prepared is None else (decider.prepared.expansion.centre,)
     theta_new, theta, others, _ = proposed
     at = (theta_new, theta, others, (*centre, *decider.fixed), decider.rows.arrays)
-    return float(decider.evaluate_bound(decider.bound_constants, *at)[0])
+    return float(uninterrupted(decider.evaluate_bound, decider.bound_constants, *at)[0])
 
 
 def _all_rows(density: Density, proposed: Proposed, inputs: Any, arrays: Any) -> np.ndarray:
@@ -73,7 +74,7 @@ def _all_rows(density: Density, proposed: Proposed, inputs: Any, arrays: Any) ->
     for start in range(0, terms.size, CHUNK):
         stop = min(start + CHUNK, terms.size)
         batch = tuple(np.array(a[start:stop], order="C") for a in arrays)
-        new, old = density.both_sides(theta_new, theta, others, *inputs, *batch)
+        new, old = uninterrupted(density.both_sides, theta_new, theta, others, *inputs, *batch)
         terms[start:stop] = np.where(np.isfinite(new), new - old, -np.inf)
     return terms
 
@@ -144,8 +145,8 @@ class RepeatedTest:
         """Run the test `n` times, with the looks that it had in a chain."""
         seed = int(self._rng.integers(2**63))
         decide, twin = np.random.default_rng(seed), np.random.default_rng(seed)
-        counts = self._loop(
-            n, pair.terms, pair.offset, self._row_state, looks, self._temperature, pair.bound,
+        counts = uninterrupted(
+            self._loop, n, pair.terms, pair.offset, self._row_state, looks, self._temperature, pair.bound,
             self._rng, decide, twin,
         )  # fmt: skip
         return Repeats(n, *counts)

@@ -10,7 +10,6 @@ from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
 from pymc_austerity.kernel.group_decider import GroupDecider, assemble_groups
 from pymc_austerity.kernel.group_moves import CarriedOutcome, GroupState, RefreshOutcome
-from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.temperature import Annealing, Schedule, TemperatureDrop, as_schedule
 from pymc_austerity.kernel.transition import Outcome, build_transition
@@ -44,5 +43,4 @@ __all__ = [
     "looks_of",
     "pack_generators",
     "restore",
-    "uninterrupted",
 ]

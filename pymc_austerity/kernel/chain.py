@@ -9,8 +9,8 @@ import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.kernel.transition import Outcome
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.parts import Parts
@@ -138,7 +139,7 @@ class Decider:
         if self.compiled.effects is not None:  # only the surrogate knows which coefficients to start with
             theta, state, around = self.parts.theta0, self.new_state(), self.surroundings(self.parts.others0)
             for _ in range(_STARTING_PROPOSALS):
-                theta = self.move.propose(rng, theta, state, around)[0]
+                theta = uninterrupted(self.move.propose, rng, theta, state, around)[0]
             return theta
         draws = self.prepared.draws
         mean = draws.mean(axis=0)
@@ -147,7 +148,8 @@ class Decider:
 
     def propose(self, theta: np.ndarray, others: np.ndarray, state: Any, rng: np.random.Generator) -> Proposed:
         """Propose from θ with a state of the proposal."""
-        theta_new, log_q_ratio, _ = self.move.propose(rng, theta, state, self.surroundings(others))
+        around = self.surroundings(others)
+        theta_new, log_q_ratio, _ = uninterrupted(self.move.propose, rng, theta, state, around)
         return Proposed(theta_new, theta, others, float(log_q_ratio))
 
     def with_data(self, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
@@ -277,7 +279,8 @@ def _warm_up(decider: Decider) -> None:
     parts, state = decider.parts, decider.new_state()
     arrays = tuple(a[:_WARM_UP_ROWS] for a in parts.rows.arrays)
     n_rows = len(arrays[0])
-    decider.transition(
+    uninterrupted(
+        decider.transition,
         decider.links,
         parts.theta0,
         parts.others0,

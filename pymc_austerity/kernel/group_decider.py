@@ -11,6 +11,7 @@ from numba.typed import Dict
 
 from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.group_moves import (
     CarriedOutcome,
@@ -20,7 +21,6 @@ from pymc_austerity.kernel.group_moves import (
     RefreshOutcome,
     build_group_transition,
 )
-from pymc_austerity.kernel.interrupts import uninterrupted
 from pymc_austerity.likelihood import (
     Density,
     Groups,

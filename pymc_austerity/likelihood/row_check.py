@@ -14,6 +14,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
@@ -61,7 +62,7 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
         theta, others = (flatten(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
 
         def evaluate(numbers: np.ndarray, theta: np.ndarray = theta, others: np.ndarray = others) -> np.ndarray:
-            return density.both_sides(theta, theta, others, *data.fixed, *rows.batch(numbers))[0]
+            return uninterrupted(density.both_sides, theta, theta, others, *data.fixed, *rows.batch(numbers))[0]
 
         if row_values is not None:
             everything = row_values(at)
@@ -106,7 +107,8 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     (total,) = in_double(graph_replace([total], dict(zip(constants, inputs, strict=True)), strict=False))
     # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
     function = compile_log_density([*model.value_vars, *inputs], total, mode="NUMBA")
-    return lambda at: function(*[at[v.name] for v in model.value_vars], *[c.data for c in constants])
+    data = [c.data for c in constants]
+    return lambda at: uninterrupted(function, *[at[v.name] for v in model.value_vars], *data)
 
 
 def _batch_sizes(n_rows: int) -> list[int]:

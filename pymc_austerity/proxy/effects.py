@@ -16,6 +16,7 @@ import pytensor.tensor as pt
 from numba import njit
 from pytensor.graph.replace import graph_replace
 
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Block, Density, RowLikelihood
 from pymc_austerity.rows import Rows
 
@@ -81,7 +82,7 @@ class Effects:
             same = point.copy()
             same[self.indicators[own]] = 1.0
             same[self.coefficients] = self.of(point)
-            new, old = density.both_sides(same, point, others, *fixed, *batch)
+            new, old = uninterrupted(density.both_sides, same, point, others, *fixed, *batch)
             if not np.allclose(new, old, rtol=1e-6, atol=1e-8, equal_nan=True):
                 return False
         return True

@@ -21,6 +21,7 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, RowLikelihood
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
@@ -215,9 +216,12 @@ def check_order(
 
     def change(step: float) -> float:
         psi = centre + step * spread
-        return float(np.abs(both_sides(centre[:d], psi[:d], psi[d:], centre, *fixed, *batch)[1] - base).mean())
+        return float(np.abs(remainders(psi) - base).mean())
 
-    base = both_sides(centre[:d], centre[:d], centre[d:], centre, *fixed, *batch)[1]
+    def remainders(psi: np.ndarray) -> np.ndarray:
+        return uninterrupted(both_sides, centre[:d], psi[:d], psi[d:], centre, *fixed, *batch)[1]
+
+    base = remainders(centre)
     rounding = _ROUNDING * (1 + np.abs(base).mean())
     ratio = np.nan
     # A wide posterior is outside the reach of the leading term; a mistake shows the more, the shorter the step.

@@ -14,6 +14,7 @@ from scipy import linalg, optimize
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import FullPass, Sums
@@ -75,16 +76,16 @@ class PriorCurvature:
 
     def value(self, psi: np.ndarray, fixed: Sequence[np.ndarray]) -> float:
         """Return the log prior at `psi`."""
-        return float(self._gradient(psi, *fixed)[0])
+        return float(uninterrupted(self._gradient, psi, *fixed)[0])
 
     def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray], c: np.ndarray) -> Sums:
         """Return value, gradient and Hessian at `psi` along the coordinates `c`."""
-        value, gradient = self._gradient(psi, *fixed)
+        value, gradient = uninterrupted(self._gradient, psi, *fixed)
         columns = []
         for k in c:
             direction = np.zeros(psi.size)
             direction[k] = 1.0
-            columns.append(self._product(direction, psi, *fixed)[c])
+            columns.append(uninterrupted(self._product, direction, psi, *fixed)[c])
         hessian = np.array(columns).reshape(c.size, c.size)
         return Sums(float(value), gradient[c], (hessian + hessian.T) / 2)
 

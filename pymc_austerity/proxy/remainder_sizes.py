@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.rows import CHUNK, Rows
 
 
@@ -31,7 +32,7 @@ def remainder_sizes(
         batch = rows.batch(np.arange(start, stop))
         squares = np.zeros(stop - start)
         for theta_new, theta in pairs:
-            new, old = both_sides(theta_new, theta, others, centre, *fixed, *batch)
+            new, old = uninterrupted(both_sides, theta_new, theta, others, centre, *fixed, *batch)
             with np.errstate(invalid="ignore"):  # a row that is impossible at both points
                 squares += (new - old) ** 2
         sizes[start:stop] = np.sqrt(squares / len(pairs))

@@ -10,6 +10,7 @@ from numba import njit
 from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Links, Surroundings
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.mode import PriorCurvature
@@ -108,7 +109,7 @@ def tune_moves(
     theta = psi[:d].copy()
     for n in _PILOT:
         state.t[0] = 0
-        draws = run_pilot(rng, theta, state, around, n)
+        draws = uninterrupted(run_pilot, rng, theta, state, around, n)
         theta = draws[-1].copy()
         if state.factor.ndim == 1:
             state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
@@ -118,7 +119,7 @@ def tune_moves(
             cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + noise
             state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)
     state.t[0] = 0
-    draws = run_pilot(rng, theta, state, around, _KEPT)
+    draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT)
     return Tuned(start, state, draws)
 
 
@@ -129,7 +130,8 @@ def normality_of(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray
     x = (draws - normal.centre) @ normal.whiten.T
 
     def log_density(points: np.ndarray) -> np.ndarray:
-        return np.array([surrogate.evaluate(theta, normal.steering, around)[0] for theta in points])
+        evaluate = surrogate.evaluate
+        return np.array([uninterrupted(evaluate, theta, normal.steering, around)[0] for theta in points])
 
     excess_new = log_density(proposed) + 0.5 * (z**2).sum(axis=1)
     excess = log_density(draws) + 0.5 * (x**2).sum(axis=1)

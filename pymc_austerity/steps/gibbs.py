@@ -19,6 +19,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.compat import ChainSetup
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import (
     Incidence,
     SweepOutcome,
@@ -26,7 +27,6 @@ from pymc_austerity.kernel import (
     check_incidence,
     incidence_of,
     looks_of,
-    uninterrupted,
 )
 from pymc_austerity.likelihood import (
     Density,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Unpack
 
@@ -12,6 +13,7 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import ScalableSubsampling
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Bound, find_remainder_bound
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.steps.options import StepOptions, shows_options
@@ -135,7 +137,8 @@ class MHSS(RowStep):
         draws, temperature = self._draws(), float(decider.parts.temperature.final)
         at = (decider.parts.others0, (decider.expansion.centre, *decider.fixed), decider.rows.arrays)
         constants, n_rows = decider.bound_constants, len(decider.rows)
-        spans = np.array([decider.evaluate_bound(constants, *pair, *at)[0] for pair in pairwise(draws)])
+        span = partial(uninterrupted, decider.evaluate_bound, constants)
+        spans = np.array([span(*pair, *at)[0] for pair in pairwise(draws)])
         total, n_always = constants[1].total, constants[1].always.size
         drawn = total * spans / temperature if total > 0 else np.zeros(spans.size)
         return float(np.minimum(n_rows, n_always + drawn).mean())

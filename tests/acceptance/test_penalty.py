@@ -115,8 +115,34 @@ def test_the_penalty_grows_with_ignorance():
     assert penalty(1.0, 10) > penalty(1.0, 1000) > 0.5
 
 
+def test_the_series_of_an_estimated_variance_is_that_of_the_paper():
+    """Ceperley and Dewing (1999): χ²/2 + χ⁴/(4(n+1)) + χ⁶/(3(n+1)(n+3))."""
+    assert penalty(1.0, 10) == pytest.approx(1 / 2 + 1 / 44 + 1 / 429, rel=1e-14)
+    assert penalty(3.0, 5) == pytest.approx(3 / 2 + 9 / 24 + 27 / 144, rel=1e-14)
+
+
+@pytest.mark.parametrize(("variance", "decides"), [(2.4, True), (2.6, False)])
+def test_a_variance_beyond_a_quarter_of_the_rows_is_not_decided_on(variance, decides):
+    """There the series for an estimated variance no longer converges."""
+    looks = NoisePenalty(10, max_variance=100.0).looks(10**9)
+    moments = Moments(10, 10**9, 0.0, np.sqrt(10 * variance))
+    assert (decide_with_penalty(looks, 0, moments, 0.0, 1.0, -1.0) != UNDECIDED) == decides
+
+
+def test_looks_grow_by_half_and_decide_on_variance_one_unless_told_otherwise():
+    looks = NoisePenalty(200).looks(1_000)
+    assert looks.sizes.tolist() == [200, 300, 450, 675, 1_000]
+    assert looks.max_variance == 1.0
+
+
 @pytest.mark.parametrize(
-    "settings", [{"batch_size": 1}, {"batch_size": 200, "max_variance": 0}, {"batch_size": 200, "growth": 1}]
+    "settings",
+    [
+        {"batch_size": 1},
+        {"batch_size": 200, "max_variance": 0},
+        {"batch_size": 200, "max_variance": np.inf},
+        {"batch_size": 200, "growth": 1},
+    ],
 )
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(ValueError, match="must be"):

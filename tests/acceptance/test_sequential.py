@@ -58,11 +58,36 @@ def test_bounds_are_critical_values_of_t_with_the_finite_population_correction()
         ((float("nan"), 500), r"epsilon=nan"),
         ((0.01, 1), r"batch_size=1 .* at least 2 rows.*standard deviation.*500"),
         ((0.01, 2.5), r"batch_size=2.5 must be a whole number"),
+        ((0.01, 500, False, 0.49), r"alpha=0.49 is not between 0.5"),
+        ((0.01, 500, False, 1.01), r"alpha=1.01 is not between 0.5"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, told):
     with pytest.raises(ValueError, match=told):
         SequentialT(*settings)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.8, 1.0])
+def test_boundaries_are_those_of_wang_and_tsiatis(alpha):
+    test, n = SequentialT(0.02, 50, alpha=alpha), np.array([50, 100, 150])
+    bounds = stats.norm.isf(0.02) * (n / 200) ** (0.5 - alpha)
+    assert test.normal_bounds(n, 200) == pytest.approx(bounds, rel=1e-12)
+    # The same tail probability, with the degrees of freedom of an estimated standard deviation.
+    critical = stats.t.isf(stats.norm.sf(bounds), n - 1)
+    correction = np.sqrt(1 - (n - 1) / 199)
+    assert test.looks(200).bounds[:-1] == pytest.approx(critical * correction / np.sqrt(n), rel=1e-9)
+
+
+def test_a_test_that_was_designed_is_read_from_what_was_recorded():
+    test = SequentialT(0.01, 500)
+    designed = SequentialT(0.002, 300, alpha=0.7)
+    assert test.as_recorded({"epsilon": 0.002, "batch_size": 300.0, "alpha": 0.7}) == designed
+    assert test.as_recorded({"epsilon": 0.002}) is test
+
+
+def test_the_remedy_is_a_tenth_of_epsilon():
+    assert SequentialT(0.01, 500).remedy() == "Decide more carefully (epsilon=0.001 in place of 0.01)."
+    assert "epsilon=0 " in SequentialT(0.0, 500).remedy()
 
 
 def _disagreements(step, values, batch):

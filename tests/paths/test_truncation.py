@@ -15,12 +15,24 @@ from pymc_austerity.paths.truncation import Truncation, path_sizes
         (81, 10, 2, (10, 20, 40, 80, 81)),
         (79, 10, 2, (10, 20, 40, 79)),
         (10, 10, 2, (10,)),
+        (1, 1, 2, (1,)),
         (100, 10, 3, (10, 30, 90, 100)),
         (50, 10, 1.5, (10, 15, 22, 34, 50)),
     ],
 )
 def test_the_last_batch_is_the_whole_data(n_rows, min_batch, ratio, expected):
     assert path_sizes(n_rows, min_batch, ratio) == expected
+
+
+def test_what_three_batches_cost_and_vary_by_hand():
+    assert path_sizes(100, 10) == (10, 20, 40, 80, 100)
+    law = Truncation((1, 2, 4), alpha=1.0)  # P(T ≥ t) is 1, 3/7, 1/7
+    assert [law.rows(level) for level in (1, 2, 3)] == [1, 3, 7]
+    assert law.expected_cost() == pytest.approx(1 + 2 * 3 / 7 + 4 / 7)
+    assert law.expected_cost(lambda n: n**2) == pytest.approx(1 + 4 * 3 / 7 + 16 / 7)
+    assert law.variance_by_level([3.0, 2.0, 0.0]) == pytest.approx([3 * (7 / 3 - 1), 2 * (7 - 7 / 3)])
+    assert law.variance([3.0, 2.0, 0.0]) == pytest.approx(4 + 28 / 3)
+    assert law.second_moment_bound(1.0) == pytest.approx(2 + 7 / 3 + 7 / 2)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0, 1.7])
@@ -148,13 +160,15 @@ def test_useless_exponents_are_refused(alpha, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 1), "n_rows"),
-        ((10, 11), "min_batch"),
-        ((10, 0), "min_batch"),
-        ((10, 1, 1.0), "ratio"),
-        ((10, 2, 1.2), "ratio"),
+        ((0, 1), "whole number of at least 1, found 0"),
+        ((2.5, 1), "whole number of at least 1, found 2.5"),
+        ((10, 11), "min_batch must be between 1 and 10"),
+        ((10, 0), "min_batch must be between 1 and 10"),
+        ((10, 1, 1.0), "ratio must be a number above 1"),
+        ((10, 1, np.inf), "ratio must be a number above 1"),
+        ((10, 2, 1.2), "ratio must make each batch larger"),
         # 5, 6, 6, 7: the second grows, the third does not.
-        ((7, 5, 1.125), "ratio"),
+        ((7, 5, 1.125), "ratio must make each batch larger"),
     ],
 )
 def test_useless_sizes_are_refused(arguments, message):

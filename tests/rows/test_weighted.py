@@ -64,6 +64,10 @@ def test_rows_without_remainders_are_drawn_uniformly():
     np.testing.assert_allclose(row_table(np.zeros(5), floor=0.2).weight, 1.0)
 
 
+def test_a_floor_of_one_draws_uniformly():
+    np.testing.assert_allclose(row_table(SIZES, Weighted(1.0).floor).weight, 1.0)
+
+
 @pytest.mark.parametrize("floor", [0.0, -1.0, 1.5])
 def test_a_floor_out_of_range_is_refused(floor):
     with pytest.raises(ValueError, match=r"must lie in \(0, 1\]"):

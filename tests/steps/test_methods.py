@@ -339,6 +339,16 @@ def test_a_later_point_where_a_row_is_impossible_returns_the_draws_so_far(caplog
     assert "Sampling stops here, and the draws so far are returned." in caplog.text
 
 
+def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplog):
+    bounded_step.start_chain(np.random.default_rng(0))
+    assert bounded_step.tune
+    bounded_step.step({"mu": np.array(0.0)})
+    with pytest.raises(KeyboardInterrupt):
+        bounded_step.step({"mu": np.array(3.0)})
+    assert "while this chain was tuning: only chains that had finished tuning have draws to return" in caplog.text
+    assert "the draws so far are returned" not in caplog.text
+
+
 def test_the_same_model_samples_on_where_every_row_is_possible():
     rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
     with _bounded_model(rows):

@@ -29,7 +29,7 @@ def step_and_model():
 def _draws(step_and_model, seed=11, **kwargs):
     step, model = step_and_model
     with model:
-        idata = pm.sample(100, tune=150, step=step, random_seed=seed, **QUIET, **kwargs)
+        idata = pm.sample(100, tune=150, step=step, random_seed=seed, **{**QUIET, **kwargs})
     return np.stack([idata.posterior["mu"], idata.sample_stats["n_rows"], idata.sample_stats["scaling"]])
 
 
@@ -50,8 +50,15 @@ def test_forked_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
 
 
 @pytest.mark.slow
-def test_spawned_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
-    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="spawn"), in_turn)
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+def test_chains_of_processes_started_afresh_draw_what_chains_in_turn_draw(step_and_model, in_turn, start):
+    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx=start), in_turn)
+
+
+def test_more_chains_than_cores_draw_what_chains_in_turn_draw(step_and_model):
+    in_turn = _draws(step_and_model, cores=1, chains=4)
+    assert in_turn.shape[1] == len({tuple(mu) for mu in in_turn[0]}) == 4
+    assert np.array_equal(_draws(step_and_model, cores=2, chains=4, mp_ctx="fork"), in_turn)
 
 
 @pytest.mark.slow

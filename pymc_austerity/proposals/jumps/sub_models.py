@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proxy import Effects, Steering, dense
 
@@ -118,6 +119,6 @@ class SubModels(NamedTuple):
             for value in (1.0, 0.0):
                 changed = theta.copy()
                 changed[place] = value
-                sides.append(self.log_prior(changed, others, *self.fixed)[0].item())
+                sides.append(uninterrupted(self.log_prior, changed, others, *self.fixed)[0].item())
             odds[k] = sides[0] - sides[1] if np.isfinite(sides).all() else 0.0
         return odds

@@ -15,14 +15,15 @@ _NUMBERS = (_signal.SIGINT, _signal.SIGTERM)
 def uninterrupted(call: Callable[..., Any], *arguments: Any) -> Any:
     """Call a compiled function; a Ctrl-C meanwhile is raised when it has returned.
 
-    Arguments and results of some types are converted by Python code, in which a handler of a signal that arrived
-    while the function ran would raise: in the middle of numba's code, which ends the process, raises something else,
-    or forgets it.
+    Named tuples, tuples of arrays and generators are converted by Python code, in which a handler of a signal that
+    arrived while the function ran would raise: in the middle of numba's code, which ends the process by a segmentation
+    fault, raises SystemError, or forgets it.  So whatever compiled function Python calls in the main thread is called
+    by this one, but those that return a number or nothing.
 
     Parameters
     ----------
     call : callable
-        Of short duration.
+        Of short duration: nothing interrupts compiled code, with this or without.
     *arguments
 
     Returns

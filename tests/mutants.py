@@ -1,0 +1,198 @@
+"""Plant small mistakes in one module of the package, one at a time, and see whether its tests notice.
+
+``make mutants MODULE=acceptance/penalty``, or ``python tests/mutants.py acceptance/penalty --lines 40 60``.  Which test
+files judge which module is said under ``[tool.mutants]`` in pyproject.toml.  cosmic-ray knows the mistakes; each is
+tried in a process forked from one that has imported what takes seconds, on a copy of the repository.
+
+What is printed last are the mutants that survived: a hole in the tests, or the same program in other words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import importlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PRELOADED = ("pymc", "scipy.stats")
+#: How pytest ends where its file has no test of the kind that was asked for.
+_NONE_CHOSEN = 5
+#: Of the mistakes that cosmic-ray knows those that a person makes; most of the others end in an error at once.
+MISTAKES = (
+    "ReplaceBinaryOperator_Add_Sub",
+    "ReplaceBinaryOperator_Sub_Add",
+    "ReplaceBinaryOperator_Mul_Div",
+    "ReplaceBinaryOperator_Div_Mul",
+    "ReplaceBinaryOperator_FloorDiv_Mul",
+    "ReplaceBinaryOperator_Pow_Mul",
+    "ReplaceComparisonOperator_Lt_LtE",
+    "ReplaceComparisonOperator_Lt_Gt",
+    "ReplaceComparisonOperator_LtE_Lt",
+    "ReplaceComparisonOperator_LtE_GtE",
+    "ReplaceComparisonOperator_Gt_GtE",
+    "ReplaceComparisonOperator_Gt_Lt",
+    "ReplaceComparisonOperator_GtE_Gt",
+    "ReplaceComparisonOperator_GtE_LtE",
+    "ReplaceComparisonOperator_Eq_NotEq",
+    "ReplaceComparisonOperator_NotEq_Eq",
+    "ReplaceComparisonOperator_Is_IsNot",
+    "ReplaceComparisonOperator_IsNot_Is",
+    "ReplaceUnaryOperator_Delete_USub",
+    "ReplaceUnaryOperator_Delete_Not",
+    "ReplaceUnaryOperator_Delete_Invert",
+    "AddNot",
+    "ReplaceTrueWithFalse",
+    "ReplaceFalseWithTrue",
+    "ReplaceAndWithOr",
+    "ReplaceOrWithAnd",
+    "ReplaceBreakWithContinue",
+    "NumberReplacer",
+    "ZeroIterationForLoop",
+)
+
+
+class Mutant(NamedTuple):
+    """A module with one mistake: where, which, and all of its text."""
+
+    line: int
+    change: str
+    text: str
+
+
+def mutants(text: str) -> Iterator[Mutant]:
+    """Yield the mutants of a module."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    seen = {text}
+    for name in MISTAKES:
+        occurrence = 0
+        while (mutated := mutate_code(text, get_operator(f"core/{name}")(), occurrence)) is not None:
+            occurrence += 1
+            if mutated not in seen:
+                seen.add(mutated)
+                yield Mutant(*_difference(text, mutated), mutated)
+
+
+def _difference(text: str, mutated: str) -> tuple[int, str]:
+    before, after = text.splitlines(), mutated.splitlines()
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    _, i1, i2, j1, j2 = next(op for op in matcher.get_opcodes() if op[0] != "equal")
+    return i1 + 1, f"{' '.join(before[i1:i2]).strip()}  ->  {' '.join(after[j1:j2]).strip()}"
+
+
+def run_tests(folder: Path, tests: list[str], limit: float) -> str:
+    """Run the fast tests and then the slow ones; return passed, failed or timed out."""
+    for marks in ("not slow", "slow"):
+        verdict = _run_in_fork(folder, ["-m", marks, *tests], limit)
+        if verdict != "passed":
+            break
+    return verdict
+
+
+def _run_in_fork(folder: Path, arguments: list[str], limit: float) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries, idle when this forks
+        child = os.fork()
+    if child == 0:
+        _become_pytest(folder, arguments)
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return "passed" if os.waitstatus_to_exitcode(status) in (0, _NONE_CHOSEN) else "failed"
+        time.sleep(0.05)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "timed out"
+
+
+def _become_pytest(folder: Path, arguments: list[str]) -> None:
+    """Run the tests here, and end the process."""
+    code = 3
+    try:
+        import numba
+        import pytest
+
+        os.setpgid(0, 0)
+        os.chdir(folder)
+        log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        sys.path[:0] = [str(folder)]
+        # numba keeps a function by its own file alone; one that calls the mutant would be found as it was before.
+        numba.config.CACHE_DIR = tempfile.mkdtemp(dir=folder)
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def copied(folder: Path) -> Path:
+    """Copy what the tests need."""
+    for name in ("pymc_austerity", "tests"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+    return folder
+
+
+def main() -> None:
+    """Try the mutants of one module."""
+    judged_by = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["mutants"]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("module", choices=sorted(judged_by), help="in pymc_austerity, without .py")
+    parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only mistakes between them")
+    parser.add_argument("--count", action="store_true", help="only say how many there are")
+    arguments = parser.parse_args()
+    first, last = arguments.lines or (1, 10**9)
+    name = Path("pymc_austerity", f"{arguments.module}.py")
+    text = (REPOSITORY / name).read_text()
+    chosen = sorted(m for m in mutants(text) if first <= m.line <= last)
+    print(f"{len(chosen)} mutants of {name}", flush=True)
+    if arguments.count:
+        return
+    tests = [f"tests/{file}" for file in judged_by[arguments.module]]
+    with tempfile.TemporaryDirectory() as there, contextlib.ExitStack() as stack:
+        folder = copied(Path(there))
+        os.environ.setdefault("PMA_DATA", str((REPOSITORY / ".." / "shared" / "data").resolve()))
+        os.environ["PYTENSOR_FLAGS"] = f"base_compiledir={folder / 'compiled'}," + os.environ.get("PYTENSOR_FLAGS", "")
+        os.environ.pop("PYTHONPATH", None)
+        sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != REPOSITORY]
+        sys.dont_write_bytecode = True  # two mutants of one second and of the same length would share their bytecode
+        for module in PRELOADED:
+            importlib.import_module(module)
+        started = time.monotonic()
+        if run_tests(folder, tests, limit=3600) != "passed":
+            raise SystemExit(f"The tests fail without a mistake:\n{(folder / 'log').read_text()}")
+        took = time.monotonic() - started
+        print(f"{' '.join(tests)}: {took:.0f} s", flush=True)
+        stack.callback((folder / name).write_text, text)
+        survivors = []
+        for mutant in chosen:
+            (folder / name).write_text(mutant.text)
+            verdict = run_tests(folder, tests, limit=60 + 5 * took)
+            print(f"{'survived' if verdict == 'passed' else 'killed':8} {mutant.line:4} {mutant.change}", flush=True)
+            survivors += [mutant] if verdict == "passed" else []
+    print(f"\n{len(survivors)} of {len(chosen)} mutants of {name} survived")
+    for mutant in survivors:
+        print(f"{mutant.line:4} {mutant.change}")
+
+
+if __name__ == "__main__":
+    main()
