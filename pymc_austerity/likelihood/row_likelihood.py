@@ -120,8 +120,8 @@ class DataSource:
         return arrays
 
     def fixed_arrays(self) -> tuple[np.ndarray, ...]:
-        """Return the values of the shared variables that are not indexed by row."""
-        return tuple(np.asarray(array_of(s)) for s in self.fixed)
+        """Return the values of the shared variables that are not indexed by row, laid out as `tuple_of` says."""
+        return tuple(np.require(array_of(s), requirements=["C", "A", "W"]) for s in self.fixed)
 
 
 def row_likelihood(

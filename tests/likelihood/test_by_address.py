@@ -127,3 +127,26 @@ def test_another_model_of_such_data_compiles_its_own_functions_only(tmp_path, mo
         known = [decider.density.known_sum(t, at.others, at.expansion) for t in (moved, theta)]
         assert value == prior[0] - prior[1] + (known[0] - known[1])
     assert first.decider.links != second.decider.links
+
+
+@pytest.mark.slow
+def test_fixed_data_may_lie_in_memory_in_any_way():
+    """Values by columns, or read-only ones, when the step is built and when they are replaced."""
+    weights = np.array([[1.0, 0.5, -1.0], [0.0, 2.0, 1.0]])
+    by_columns, read_only = np.asfortranarray(weights), weights.copy()
+    read_only.setflags(write=False)
+    draws = []
+    for first, then in ((weights, weights), (by_columns, read_only), (read_only, by_columns)):
+        with pm.Model():
+            w = pm.Data("w", first)
+            beta = pm.Normal("beta", 0, 1, shape=3)
+            pm.Normal("y", (pm.Data("x", X) @ w) @ beta, 1, observed=Y)
+            step = pma.ExactMH(progressbar=False)
+            w.set_value(then, borrow=True)
+            idata = pm.sample(
+                20, tune=0, chains=1, cores=1, step=step, random_seed=1, progressbar=False,
+                compute_convergence_checks=False,
+            )  # fmt: skip
+        draws.append(idata.posterior["beta"].to_numpy())
+    assert len(np.unique(draws[0])) > 3
+    assert all(np.array_equal(found, draws[0]) for found in draws)
