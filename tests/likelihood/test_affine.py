@@ -7,7 +7,7 @@ import pytest
 
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.proxy import full_pass
+from pymc_austerity.proxy import row_sums
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows.storage import Rows
 
@@ -80,12 +80,12 @@ def test_the_hessian_through_a_predictor_is_that_of_any_graph(monkeypatch):
     likelihood, rows = of(grouped_logistic)
     coordinates, psi = read_coordinates(likelihood), 0.3 * RNG.normal(size=likelihood.theta_size)
     by_structure = FullPass(likelihood, coordinates)(psi, (), rows)
-    monkeypatch.setattr(full_pass, "row_predictor", lambda *arguments: None)
+    monkeypatch.setattr(row_sums, "row_predictor", lambda *arguments: None)
     by_columns = FullPass(likelihood, coordinates)(psi, (), rows)
     np.testing.assert_allclose(by_structure.hessian, by_columns.hessian, rtol=1e-9, atol=1e-12)
     assert by_structure.value == by_columns.value
     # What a predictor that is wrongly taken for linear would do.
     with monkeypatch.context() as patch:
-        patch.setattr(full_pass, "row_predictor", lambda rows, psi, batches: rows)
+        patch.setattr(row_sums, "row_predictor", lambda rows, psi, batches: rows)
         wrong = FullPass(likelihood, coordinates)(psi, (), rows)
     assert not np.allclose(wrong.hessian, by_columns.hessian)
