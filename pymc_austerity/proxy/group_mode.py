@@ -15,6 +15,7 @@ from numba import njit
 from scipy import optimize
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum, place_all
 from pymc_austerity.proxy.group_pass import GroupPass
@@ -96,13 +97,14 @@ class _Search:
         Not the maximum that the expansion predicts, which means nothing far from where it holds.
         """
         at = (expansion.centre, self.data.others0)
-        value = float(self.log_prior(*at, *self.data.fixed)[0]) + self.group_pass.value(*at, self.data.fixed, self.rows)
-        return value + self.condition(*at, self.data.fixed, expansion)[2]
+        prior = float(uninterrupted(self.log_prior, *at, *self.data.fixed)[0])
+        value = prior + self.group_pass.value(*at, self.data.fixed, self.rows)
+        return value + uninterrupted(self.condition, *at, self.data.fixed, expansion)[2]
 
     def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
         theta = expansion.centre.copy()
         theta[expansion.shared] = phi
-        value, theta = self.marginal(theta, self.data.others0, self.data.fixed, expansion)
+        value, theta = uninterrupted(self.marginal, theta, self.data.others0, self.data.fixed, expansion)
         return (value, theta) if np.isfinite(value) else (-np.inf, theta)
 
 
@@ -144,7 +146,7 @@ def find_group_centre(
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
         theta[here.own] = here.centre[here.own] + np.clip(theta[here.own] - here.centre[here.own], -radius, radius)
-        factor = compiled(theta, data.others0, data.fixed, here)[1]
+        factor = uninterrupted(compiled, theta, data.others0, data.fixed, here)[1]
         moved = np.einsum("gjk,gj->gk", factor, (theta - here.centre)[here.own])
         far = max(np.abs((phi - here.centre[here.shared]) / scale).max(initial=0.0), float(np.sqrt((moved**2).mean())))
         if far < _CLOSE_ENOUGH and not moves_shared:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, Groups, ModelData
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, check_order
@@ -61,7 +62,7 @@ class PreparedGroups(NamedTuple):
         e = self.expansion
         theta = e.centre.copy()
         theta[e.shared] = phi
-        place_all(theta, z, e.own, Conditional(*condition(theta, *at, e)))
+        place_all(theta, z, e.own, Conditional(*uninterrupted(condition, theta, *at, e)))
         return theta
 
 
