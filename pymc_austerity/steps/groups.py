@@ -92,8 +92,8 @@ class GroupMH(ChainSetup, BlockedStep):
     Notes
     -----
     With φ all that is no group's own and u_g the parameters of a group, the log-likelihood of every group is expanded
-    to second order, so that u_g | φ is about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
-    z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π|Σ_g(φ′)|^{1/2}/|Σ_g(φ)|^{1/2}.  The refresh draws
+    to second order, so that given φ the u_g are about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
+    z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π (det Σ_g(φ′) / det Σ_g(φ))^{1/2}.  The refresh draws
     new z_g.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
     `test`.  Centre and spread of φ are learnt while tuning and kept from then on.
 

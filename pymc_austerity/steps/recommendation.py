@@ -33,7 +33,7 @@ _COLUMNS = ["rows a draw", "us a draw", "accepted", "us an effective draw", "exa
 class Recommendation:
     """Which step to use, and why.
 
-    Attributes
+    Parameters
     ----------
     step : str
         Name of the step: a class of this package, or NUTS.
