@@ -7,6 +7,7 @@ their addresses beside the data is the same for all models whose data have the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,8 +97,8 @@ def reach(function: Callable[..., Any], *arguments: types.Type) -> Reached:
     """
     compiled: Any = cached(function)
     compiled.compile(arguments)
-    found = compiled.overloads[arguments]
-    return Reached(compiled, found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
+    machine_code, described = attrgetter("library", "fndesc")(compiled.overloads[arguments])
+    return Reached(compiled, machine_code.get_pointer_to_function(described.llvm_func_name))
 
 
 def tuple_of(variables: Sequence[Variable]) -> types.Type:

@@ -89,11 +89,13 @@ def test_other_data_are_learnt_anew(case):
         pm.set_data({"index": INDEX, "rows": SUCCESS})
 
 
-def _refused(write, match, error=ValueError, **arguments):
+def _refusal(write, error=ValueError, **arguments):
+    """Return what is said of a model, or of arguments, that the step refuses."""
     with pm.Model():
         write()
-        with pytest.raises(error, match=match):
+        with pytest.raises(error) as refused:
             pma.GroupMH(progressbar=False, **arguments)
+    return str(refused.value)
 
 
 def _effects(n_groups=6):
@@ -103,11 +105,11 @@ def _effects(n_groups=6):
 
 @pytest.mark.parametrize("share", [0, 1.5, float("nan"), "half"])
 def test_a_share_out_of_range(share):
-    _refused(_effects, "share of the groups", refreshed=share)
+    assert "share of the groups" in _refusal(_effects, refreshed=share)
 
 
 def test_a_test_that_needs_bounds():
-    _refused(_effects, "needs a bound", test=ScalableSubsampling())
+    assert "needs a bound" in _refusal(_effects, test=ScalableSubsampling())
 
 
 def test_variables_left_out():
@@ -122,7 +124,7 @@ def test_a_discrete_variable():
         _effects()
         pm.Bernoulli("switch", 0.5)
 
-    _refused(write, "is discrete")
+    assert "is discrete" in _refusal(write)
 
 
 def test_too_much_that_is_shared():
@@ -131,4 +133,4 @@ def test_too_much_that_is_shared():
         effect = pm.Normal("effect", 0, 1, shape=300)
         pm.Normal("y", effect[INDEX] + other[np.arange(INDEX.size) % 201], 1, observed=SUCCESS)
 
-    _refused(write, "201 parameters are not those of the 300 groups", pma.GroupsNotFoundError)
+    assert "201 parameters are not those of the 300 groups" in _refusal(write, pma.GroupsNotFoundError)
