@@ -39,6 +39,7 @@ from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.steps.revival import revive
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -282,13 +283,7 @@ class GroupMH(ChainSetup, BlockedStep):
         return {**self.__dict__, **dict.fromkeys(left)}
 
     def __reduce__(self) -> Any:
-        return _revive, (type(self), self.__getstate__())
-
-
-def _revive(cls: type[GroupMH], state: dict[str, Any]) -> GroupMH:
-    step: GroupMH = object.__new__(cls)
-    step.__dict__.update(state)
-    return step
+        return revive, (type(self), self.__getstate__())
 
 
 def _check_arguments(test: AcceptanceTest, refreshed: float, variables: Sequence[Variable], model: Model) -> None:

@@ -38,6 +38,7 @@ from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.steps.revival import revive
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -221,10 +222,4 @@ class RowStep(ChainSetup, BlockedStep):
         return {**self.__dict__, **dict.fromkeys(("_data", "_BlockedStep__newargs"))}
 
     def __reduce__(self) -> Any:
-        return _revive, (type(self), self.__getstate__())
-
-
-def _revive(cls: type[RowStep], state: dict[str, Any]) -> RowStep:
-    step: RowStep = object.__new__(cls)
-    step.__dict__.update(state)
-    return step
+        return revive, (type(self), self.__getstate__())
