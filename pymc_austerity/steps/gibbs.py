@@ -41,7 +41,6 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
-from pymc_austerity.steps.revival import revive
 
 
 @dataclass_state
@@ -233,7 +232,14 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         return {**self.__dict__, **dict.fromkeys(("_sweep", "_data", "_BlockedStep__newargs"))}
 
     def __reduce__(self) -> Any:
-        return revive, (type(self), self.__getstate__())
+        return _revive, (type(self), self.__getstate__())
+
+
+def _revive(cls: type[ApproxGibbs], state: dict[str, Any]) -> ApproxGibbs:
+    step: ApproxGibbs = object.__new__(cls)
+    step.__dict__.update(state)
+    step._sweep = step._compile(compile_density(step._likelihood, step._compile_kwargs))
+    return step
 
 
 def _number_of_values(model: Model, value: Variable, point: PointType) -> int:
