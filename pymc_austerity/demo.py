@@ -227,7 +227,6 @@ def effective_draws(run: Timed) -> tuple[np.ndarray, np.ndarray]:
 def plot_waiting(runs: Mapping[str, Timed], axes: Axes) -> None:
     """Plot what a user waits for: effective draws against seconds from the start of a process."""
     axes.set_yscale("log")
-    axes.margins(y=0.15)
     for height, ((name, run), colour) in enumerate(zip(runs.items(), ("C0", "0.3"), strict=True)):
         seconds, smallest = effective_draws(run)
         axes.plot(seconds, smallest, marker=".", color=colour, label=name)
@@ -241,6 +240,7 @@ def plot_waiting(runs: Mapping[str, Timed], axes: Axes) -> None:
         ylabel="effective draws, slowest parameter",
     )
     axes.set_xlim(left=0)
+    axes.set_ylim(top=3 * axes.get_ylim()[1])  # room for what is written above the last point
 
 
 def figure(runs: Mapping[str, Timed], n_parameters: int) -> Figure:
