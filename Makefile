@@ -21,7 +21,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo test test-fast golden mutants lint format types doctest docs notebooks notebooks-refresh bench clean
+.PHONY: help python demo test test-fast golden mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,7 +87,7 @@ types: $(VENV)/.installed-dev ## Static types of the package
 	$(BIN)/mypy
 
 doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and the documentation
-	$(BIN)/python -m pytest --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs/*.md
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs/*.md
 
 docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
@@ -97,6 +97,9 @@ notebooks: $(VENV)/.installed-dev ## Execute every notebook with small settings,
 
 notebooks-refresh: $(VENV)/.installed-dev ## Execute every notebook in full and store the outputs
 	$(BIN)/jupyter execute --inplace notebooks/*.ipynb
+
+package: ## Build wheel and sdist, check and install them, and test what was installed
+	bash .ci/package
 
 bench: $(VENV)/.installed-dev ## Print the benchmarks
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

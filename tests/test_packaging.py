@@ -136,7 +136,7 @@ def test_continuous_integration_runs_nothing_where_a_part_is_unknown(tmp_path, n
     ran, asked = run_ci(tmp_path, "docs", name)
     assert (ran.returncode, asked) == (2, [])
     assert f'"{name}" is none of the parts' in ran.stderr
-    assert "tests lint types doctests docs notebooks tests-pymc-5.28" in ran.stderr
+    assert "tests lint types doctests docs notebooks package tests-pymc-5.28" in ran.stderr
 
 
 def test_the_version_has_one_source():
