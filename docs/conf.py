@@ -60,7 +60,7 @@ numpydoc_validation_exclude = {r"\.__", r"\.(Design|OperatingCharacteristic|Reli
 
 
 def signature_of_init(app, what, name, obj, options, signature, return_annotation):
-    """Show the signature that Python shows; Sphinx takes that of ``__new__``, which PyMC's base class has for pickling."""
+    """Show the signature that Python shows, not that of ``__new__``, which PyMC's base class has for pickling."""
     if what != "class":
         return None
     bare = inspect.signature(obj)
