@@ -58,7 +58,6 @@ numpydoc_validation_checks = {"PR01", "PR02", "SS03"}
 numpydoc_validation_exclude = {r"\.__", r"\.(Design|OperatingCharacteristic|Reliability)$"}
 
 
-
 def signature_of_init(app, what, name, obj, options, signature, return_annotation):
     """Show the signature that Python shows, not that of ``__new__``, which PyMC's base class has for pickling."""
     if what != "class":
