@@ -76,6 +76,8 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
     of = dict(zip(index_inputs(node), indices, strict=True))
     if source is None:
         raise refuse_entries(node, node.inputs[0], 0)
+    if not source.per_row:
+        raise refuse(node, "part of a shape is set")
     if not _is_full_slice(full[source.axis], of):
         raise refuse(
             node,
@@ -91,4 +93,4 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
         raise refuse_entries(node, given, position)
     if value is not None and value != RowAxis(position):
         raise refuse(node, "rows meet rows along different axes, so every row reads every other,")
-    return source
+    return RowAxis(source.axis)  # no longer the number of the row, if it was that

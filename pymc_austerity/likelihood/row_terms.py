@@ -133,7 +133,7 @@ def candidate_terms(
     if names is not None:
         lengths = {by_name[n]: (shapes[by_name[n]] or (1,))[0] for n in names}
     elif not lengths:
-        lengths = {p: shape[0] for p, shape in shapes.items() if shape}
+        lengths = _potentials_with_rows(model, shapes) or {p: shape[0] for p, shape in shapes.items() if shape}
     if not lengths or max(lengths.values()) < 2:
         raise _no_rows(model, point)
     if not several:
