@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 
@@ -335,6 +336,81 @@ def _():
     pm.Normal("y", pt.switch(pm.Bernoulli("on", 0.5), X @ slopes(), 0.0), 1.0, observed=REAL)
 
 
+@splits("Hilbert-space Gaussian process in two dimensions")
+def _():
+    process = pm.gp.HSGP(m=[4, 3], c=1.5, cov_func=pm.gp.cov.ExpQuad(2, ls=pm.HalfNormal("length")))
+    pm.Normal("y", process.prior("f", X=X[:, :2]), 1.0, observed=REAL)
+
+
+@splits("Hilbert-space Gaussian process, periodic, pm.Data")
+def _():
+    cov = pm.gp.cov.Periodic(1, period=1, ls=pm.HalfNormal("length"))
+    process = pm.gp.HSGPPeriodic(m=5, scale=1.0, cov_func=cov)
+    pm.Normal("y", process.prior("f", X=pm.Data("X", X[:, :1])), 1.0, observed=REAL)
+
+
+@splits("rows of a mask set to a parameter")
+def _():
+    mu = pt.set_subtensor((X @ slopes())[X[:, 0] > 0], pm.Normal("b"))
+    pm.Normal("y", mu, 1.0, observed=REAL)
+
+
+@splits("rows of a mask set among zeros, the mask as pm.Data")
+def _():
+    mask = pm.Data("mask", X[:, 0] > 0)
+    pm.Normal("y", pt.set_subtensor(pt.zeros(N)[mask], pm.Normal("b")), 1.0, observed=REAL)
+
+
+@splits("rows of a mask raised by a vector of a row's own length")
+def _():
+    mu = pt.inc_subtensor((X @ pm.Normal("beta", 0, 1, shape=(3, 2)))[X[:, 0] > 0], pm.Normal("b", shape=2))
+    pm.Normal("y", mu, 1.0, observed=X[:, :2])
+
+
+@splits("rows by their numbers, and a stretch of rows, set to parameters")
+def _():
+    mu = pt.set_subtensor((X @ slopes())[np.array([3, 50, 7])], pm.Normal("b"))
+    pm.Normal("y", pt.inc_subtensor(mu[40:], pm.Normal("late")), 1.0, observed=REAL)
+
+
+@splits("columns set one by one")
+def _():
+    beta = slopes()
+    columns = pt.set_subtensor(pt.zeros((N, 2))[:, 0], X @ beta)
+    pm.Normal("y", pt.set_subtensor(columns[:, 1], beta[0]), 1.0, observed=X[:, :2])
+
+
+@splits("CustomDist over pm.Data that it was not given")
+def _():
+    data = pm.Data("X", X)
+    pm.CustomDist("y", slopes(), logp=lambda value, beta: -pt.abs(value - pt.dot(data, beta)), observed=REAL)
+
+
+@splits("CustomDist with dist over data that it was not given")
+def _():
+    def dist(beta, size):
+        return pm.Normal.dist(pt.dot(X, beta), 1.0, size=size)
+
+    pm.CustomDist("y", slopes(), dist=dist, observed=REAL)
+
+
+@splits("bins by searchsorted")
+def _():
+    bins = pt.searchsorted(np.linspace(-1, 1, 6), pm.Data("x", X[:, 0]))
+    pm.Normal("y", pm.Normal("level", shape=7)[bins], 1.0, observed=REAL)
+
+
+@splits("a scan that maps rows")
+def _():
+    mu = pytensor.map(lambda x, g, beta: pt.dot(x, beta) * g, [pt.as_tensor(X), pt.as_tensor(EXPOSURE)], [slopes()])
+    pm.Normal("y", mu[0] if isinstance(mu, tuple) else mu, 1.0, observed=REAL)
+
+
+@splits("total_size of as many rows as there are")
+def _():
+    pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N)
+
+
 @refused("random walk", "'y'", "over all rows", "PartialPosteriorPaths")
 def _():
     start = pm.Normal.dist(0, 1)
@@ -475,13 +551,94 @@ def _():
     pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=30)
 
 
-@refused("row counts that cannot be told apart", "'y': 60", "'z': 40", "observed=")
-def _():
-    mu = pm.Normal("mu")
-    pm.Normal("y", mu, 1.0, observed=REAL)
-    pm.Normal("z", mu, 1.0, observed=REAL[:40])
-
-
 @refused("rows already subsampled", "'y'", "total_size", "all rows")
 def _():
     pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL, total_size=10 * N)
+
+
+@refused("a value for each row of a mask", "'y'", "a value of its own", "pt.switch")
+def _():
+    mask = X[:, 0] > 0
+    pm.Normal("y", pt.set_subtensor((X @ slopes())[mask], pm.Normal("b") * X[mask, 1]), 1.0, observed=REAL)
+
+
+@refused("one entry a row, some of them set", "'y'", "'u' has 60 entries")
+def _():
+    pm.Normal("y", pt.set_subtensor(pm.Normal("u", shape=N)[X[:, 0] > 0], 0.0), 1.0, observed=REAL)
+
+
+@refused("rows raised more than once", "'y'", "rows are set or raised")
+def _():
+    pm.Normal("y", pt.inc_subtensor((X @ slopes())[np.array([3, 3])], pm.Normal("b")), 1.0, observed=REAL)
+
+
+@refused("a mask made of all rows", "'y'", "statistic over rows")
+def _():
+    eta = X @ slopes()
+    pm.Normal("y", pt.set_subtensor(eta[eta > eta.mean()], pm.Normal("b")), 1.0, observed=REAL)
+
+
+@refused("rows in another order set by a mask", "'y'", "lag")
+def _():
+    eta = X @ slopes()
+    pm.Normal("y", pt.set_subtensor(eta[::-1][X[:, 0] > 0], pm.Normal("b")), 1.0, observed=REAL)
+
+
+@refused("a CustomDist that centres data that it was not given", "'y'", "statistic over rows")
+def _():
+    def logp(value, beta):
+        return -pt.abs(value - pt.dot(pt.as_tensor(X) - pt.as_tensor(X).mean(axis=0), beta))
+
+    pm.CustomDist("y", slopes(), logp=logp, observed=REAL)
+
+
+@refused("a CustomDist that is one draw of all rows", "'y'", "X @ beta", "signature")
+def _():
+    def logp(value, beta, data):
+        return -pt.abs(value - pt.dot(data, beta))
+
+    pm.CustomDist("y", slopes(), X, logp=logp, signature="(k),(n,k)->(n)", observed=REAL)
+
+
+@refused("total_size of other rows than there are", "'y'", "total_size", "all rows")
+def _():
+    pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N - 1)
+
+
+@refused("ranks among the rows by searchsorted", "'y'", "ranked among")
+def _():
+    rank = pt.searchsorted(np.sort(REAL), pm.Data("x", X[:, 0]))
+    pm.Normal("y", pm.Normal("slope") * rank, 1.0, observed=REAL)
+
+
+@refused("a scan that carries a state", "'y'", "carries a state")
+def _():
+    states = pytensor.scan(
+        lambda x, state, rho: rho * state + x,
+        [pt.as_tensor(REAL)],
+        pt.constant(0.0, dtype="float64"),
+        [pm.Normal("rho")],
+    )
+    pm.Normal("y", states[0] if isinstance(states, tuple) else states, 1.0, observed=REAL)
+
+
+@refused("a scan over rows and the ones before", "'y'", "lag")
+def _():
+    lagged = {"input": pt.as_tensor(REAL), "taps": [0, 1]}
+    mu = pytensor.scan(lambda before, now, rho: now - rho * before, [lagged], None, [pm.Normal("rho")])
+    mu = mu[0] if isinstance(mu, tuple) else mu
+    pm.Normal("y", pt.concatenate([pt.zeros(1), mu]), 1.0, observed=REAL)
+
+
+@refused("a scan whose steps read all rows", "'y'", "statistic over rows")
+def _():
+    data = pm.Data("x", REAL)
+    mu = pytensor.map(lambda x, every, b: b * (x - every.mean()), [data], [data, pm.Normal("b")])
+    pm.Normal("y", mu[0] if isinstance(mu, tuple) else mu, 1.0, observed=REAL)
+
+
+@refused("a reshape that mixes rows", "'y'", "reshape")
+def _():
+    pm.Normal(
+        "y", (X[:, :2] @ pm.Normal("beta", shape=2))[:, None].reshape((2, N // 2)).T.reshape((N,)), 1.0, observed=REAL
+    )

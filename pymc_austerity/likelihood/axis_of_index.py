@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.tensor.basic import (
-    get_scalar_constant_value,
-)
-from pytensor.tensor.exceptions import NotScalarConstantError
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
-from pytensor.tensor.type_other import MakeSlice
+from pytensor.graph.basic import Apply, Variable
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
+from pymc_austerity.likelihood.indices import bounds_of, constant_of, index_inputs, plain_indices
+from pymc_austerity.likelihood.number_of_rows import is_number_of_rows
 
 
 def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> RowAxis | None:
@@ -26,7 +22,7 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
         return _index_shape(indices[0], source, node.inputs[0].type.shape[0])
     full = [*indices, *[slice(None)] * (node.inputs[0].type.ndim - len(indices))]
     own_row = source is not None and _picks_own_row(full[source.axis], of)
-    if source is not None and not own_row and not _is_full_slice(full[source.axis]):
+    if source is not None and not own_row and not _is_full_slice(full[source.axis], of):
         raise refuse(node, "rows are picked or shifted inside the model (a lag, or an index over rows)")
     arrays = [i for i, v in enumerate(full) if isinstance(v, Variable) and not isinstance(v, slice) and v.type.ndim]
     scalars = [i for i, v in enumerate(full) if not isinstance(v, slice) and i not in arrays]
@@ -49,13 +45,6 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
     return RowAxis(position)
 
 
-def plain_indices(node: Apply) -> list[Any]:
-    """Return what a variable is indexed by, an entry for each axis: variables, whole numbers, slices of either."""
-    idx_list = getattr(node.op, "idx_list", None)
-    indices = node.inputs[1:] if idx_list is None else indices_from_subtensor(node.inputs[1:], idx_list)
-    return [_plain(i) for i in indices]
-
-
 def _picks_own_row(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:
     axis = axes.get(index) if isinstance(index, Variable) else None
     return axis is not None and axis.kind == "number"
@@ -72,29 +61,36 @@ def _index_shape(index: Any, shape: RowAxis, length: int | None) -> RowAxis | No
     return RowAxis(kept.index(shape.axis), "shape") if shape.axis in kept else None
 
 
-def constant_of(var: Any) -> int | None:
-    """Return the number that an index stands for, where it is known from the graph."""
-    if isinstance(var, int | np.integer):
-        return int(var)
-    try:
-        return int(get_scalar_constant_value(var))
-    except (NotScalarConstantError, TypeError, ValueError):
-        return None
-
-
-def _plain(index: Any) -> Any:
-    """Return an index with slices as Python slices: PyTensor 2 also has constants and nodes that make them."""
-    if isinstance(index, Constant) and isinstance(index.data, slice):
-        return index.data
-    if isinstance(index, Variable) and index.owner is not None and isinstance(index.owner.op, MakeSlice):
-        return slice(*index.owner.inputs)
-    return index
-
-
-def _is_full_slice(index: Any) -> bool:
+def _is_full_slice(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:
     if not isinstance(index, slice):
         return False
-    start, stop, step = (
-        None if isinstance(b, Constant) and b.data is None else b for b in (index.start, index.stop, index.step)
-    )
-    return start is None and stop is None and (step is None or constant_of(step) == 1)
+    start, stop, step = bounds_of(index)
+    to_the_end = stop is None or (axes.get(stop) == LENGTH and is_number_of_rows(stop))
+    return to_the_end and (start is None or constant_of(start) == 0) and (step is None or constant_of(step) == 1)
+
+
+def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
+    """Return the row axis of a variable of which some entries of every row are set or raised, as columns are."""
+    source, value, *indices = axes
+    full = [*plain_indices(node), *[slice(None)] * (node.inputs[0].type.ndim - len(plain_indices(node)))]
+    of = dict(zip(index_inputs(node), indices, strict=True))
+    if source is None:
+        raise refuse_entries(node, node.inputs[0], 0)
+    if not source.per_row:
+        raise refuse(node, "part of a shape is set")
+    if not _is_full_slice(full[source.axis], of):
+        raise refuse(
+            node,
+            "some rows are set or raised to a value of its own each: give it for all rows, as "
+            "pt.switch(mask, value, others) takes it,",
+        )
+    if any(a and a != LENGTH for a in indices) or any(isinstance(v, Variable) and v.type.ndim for v in full):
+        raise refuse(node, "it is not known whether rows stay apart")
+    given, written = node.inputs[1], node.inputs[0].type.ndim - sum(not isinstance(v, slice) for v in full)
+    place = source.axis - sum(not isinstance(v, slice) for v in full[: source.axis])
+    position = place - (written - given.type.ndim)
+    if value is None and position >= 0 and not given.type.broadcastable[position]:
+        raise refuse_entries(node, given, position)
+    if value is not None and value != RowAxis(position):
+        raise refuse(node, "rows meet rows along different axes, so every row reads every other,")
+    return RowAxis(source.axis)  # no longer the number of the row, if it was that

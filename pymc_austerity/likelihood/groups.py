@@ -20,7 +20,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.likelihood.axis import RowAxis
-from pymc_austerity.likelihood.axis_of_index import plain_indices
+from pymc_austerity.likelihood.indices import plain_indices
 from pymc_austerity.likelihood.layout import Block, split
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.precision import in_double

@@ -15,7 +15,7 @@ from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import parents
-from pymc_austerity.likelihood.axis_of_index import plain_indices
+from pymc_austerity.likelihood.indices import plain_indices
 from pymc_austerity.likelihood.row_terms import RowTerms
 
 

@@ -206,10 +206,14 @@ def find_linear_predictors(model: Model, terms: RowTerms, likelihood: RowLikelih
     NotImplementedError
         With the reason, where a term has no known Lipschitz constant in a predictor that is affine in θ.
     """
-    if terms.potentials:
-        names = [p.name for p in terms.potentials]
+    if len(terms.sets) > 1:
+        names = [s.names for s in terms.sets]
+        raise NotImplementedError(f"{names} are sets of rows of different length (observed= takes those of one)")
+    (own,) = terms.sets
+    if own.potentials:
+        names = [p.name for p in own.potentials]
         raise NotImplementedError(f"{names} is a potential, whose slope is not known from its distribution")
-    return tuple(_linear_predictor(model, rv, likelihood.blocks) for rv in terms.observed)
+    return tuple(_linear_predictor(model, rv, likelihood.blocks) for rv in own.observed)
 
 
 def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> LinearPredictor:

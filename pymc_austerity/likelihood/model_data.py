@@ -77,6 +77,8 @@ def read_model(
     variables: Sequence[Variable],
     observed: str | Sequence[str] | None,
     initial_point: Mapping[str, np.ndarray] | None,
+    *,
+    several: bool = True,
 ) -> ModelData:
     """Split the log density of a model, and take up its data.
 
@@ -89,6 +91,8 @@ def read_model(
         Names of the observed variables or potentials whose rows are subsampled.
     initial_point : mapping of str to array or None
         ``model.initial_point()`` where it is None.
+    several : bool, default True
+        Whether the step can read sets of rows of different length.
 
     Raises
     ------
@@ -96,7 +100,7 @@ def read_model(
         As `row_likelihood`.
     """
     point = model.initial_point() if initial_point is None else initial_point
-    likelihood, source, terms = row_likelihood(model, variables, observed, point)
+    likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
     check_indices = compile_index_check(model, terms, point)
     check_indices()
     return ModelData(

@@ -17,18 +17,23 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, walk
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
+from pymc_austerity.likelihood.assigned_rows import assign_by_mask, find_assigned_rows
+from pymc_austerity.likelihood.indices import ASSIGNS
+from pymc_austerity.likelihood.mapped_rows import apply_map
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
 _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
@@ -79,7 +84,7 @@ class RowLeaf:
 
 
 def find_row_leaves(
-    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable]
+    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable], known: Iterable[RowLeaf] = ()
 ) -> dict[Variable, RowLeaf]:
     """Find the arrays with `n_rows` rows that the row-wise terms read.
 
@@ -91,11 +96,14 @@ def find_row_leaves(
         Length of the row axis.
     stop : iterable of Variable
         Free random variables: what lies above them belongs to the prior.
+    known : iterable of RowLeaf
+        Leaves found before: the same data get no other batch.
 
     Returns
     -------
     dict
-        From each constant or shared variable to its `RowLeaf`.  Constants that hold the same memory share one.
+        From each constant or shared variable to its `RowLeaf`.  Constants that hold the same memory share one.  A
+        variable of which constant rows are set or raised has one too: the mask of these rows.
     """
     blocked = set(stop)
 
@@ -103,21 +111,26 @@ def find_row_leaves(
         return [] if var in blocked or var.owner is None else list(var.owner.inputs)
 
     leaves: dict[Variable, RowLeaf] = {}
-    by_identity: dict[Hashable, RowLeaf] = {}
+    by_identity: dict[Hashable, RowLeaf] = {leaf_identity(leaf.source): leaf for leaf in known}
+
+    def add(var: Variable, source: Variable, label: str) -> None:
+        key = leaf_identity(source)
+        if key not in by_identity:
+            batch_type = TensorType(source.type.dtype, shape=(None, *array_of(source).shape[1:]))
+            by_identity[key] = RowLeaf(source, batch_type(f"batch_{len(leaves)}"), label)
+        leaves[var] = by_identity[key]
+
     for name, graphs in terms.items():
         for var in walk(graphs, parents, bfs=False):
             if var in leaves or not is_array_leaf(var) or var.type.ndim == 0:
                 continue
             array = array_of(var)
-            if array.shape[0] != n_rows:
-                continue
-            key = leaf_identity(var)
-            if key not in by_identity:
+            if array.shape[0] == n_rows:
                 label = var.name or f"array of shape {array.shape} ({array.dtype})"
-                batch_type = TensorType(var.type.dtype, shape=(None, *array.shape[1:]))
-                leaf = RowLeaf(var, batch_type(f"batch_{len(leaves)}"), f"{label!r} of {name!r}")
-                by_identity[key] = leaf
-            leaves[var] = by_identity[key]
+                add(var, var, f"{label!r} of {name!r}")
+        for var, mask in find_assigned_rows(graphs, n_rows, blocked).items():
+            if var not in leaves:
+                add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}")
     return leaves
 
 
@@ -133,10 +146,19 @@ class BatchRebuild:
         Number of rows of the full data, as it may be baked into the graph.
     n_batch : Variable
         Length of the batch, an int64 scalar.
+    masks : mapping of Variable to Variable, optional
+        Of variables of which constant rows are set or raised, the mask of these rows in the batch.
     """
 
-    def __init__(self, replace: Mapping[Variable, Variable], n_rows: int, n_batch: Variable):
+    def __init__(
+        self,
+        replace: Mapping[Variable, Variable],
+        n_rows: int,
+        n_batch: Variable,
+        masks: Mapping[Variable, Variable] | None = None,
+    ):
         self._memo = dict(replace)
+        self._masks = masks or {}
         self._n_rows = n_rows
         self._n_batch = n_batch
 
@@ -164,9 +186,8 @@ class BatchRebuild:
 
     def resize(self, rv: Variable, shape: Sequence[Any]) -> Variable:
         """Rebuild a random variable with the batch dimensions `shape`."""
+        rv = plain_draw(rv)
         node = rv.owner
-        if isinstance(node.op, SpecifyShape):
-            return self.resize(node.inputs[0], shape)
         inputs = [self(i) for i in node.inputs]
         # Not make_node: an op built for N rows refuses a batch, and change_dist_size makes a new op anyway.
         stub = Apply(node.op, inputs, [out.type() for out in node.outputs]).outputs[node.outputs.index(rv)]
@@ -202,8 +223,17 @@ class BatchRebuild:
         elif isinstance(node.op, OpFromGraph):
             self._memo.update(zip(node.outputs, _call_again(node.op, inputs), strict=True))
         else:
-            new = node.clone_with_new_inputs(inputs, strict=False)
-            self._memo.update(zip(node.outputs, new.outputs, strict=True))
+            self._memo.update(zip(node.outputs, self._outputs_again(node, inputs), strict=True))
+
+    def _outputs_again(self, node: Apply, inputs: list[Variable]) -> list[Variable]:
+        if isinstance(node.op, Scan):
+            mapped = apply_map(node.op, inputs)
+            if mapped is None:
+                raise NotRowWiseError("a scan carries a state from one step to the next, as from row to row")
+            return mapped
+        if isinstance(node.op, ASSIGNS) and (assigned := assign_by_mask(node, inputs, self._masks)) is not None:
+            return [assigned]
+        return node.clone_with_new_inputs(inputs, strict=False).outputs
 
     def _patch_shape(self, shape: Variable) -> Variable:
         """Replace the constant number of rows by the length of the batch in a shape input."""
@@ -248,7 +278,7 @@ def batch_term(
     Variable
         Of shape ``(batch, ...)``, one entry per row and per component that is independent within the row.
     """
-    ndim_supp = _support_ndim(rv)
+    ndim_supp = plain_draw(rv).owner.op.ndim_supp
     batch_ndim = rv.type.ndim - ndim_supp
     resized = rebuild.resize(rv, [n_batch, *value_shape[1:batch_ndim]])
     return pm.logp(resized, rebuild(value), warn_rvs=False)
@@ -277,6 +307,8 @@ def _is_shape_of_draw(var: Variable) -> bool:
     return of is not None and isinstance(of.op, RandomVariable)
 
 
-def _support_ndim(rv: Variable) -> int:
-    op = rv.owner.op
-    return _support_ndim(rv.owner.inputs[0]) if isinstance(op, SpecifyShape) else op.ndim_supp
+def plain_draw(rv: Variable) -> Variable:
+    """Return a random variable without what was said about its shape, or about the number of rows it stands for."""
+    while isinstance(rv.owner.op, SpecifyShape | MinibatchRandomVariable):
+        rv = rv.owner.inputs[0]
+    return rv

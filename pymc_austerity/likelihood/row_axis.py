@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
+from math import prod
 
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
@@ -28,15 +29,17 @@ from pytensor.tensor.basic import (
 )
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.extra_ops import CumOp, SearchsortedOp
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.special import LogSoftmax, Softmax
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
 from pymc_austerity.compat import SolveBase
 from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
-from pymc_austerity.likelihood.axis_of_index import axis_of_index, constant_of
+from pymc_austerity.likelihood.axis_of_index import axis_of_assignment, axis_of_index
+from pymc_austerity.likelihood.indices import constant_of
+from pymc_austerity.likelihood.number_of_rows import entry_is_number_of_rows, is_number_of_rows
 
 
 def prove_row_axis(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAxis | None:
@@ -212,6 +215,8 @@ def _alloc(op: Alloc, node: Apply, axes: Axes) -> Axes:
     added = node.outputs[0].type.ndim - source.type.ndim
     if value is None and any(i >= added and not source.type.broadcastable[i - added] for i in rows):
         raise refuse_entries(node, source, rows[0] - added)
+    if not all(is_number_of_rows(node.inputs[1 + i]) for i in rows):
+        raise refuse(node, "an array has another length than the number of rows, but one that depends on it")
     if value is not None:
         rows.append(value.axis + added)
     return [single_axis(node, rows)]
@@ -287,20 +292,47 @@ def _reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
     value, shape = axes
     if value is None:
         raise refuse_entries(node, node.inputs[0], 0)
-    old = node.inputs[0].type.shape
-    keeps_first = shape is not None and shape.axis == 0
-    new_tail = node.outputs[0].type.shape[1:]
-    if value.axis == 0 and shape is None and None not in (*old[1:], *new_tail):
-        keeps_first = int(np.prod(old[1:])) == int(np.prod(new_tail))
-    if value.axis != 0 or not keeps_first:
-        raise refuse(node, "a reshape does not keep the rows on the first axis")
-    return [value]
+    old, new = node.inputs[0].type.shape, node.outputs[0].type.shape
+    place = _place_of_rows(node.inputs[1], shape, new)
+    # Rows stay rows where as many entries of each lie before and behind them as did.
+    keeps = place is not None and _same_product(old[: value.axis], new[:place])
+    if place is None or not keeps or not (shape or _same_product(old[value.axis + 1 :], new[place + 1 :])):
+        raise refuse(node, "a reshape does not keep the rows apart on an axis of their own")
+    return [value._replace(axis=place)]
+
+
+def _place_of_rows(shape: Variable, axis: RowAxis | None, known: Sequence[int | None]) -> int | None:
+    """Return the axis of a new shape that has the rows: where it is their number, or the one left to be worked out."""
+    if axis is None:
+        return known.index(None) if known.count(None) == 1 else None
+    return axis.axis if axis.kind == "shape" and entry_is_number_of_rows(shape, axis.axis) else None
+
+
+def _same_product(old: Sequence[int | None], new: Sequence[int | None]) -> bool:
+    before, after = [n for n in old if n is not None], [n for n in new if n is not None]
+    return len(before) == len(old) and len(after) == len(new) and prod(before) == prod(after)
 
 
 @_through.register(Subtensor)
 @_through.register(AdvancedSubtensor)
 def _index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> Axes:
     return [axis_of_index(op, node, axes)]
+
+
+@_through.register(IncSubtensor)
+@_through.register(AdvancedIncSubtensor)
+def _assign(op: IncSubtensor | AdvancedIncSubtensor, node: Apply, axes: Axes) -> Axes:
+    return [axis_of_assignment(node, axes)]
+
+
+@_through.register
+def _searchsorted(op: SearchsortedOp, node: Apply, axes: Axes) -> Axes:
+    if axes[0] or any(axes[2:]):
+        raise refuse(node, "rows are ranked among all rows")
+    (_, sought, *_) = axes
+    if sought is None or not sought.per_row:
+        raise refuse(node, "the number of rows is ranked")
+    return [RowAxis(sought.axis)]  # not the number of the row, if it was that
 
 
 @_through.register

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from pymc import draw
 from pymc.model import Model
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
@@ -20,7 +20,7 @@ from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
-from pymc_austerity.likelihood.row_terms import RowTerms
+from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
 from pymc_austerity.rows import CHUNK
 
 _log = logging.getLogger("pymc_austerity")
@@ -96,19 +96,22 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
 
 
 def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    totals = [_sum_of_terms(model, s) for s in terms.sets]
+    # Data as inputs: compiled in as constants they would be copied, cast and written to PyTensor's cache.
+    fewest = min(s.n_rows for s in terms.sets)
+    constants = [v for v in ancestors(totals) if isinstance(v, Constant) and is_array_leaf(v) and v.data.size >= fewest]
+    inputs = [c.type() for c in constants]
+    totals = in_double(graph_replace(totals, dict(zip(constants, inputs, strict=True)), strict=False))
+    # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
+    function = compile_log_density([*model.value_vars, *inputs], totals, mode="NUMBA")
+    data = [c.data for c in constants]
+    return lambda at: np.concatenate(uninterrupted(function, *[at[v.name] for v in model.value_vars], *data))
+
+
+def _sum_of_terms(model: Model, terms: SetTerms) -> Variable:
     graphs = model.logp(vars=list(terms.all), sum=False)
     vectors = [g.sum(axis=tuple(range(1, g.ndim))) if g.ndim > 1 else g for g in graphs]
-    total = sum(vectors[1:], start=vectors[0])
-    # Data as inputs: compiled in as constants they would be copied, cast and written to PyTensor's cache.
-    constants = [
-        v for v in ancestors([total]) if isinstance(v, Constant) and is_array_leaf(v) and v.data.size >= terms.n_rows
-    ]
-    inputs = [c.type() for c in constants]
-    (total,) = in_double(graph_replace([total], dict(zip(constants, inputs, strict=True)), strict=False))
-    # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
-    function = compile_log_density([*model.value_vars, *inputs], total, mode="NUMBA")
-    data = [c.data for c in constants]
-    return lambda at: uninterrupted(function, *[at[v.name] for v in model.value_vars], *data)
+    return sum(vectors[1:], start=vectors[0])
 
 
 def _batch_sizes(n_rows: int) -> list[int]:

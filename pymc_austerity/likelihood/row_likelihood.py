@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytensor.tensor as pt
@@ -14,22 +13,12 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.graph_compiler import stabilised
-from pymc_austerity.likelihood.axis import LENGTH, RowAxis
 from pymc_austerity.likelihood.layout import Block, layout, split
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
-from pymc_austerity.likelihood.rebuild import (
-    BatchRebuild,
-    NotRowWiseError,
-    OneEntryARowError,
-    RowLeaf,
-    array_of,
-    batch_term,
-    find_row_leaves,
-    shapes_without_draws,
-)
-from pymc_austerity.likelihood.row_axis import prove_row_axis
-from pymc_austerity.likelihood.row_terms import RowTerms, choose_row_terms, shared_inputs
+from pymc_austerity.likelihood.rebuild import RowLeaf, array_of
+from pymc_austerity.likelihood.row_terms import RowTerms, has_total_size, shared_inputs
+from pymc_austerity.likelihood.row_union import row_sets, union_arrays, union_of
 
 _FINITE_CHUNK = 100_000
 
@@ -91,31 +80,64 @@ class RowLikelihood:
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where the arrays come from that a `RowLikelihood` takes: read anew, they follow ``pm.set_data``."""
+    """Where the arrays come from that a `RowLikelihood` takes: read anew, they follow ``pm.set_data``.
 
-    leaves: tuple[RowLeaf, ...]
+    Attributes
+    ----------
+    sets : tuple of tuple of RowLeaf
+        The data arrays of each set of rows.
+    fixed : tuple of Variable
+        Shared variables that are not indexed by row.
+    stated : dict
+        From the name of an observed variable with `total_size` to it, and the number of its set.
+    """
+
+    sets: tuple[tuple[RowLeaf, ...], ...]
     fixed: tuple[Variable, ...]
+    stated: dict[str, tuple[int, int]]
+
+    @property
+    def leaves(self) -> tuple[RowLeaf, ...]:
+        """The data arrays of all sets."""
+        return tuple(leaf for leaves in self.sets for leaf in leaves)
 
     def current(self) -> tuple[np.ndarray, ...]:
         """Return the data arrays as the model holds them now, unchecked."""
-        return tuple(array_of(leaf.source) for leaf in self.leaves)
+        return tuple(leaf.array for leaf in self.leaves)
 
     def row_arrays(self) -> tuple[np.ndarray, ...]:
-        """Return the data arrays as they are now, rows on the first axis.
+        """Return the data arrays as they are now, rows on the first axis, with as many rows as all sets together.
 
         Raises
         ------
         ValueError
-            Arrays of different length, or with entries that are not finite.
+            Arrays of different length in a set, none or other rows than `total_size` says, or entries that are not
+            finite.
         """
-        arrays = self.current()
-        lengths = {leaf.label: len(a) for leaf, a in zip(self.leaves, arrays, strict=True)}
+        sets = [self._arrays_of(leaves) for leaves in self.sets]
+        for name, (total, k) in self.stated.items():
+            if len(sets[k][0]) != total:
+                raise ValueError(
+                    f"Observed variable {name!r} was given total_size={total} and now has {len(sets[k][0])} rows, so "
+                    "that PyMC would count each for more or less than one. Leave total_size out: the step draws its "
+                    "own batches."
+                )
+        return union_arrays(sets)
+
+    def _arrays_of(self, leaves: tuple[RowLeaf, ...]) -> list[np.ndarray]:
+        arrays = [leaf.array for leaf in leaves]
+        lengths = {leaf.label: len(a) for leaf, a in zip(leaves, arrays, strict=True)}
         if len(set(lengths.values())) > 1:
             raise ValueError(
                 f"The data arrays of the model differ in length: {lengths}. Row i of each must belong to the same "
                 "observation. Replace all of them in one pm.set_data call."
             )
-        for leaf, array in zip(self.leaves, arrays, strict=True):
+        if not len(arrays[0]) and len(self.sets) > 1:
+            raise ValueError(
+                f"Data array {leaves[0].label} has no rows left. Leave out of the model what has no rows, and build "
+                "the step anew."
+            )
+        for leaf, array in zip(leaves, arrays, strict=True):
             _require_finite(leaf.label, array)
         return arrays
 
@@ -129,6 +151,8 @@ def row_likelihood(
     variables: Sequence[Variable] | None = None,
     observed: str | Sequence[str] | None = None,
     initial_point: Mapping[str, np.ndarray] | None = None,
+    *,
+    several: bool = True,
 ) -> tuple[RowLikelihood, DataSource, RowTerms]:
     """Split the log density of a model into a log prior and row-wise terms, and prove the split.
 
@@ -139,9 +163,11 @@ def row_likelihood(
     variables : sequence of Variable, optional
         Value variables that form θ; all free variables by default.
     observed : str or sequence of str, optional
-        Names of the observed variables or potentials whose rows are subsampled; by default those with most rows.
+        Names of the observed variables or potentials whose rows are subsampled; by default all that split into rows.
     initial_point : mapping of str to array, optional
         Point that gives the shapes; ``model.initial_point()`` by default.
+    several : bool, default True
+        Whether sets of rows of different length are taken together; otherwise only the longest is.
 
     Returns
     -------
@@ -168,8 +194,10 @@ def row_likelihood(
     point = model.initial_point() if initial_point is None else initial_point
     theta_vars = list(model.value_vars if variables is None else variables)
     other_vars = [v for v in model.value_vars if v not in theta_vars]
-    terms = choose_row_terms(model, observed, point)
-    rows, leaves = _row_graph(model, terms)
+    terms, sets = row_sets(model, observed, point, several=several)
+    for leaf in (leaf for s in sets for leaf in s.leaves):
+        _require_finite(leaf.label, leaf.array)
+    rows, batches = union_of(sets)
     prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
     blocks, other_blocks = layout(theta_vars, point), layout(other_vars, point)
     # Of known length, or derivatives would compare it with that of the model's variables in compiled code.
@@ -192,79 +220,15 @@ def row_likelihood(
         other_blocks,
         theta,
         others,
-        tuple(leaf.batch for leaf in leaves),
+        batches,
         tuple(fixed.values()),
         log_prior,
         stabilised(row_log_likelihood),
         frozenset(v.name for v in model.value_vars if v in set(ancestors([rows]))),
         {name: Law(law.family, *graphs) for (name, law), graphs in zip(laws.items(), by_law, strict=True)},
     )
-    return likelihood, DataSource(tuple(leaves), tuple(sources)), terms
-
-
-def _row_graph(model: Model, terms: RowTerms) -> tuple[Variable, list[RowLeaf]]:
-    """Sum the row-wise terms into one vector over the batch, a graph of value variables and batches."""
-    values = {rv: model.rvs_to_values[rv] for rv in terms.observed}
-    graphs = {rv.name: [rv, value] for rv, value in values.items()} | {p.name: [p] for p in terms.potentials}
-    found = find_row_leaves(graphs, terms.n_rows, model.free_RVs)
-    leaves = list(dict.fromkeys(found.values()))
-    if not leaves:
-        raise ValueError(
-            f"None of {sorted(graphs)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
-        )
-    for leaf in leaves:
-        _require_finite(leaf.label, array_of(leaf.source))
-    n_batch = leaves[0].batch.shape[0]
-    replace: dict[Variable, Variable] = {var: leaf.batch for var, leaf in found.items()}
-    # Before pm.logp, which would derive densities for random variables that it still finds in the graph.
-    replace |= dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
-    replace |= dict.fromkeys(_row_lengths(model, terms), n_batch)
-    rebuild = BatchRebuild(replace, terms.n_rows, n_batch)
-    for rv, value in values.items():
-        rebuild.define(rv, rebuild(value))  # where one observed variable is the mean of another
-    seeds = {leaf.batch: RowAxis(0) for leaf in leaves} | {n_batch: LENGTH}
-    rows = [
-        _row_vector(rv.name, partial(batch_term, rebuild, rv, values[rv], shape, n_batch), seeds)
-        for rv, shape in terms.observed.items()
-    ]
-    rows += [_row_vector(p.name, partial(rebuild, p), seeds) for p in terms.potentials]
-    return sum(rows[1:], start=rows[0]), leaves
-
-
-def _row_vector(name: str, build: Callable[[], Variable], seeds: Mapping[Variable, RowAxis]) -> Variable:
-    """Build one row-wise term as a vector over the batch, and prove from the graph that it is one."""
-    remedy = (
-        "Compute statistics over rows outside the model and pass the result as data; a model whose rows depend on "
-        "each other can be sampled with pymc_austerity.PartialPosteriorPaths or pm.NUTS."
-    )
-    try:
-        term = shapes_without_draws(build())
-        if term.type.ndim == 0:
-            raise NotRowWiseError("it is summed over the rows before it can be split: return one entry per row")
-        axis = prove_row_axis(term, seeds)
-    except OneEntryARowError as error:
-        raise NotRowWiseError(
-            f"{name!r} does not split into rows: {error}. They grow with the data, and each draw would have to move "
-            "all of them. Sum or integrate them out of the likelihood where that has a closed form (pm.Mixture for "
-            "labels, pm.StudentT for scales), give groups of rows an entry each, or sample with pm.NUTS."
-        ) from error
-    except NotRowWiseError as error:
-        raise NotRowWiseError(f"{name!r} does not split into rows: {error}. {remedy}") from error
-    except Exception as error:  # whatever an unknown op makes of a batch, the model is refused
-        raise NotRowWiseError(
-            f"{name!r} could not be rebuilt for a batch of rows ({type(error).__name__}: {error}). {remedy}"
-        ) from error
-    if axis != RowAxis(0):
-        raise NotRowWiseError(
-            f"{name!r} does not have its rows on the first axis (found: {axis}). Put the rows of every array first."
-        )
-    return term.sum(axis=tuple(range(1, term.type.ndim))) if term.type.ndim > 1 else term
-
-
-def _row_lengths(model: Model, terms: RowTerms) -> list[Variable]:
-    """Return the symbolic dimension lengths of the model that count rows."""
-    names = {dims[0] for t in terms.all if (dims := model.named_vars_to_dims.get(t.name))}
-    return [model.dim_lengths[name] for name in names if name is not None]
+    stated = {rv.name: (t.n_rows, k) for k, t in enumerate(terms.sets) for rv in t.observed if has_total_size(rv)}
+    return likelihood, DataSource(tuple(s.leaves for s in sets), tuple(sources), stated), terms
 
 
 def _require_finite(label: str, array: np.ndarray) -> None:

@@ -9,31 +9,32 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.model import Model
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
-from pytensor.tensor.shape import SpecifyShape
 
-from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, find_row_leaves, is_array_leaf
+from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, find_row_leaves, is_array_leaf, plain_draw
 
 _log = logging.getLogger("pymc_austerity")
 
-#: A second group of rows longer than this share of the longest could as well be the one that was meant.
+#: Where only one set of rows can be subsampled, one longer than this share of the longest could as well be meant.
 _AMBIGUOUS_SHARE = 0.1
 #: Terms outside the rows are evaluated in full at every draw; from this many entries on, a user should know.
 _LARGE_REMAINDER = 5_000
 
 
 @dataclass(frozen=True)
-class RowTerms:
-    """The terms of a model with one contribution per row.
+class SetTerms:
+    """The terms of a model with one contribution per row of the same set of rows.
 
     Attributes
     ----------
     n_rows : int
-        Number of rows N.
+        Number of rows of the set.
     observed : dict
         From observed random variable to the shape of its data.
     potentials : tuple of Variable
@@ -49,22 +50,73 @@ class RowTerms:
         """Observed variables and potentials together."""
         return (*self.observed, *self.potentials)
 
+    @property
+    def names(self) -> list[str]:
+        """Their names, sorted."""
+        return sorted(term.name for term in self.all)
 
-def choose_row_terms(model: Model, observed: str | Sequence[str] | None, point: Mapping[str, np.ndarray]) -> RowTerms:
-    """Choose the observed variables and potentials whose rows are subsampled.
+
+@dataclass(frozen=True)
+class RowTerms:
+    """The terms of a model that are subsampled: one set of rows, or several of different length.
+
+    Attributes
+    ----------
+    sets : tuple of SetTerms
+        In the order in which their rows are numbered.
+    """
+
+    sets: tuple[SetTerms, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N of all sets together."""
+        return sum(s.n_rows for s in self.sets)
+
+    @property
+    def all(self) -> tuple[Variable, ...]:
+        """Observed variables and potentials of all sets."""
+        return tuple(term for s in self.sets for term in s.all)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Terms that may be subsampled.
+
+    Attributes
+    ----------
+    sets : tuple of SetTerms
+        By length, the longest first.
+    chosen : bool
+        Whether the user named them.
+    shapes : dict
+        Of all observed variables and potentials of the model.
+    """
+
+    sets: tuple[SetTerms, ...]
+    chosen: bool
+    shapes: dict[Variable, tuple[int, ...]]
+
+
+def candidate_terms(
+    model: Model, observed: str | Sequence[str] | None, point: Mapping[str, np.ndarray], *, several: bool
+) -> Candidates:
+    """Find the observed variables and potentials whose rows may be subsampled.
 
     Parameters
     ----------
     model : pymc.Model
     observed : str, sequence of str, or None
-        The user's choice; by default the observed variables and potentials with the most rows.
+        The user's choice; by default all observed variables and potentials with rows.
     point : mapping of str to array
         Values of the free variables, used to find the shape of potentials.
+    several : bool
+        Whether sets of rows of different length can be subsampled together; otherwise only the longest is.
 
     Raises
     ------
     ValueError
-        No observed variable, an unknown name, rows of several lengths that could each be meant, missing values.
+        No observed variable, an unknown name, missing values, rows of several lengths where one set can be taken.
     NotRowWiseError
         A variable that is one draw over all rows, or a likelihood already summed or subsampled by the user.
     """
@@ -81,43 +133,36 @@ def choose_row_terms(model: Model, observed: str | Sequence[str] | None, point: 
     if names is not None:
         lengths = {by_name[n]: (shapes[by_name[n]] or (1,))[0] for n in names}
     elif not lengths:
-        lengths = {p: shape[0] for p, shape in shapes.items() if shape}
+        lengths = _potentials_with_rows(model, shapes) or {p: shape[0] for p, shape in shapes.items() if shape}
     if not lengths or max(lengths.values()) < 2:
         raise _no_rows(model, point)
-    n_rows = max(lengths.values())
-    _refuse_ambiguous(lengths, n_rows, chosen=names is not None)
+    if not several:
+        _refuse_ambiguous(lengths, max(lengths.values()), chosen=names is not None)
     if names is None:
         lengths |= _potentials_with_rows(model, shapes)
-        n_rows = _longest(lengths, n_rows)
-    chosen = [term for term, n in lengths.items() if n == n_rows]
-    for rv in chosen:
-        if rv in model.observed_RVs:
-            _refuse_joint(rv)
-    terms = RowTerms(
-        n_rows,
-        {rv: shapes[rv] for rv in chosen if rv in model.observed_RVs},
-        tuple(p for p in chosen if p in model.potentials),
-    )
-    _warn_about_remainder(model, terms, shapes)
-    return terms
+    found = sorted({n for n in lengths.values() if n > 1}, reverse=True)
+    sets = [_set_of(model, {t: shapes[t] for t, m in lengths.items() if m == n}, n) for n in found]
+    if not several and len(sets) > 1:
+        _log.info(in_full(sets[1:], "this step reads one set of rows"))
+    return Candidates(tuple(sets if several else sets[:1]), names is not None, shapes)
+
+
+def _set_of(model: Model, shapes: dict[Variable, tuple[int, ...]], n_rows: int) -> SetTerms:
+    observed = {rv: shape for rv, shape in shapes.items() if rv in model.observed_RVs}
+    return SetTerms(n_rows, observed, tuple(p for p in shapes if p in model.potentials))
+
+
+def in_full(sets: Sequence[SetTerms], reason: str) -> str:
+    """Return a line that says which rows are evaluated in full at every draw, and why."""
+    rows = " and ".join(f"the {s.n_rows:,} rows of {s.names}" for s in sets)
+    return f"{rows[0].upper()}{rows[1:]} are evaluated in full at every draw: {reason}."
 
 
 def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, int]:
     """Return the lengths of the potentials that read rows; one that reads none belongs to the prior."""
     lengths = {p: shapes[p][0] for p in model.potentials if shapes[p] and shapes[p][0] > 1}
-    return {p: n for p, n in lengths.items() if find_row_leaves({p.name: [p]}, n, model.free_RVs)}
-
-
-def _longest(lengths: Mapping[Variable, int], n_observed: int) -> int:
-    """Return the most rows there are, and say so where they are those of a potential: censored rows, for example."""
-    n_rows = max(lengths.values())
-    if n_rows > n_observed:
-        names = {n: sorted(term.name for term, m in lengths.items() if m == n) for n in (n_rows, n_observed)}
-        _log.info(
-            f"The {n_rows:,} rows of {names[n_rows]} are subsampled; the {n_observed:,} of {names[n_observed]} are "
-            "evaluated in full at every draw. observed=[...] chooses others."
-        )
-    return n_rows
+    found = {p: find_row_leaves({p.name: [p]}, n, model.free_RVs) for p, n in lengths.items()}
+    return {p: n for p, n in lengths.items() if any(map(is_array_leaf, found[p]))}
 
 
 def _term_shapes(model: Model, point: Mapping[str, np.ndarray]) -> dict[Variable, tuple[int, ...]]:
@@ -149,14 +194,34 @@ def _refuse_missing(model: Model) -> None:
                 "Rows would then share no common form and cannot be subsampled. "
                 "Drop the rows with missing values, or sample with pm.NUTS."
             )
-        is_given_total_size = type(rv.owner.op).__name__ == "MinibatchRandomVariable"
-        drawn = (isinstance(v.type, RandomGeneratorType) for v in ancestors([model.rvs_to_values[rv]]))
-        if is_given_total_size or any(drawn):
-            how = "was given total_size" if is_given_total_size else "reads rows drawn at random (pm.Minibatch)"
+        value = model.rvs_to_values[rv]
+        drawn = any(isinstance(v.type, RandomGeneratorType) for v in ancestors([value]))
+        if drawn or not stands_for_its_own_rows(rv, _value_shape(value)):
+            how = "reads rows drawn at random (pm.Minibatch)" if drawn else "was given total_size"
             raise NotRowWiseError(
                 f"Observed variable {rv.name!r} {how}, so the model already subsamples its rows. "
                 "Give the model all rows (no pm.Minibatch, no total_size): the step draws its own batches."
             )
+
+
+def has_total_size(rv: Variable) -> bool:
+    """Return whether an observed variable was given `total_size`."""
+    return isinstance(rv.owner.op, MinibatchRandomVariable)
+
+
+def stands_for_its_own_rows(rv: Variable, shape: tuple[int, ...]) -> bool:
+    """Return whether `total_size`, where there is one, is the number of an observed variable's rows and scales nothing.
+
+    Parameters
+    ----------
+    rv : Variable
+    shape : tuple of int
+        Of its data.
+    """
+    if not has_total_size(rv):
+        return True
+    given = zip(rv.owner.inputs[1:], shape, strict=True)
+    return all(isinstance(total, Constant) and total.data in (None, n) for total, n in given)
 
 
 def _refuse_ambiguous(lengths: Mapping[Variable, int], n_rows: int, *, chosen: bool) -> None:
@@ -164,17 +229,20 @@ def _refuse_ambiguous(lengths: Mapping[Variable, int], n_rows: int, *, chosen: b
     if any(limit < n < n_rows for n in lengths.values()):
         found = {term.name: n for term, n in lengths.items()}
         raise ValueError(
-            f"The variables {found} (name: number of rows) do not share a row axis, so it is unclear which rows to "
-            "subsample. Name those of one length with observed=[...]; the others are then evaluated in full at "
-            "every draw."
+            f"The variables {found} (name: number of rows) do not share a row axis, and this step reads one set of "
+            "rows. Name those of one length with observed=[...]; the others are then evaluated in full at every draw."
         )
 
 
-def _refuse_joint(rv: Variable) -> None:
-    op, inner = rv.owner.op, rv
-    while isinstance(op, SpecifyShape):
-        inner = inner.owner.inputs[0]
-        op = inner.owner.op
+def refuse_joint(rv: Variable) -> None:
+    """Refuse an observed variable that is a single draw over all rows."""
+    op = plain_draw(rv).owner.op
+    if rv.type.ndim - op.ndim_supp == 0 and isinstance(op, CustomDistRV | CustomSymbolicDistRV):
+        raise NotRowWiseError(
+            f"Observed variable {rv.name!r} is a CustomDist whose signature makes all rows one draw, so that nothing "
+            "says that they are independent. Leave the signature out and give it parameters with an entry for each "
+            f"row: pm.CustomDist({rv.name!r}, X @ beta, logp=..., observed=...), with X read outside of logp."
+        )
     if rv.type.ndim - op.ndim_supp == 0:
         raise NotRowWiseError(
             f"Observed variable {rv.name!r} is a single draw of {op} over all rows (a time series, a Gaussian "
@@ -217,7 +285,8 @@ def _entries(model: Model, rv: Variable, point: Mapping[str, np.ndarray]) -> int
     return int(np.size(point[model.rvs_to_values[rv].name]))
 
 
-def _warn_about_remainder(model: Model, terms: RowTerms, shapes: Mapping[Variable, tuple[int, ...]]) -> None:
+def warn_about_remainder(model: Model, terms: RowTerms, shapes: Mapping[Variable, tuple[int, ...]]) -> None:
+    """Warn where much of a model lies outside the rows that are subsampled."""
     rest = [term for term in shapes if term not in terms.all]
     sizes = {term.name: int(np.prod(shapes[term])) for term in rest}
     for potential in (p for p in model.potentials if p in rest):
@@ -227,7 +296,7 @@ def _warn_about_remainder(model: Model, terms: RowTerms, shapes: Mapping[Variabl
     if large:
         warnings.warn(
             f"{large} (name: number of entries) is not subsampled but evaluated in full at every draw, which will "
-            "dominate the cost. Only variables that share one row axis are subsampled together.",
+            "dominate the cost. What splits into rows is subsampled unless observed= leaves it out.",
             UserWarning,
             stacklevel=2,
         )

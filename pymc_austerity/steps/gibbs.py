@@ -146,7 +146,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         self.blocked = blocked
         self._compile_kwargs = compile_kwargs
         values = [_number_of_values(model, value, point) for value in self.vars]
-        data = read_model(model, self.vars, observed, point)
+        data = read_model(model, self.vars, observed, point, several=False)
         likelihood = data.likelihood
         self._data: ModelData | None = data
         self._likelihood: RowLikelihood = likelihood

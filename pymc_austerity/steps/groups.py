@@ -171,7 +171,7 @@ class GroupMH(ChainSetup, BlockedStep):
         self.tune, self.blocked = tune, blocked
         _check_arguments(self.test, refreshed, self.vars, model)
         with phases("Reading the model"):
-            data = read_model(model, self.vars, observed, initial_point)
+            data = read_model(model, self.vars, observed, initial_point, several=False)
             groups = find_groups(model, data)
         if groups.shared.size > _MOST_SHARED:
             raise GroupsNotFoundError(

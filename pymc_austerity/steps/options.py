@@ -36,7 +36,8 @@ rows : Uniform or Weighted, optional
     How rows are drawn.  `Weighted`, the default with a proxy, draws those more often of which the proxy leaves
     more; the t-test is then one with replacement.
 observed : str or sequence of str, optional
-    Names of the observed variables or potentials whose rows are subsampled; those with most rows by default.
+    Names of the observed variables or potentials whose rows are subsampled; by default all that split into rows, of
+    whatever lengths (`GroupMH` and `ApproxGibbs` read one length, by default the longest).
 temperature : float or Schedule, default 1.0
     Every row's log-likelihood is divided by it; the prior is not.  `Annealing` and `TemperatureDrop` start hot
     and end at the final temperature while tuning.

@@ -105,6 +105,12 @@ def groups():
     pm.Bernoulli("y", logit_p=group[LEVEL] + slopes(), observed=BINARY)
 
 
+def two_lengths():
+    beta = pm.Normal("beta", 0, 1, shape=D)
+    pm.Bernoulli("y", logit_p=X @ beta, observed=BINARY)
+    pm.Poisson("z", pt.exp(X[:80] @ beta), observed=COUNT[:80])
+
+
 IS_6 = int(pm.__version__.split(".")[0]) >= 6
 #: For each model, how much larger than the largest remainder found the bounds of order 2 may be on average.  On PyMC 5
 #: the mean of a negative binomial enters in several places, which intervals take for different ones.
@@ -112,6 +118,7 @@ MODELS = {
     bernoulli_logit: 1.4, bernoulli_sigmoid: 1.4, bernoulli_probit: 1.4, binomial: 1.4, categorical: 6, poisson: 1.4,
     negative_binomial_known: 1.4 if IS_6 else 20, negative_binomial: 15, student_t_known: 1.4, student_t_scale: 4,
     student_t: 90, normal: 2, gamma: 7, log_normal: 4, ordered_logistic: 10, groups: 2.5,
+    two_lengths: 1.4,
 }  # fmt: skip
 #: Those whose bounds are so close that bounds a fifth too small are broken.
 TIGHT = {build for build, factor in MODELS.items() if factor == 1.4}
@@ -181,7 +188,7 @@ WIDE, NARROW = 1.0, 0.14
 def test_no_row_leaves_more_than_its_bound_and_bounds_are_not_silly(build):
     problem = Problem(build)
     c = {(order, scale): problem.bounds(order, scale=scale) for order in (2, 3) for scale in (WIDE, NARROW)}
-    largest = {key: np.zeros(N) for key in c}
+    largest = {key: np.zeros(bound.size) for key, bound in c.items()}
     for direction in problem.directions(14):
         for length, sizes, rounding in problem.remainders(direction, (0.3 * RADIUS * NARROW, RADIUS * NARROW, RADIUS)):
             for (order, scale), bound in c.items():

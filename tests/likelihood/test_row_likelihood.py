@@ -92,25 +92,6 @@ def test_the_user_chooses_between_row_counts():
         np.testing.assert_allclose(log_prior + rows.sum(), full({"mu": 0.3}))
 
 
-def test_the_longest_rows_are_subsampled_though_a_potential_has_them(caplog):
-    """Of survival times those that were censored, where they are most; a prior as long as these is none of them."""
-    with pm.Model() as model:
-        rate, effects = pm.Exponential("rate"), pm.Normal("effects", shape=2 * N)
-        pm.Exponential("ended", rate, observed=np.abs(REAL[: N // 2]))
-        censored = pm.Potential("censored", -rate * np.abs(REAL))
-        pm.Potential("ridge", -(effects**2))
-        shorter = pm.Potential("few", -rate * np.abs(REAL[: N // 3]))
-    with caplog.at_level("INFO", logger="pymc_austerity"):
-        likelihood, _, terms = row_likelihood(model)
-    assert (likelihood.n_rows, terms.potentials, terms.observed) == (N, (censored,), {})
-    assert (
-        f"The {N} rows of ['censored'] are subsampled; the {N // 2} of ['ended'] are evaluated in full" in caplog.text
-    )
-    _, _, terms = row_likelihood(model, observed="ended")
-    assert (terms.n_rows, terms.potentials) == (N // 2, ())
-    assert shorter not in terms.all
-
-
 def test_an_unknown_name_lists_those_there_are():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL)

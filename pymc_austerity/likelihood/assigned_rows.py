@@ -1,0 +1,103 @@
+"""Rows that a model sets or raises by their numbers or a mask, written so that a batch of them can be taken.
+
+``pt.set_subtensor(mu[numbers], b)`` speaks of places among all rows, which a batch does not have.  Whether a row is
+among them is a number of the row itself, a leaf like any other, by which it chooses between its own entry and b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import walk
+from pytensor.tensor.type import TensorType
+
+from pymc_austerity.likelihood.indices import ASSIGNS, bounds_of, constant_of, plain_indices
+
+
+def find_assigned_rows(graphs: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> dict[Variable, np.ndarray]:
+    """Return, for every variable of which entries are set or raised by constant numbers, which these are.
+
+    Parameters
+    ----------
+    graphs : sequence of Variable
+    n_rows : int
+        Number of rows: only variables of this length, or of one that is not known, are looked at.
+    stop : iterable of Variable
+        What lies above them is left alone.
+
+    Returns
+    -------
+    dict
+        From the variable that results to an array of `n_rows` booleans.
+    """
+    blocked = set(stop)
+
+    def parents(var: Variable) -> list[Variable]:
+        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
+
+    found = {var: _assigned(var.owner, n_rows) for var in walk(graphs, parents, bfs=False) if var.owner is not None}
+    return {var: mask for var, mask in found.items() if mask is not None}
+
+
+def _assigned(node: Apply, n_rows: int) -> np.ndarray | None:
+    if not isinstance(node.op, ASSIGNS) or node.inputs[0].type.shape[0] not in (None, n_rows):
+        return None
+    first, *rest = plain_indices(node)
+    index = _constant_index(first)
+    if index is None or not all(isinstance(i, slice) and i == slice(None) for i in rest):
+        return None
+    repeated = isinstance(index, np.ndarray) and np.unique(index % n_rows).size < index.size
+    if repeated and not node.op.set_instead_of_inc:
+        return None
+    mask = np.zeros(n_rows, dtype=bool)
+    try:
+        mask[index] = True
+    except IndexError:
+        return None
+    # All rows, or none, is what an index of columns looks like whose first entry is a slice.
+    return None if mask.all() else mask
+
+
+def _constant_index(index: Any) -> Any:
+    """Return the rows that an index names as NumPy takes them, or None where that depends on anything."""
+    if isinstance(index, slice):
+        bounds = [b if b is None else constant_of(b) for b in bounds_of(index)]
+        unknown = any(b is None and given is not None for b, given in zip(bounds, bounds_of(index), strict=True))
+        return None if unknown else slice(*bounds)
+    if isinstance(index, Constant) and isinstance(index.type, TensorType) and index.type.ndim == 1:
+        return np.asarray(index.data) if np.dtype(index.type.dtype).kind in "iu" else None
+    return None
+
+
+def assign_by_mask(node: Apply, inputs: Sequence[Variable], masks: Mapping[Variable, Variable]) -> Variable | None:
+    """Return what takes the place of a variable of which rows are set or raised, for a batch of rows.
+
+    Parameters
+    ----------
+    node : Apply
+        Where the model sets or raises entries.
+    inputs : sequence of Variable
+        Its inputs for the batch.
+    masks : mapping of Variable to Variable
+        From what results to the mask of the batch, where the numbers of rows are constants.
+
+    Returns
+    -------
+    Variable or None
+        None where no rows are set, or each to a value of its own.
+    """
+    x, value, *indices = inputs
+    mask = masks.get(node.outputs[0])
+    if mask is None and len(indices) == 1 and indices[0] is not node.inputs[2]:
+        is_mask = isinstance(indices[0].type, TensorType) and indices[0].type.dtype == "bool"
+        mask = indices[0] if is_mask and indices[0].type.ndim == 1 else None
+    own = value.type.ndim == x.type.ndim and not value.type.broadcastable[0]
+    if mask is None or x is node.inputs[0] or own:
+        return None
+    chosen = pt.switch(mask.dimshuffle(0, *["x"] * (x.type.ndim - 1)), value, x if node.op.set_instead_of_inc else 0)
+    result = chosen if node.op.set_instead_of_inc else x + chosen
+    return pt.cast(result, node.outputs[0].type.dtype)

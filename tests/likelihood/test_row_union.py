@@ -1,0 +1,201 @@
+"""Several sets of rows of different length are one population, whose log-likelihood is the model's own."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from zoo import COUNT, GROUP, GROUPS, POSITIVE, REAL, N, X, slopes
+
+from pymc_austerity.likelihood import row_check
+from pymc_austerity.likelihood.density import Density, compile_density
+from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.model_data import read_model
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
+
+FEW = 40
+
+
+def unequal_groups():
+    mu, sigma, nu = pm.Normal("mu", shape=2), pm.HalfNormal("sigma", shape=2), pm.Exponential("nu", 1 / 29)
+    pm.StudentT("first", nu=nu + 1, mu=mu[0], sigma=sigma[0], observed=REAL)
+    pm.StudentT("second", nu=nu + 1, mu=mu[1], sigma=sigma[1], observed=2 * REAL[:FEW])
+
+
+def hurdle_in_two_parts():
+    """Whether there is anything, and how much where there is; the second reads covariates of its own rows."""
+    some, beta = REAL > -0.3, slopes()
+    pm.Bernoulli("any", logit_p=X @ beta, observed=some)
+    pm.LogNormal("amount", X[some] @ beta, pm.HalfNormal("sigma"), observed=POSITIVE[some])
+
+
+def observed_and_censored():
+    rate = pm.Exponential("rate", 1.0)
+    pm.Exponential("ended", rate, observed=POSITIVE)
+    pm.Potential("censored", -rate * POSITIVE[:FEW])
+
+
+def three_sources():
+    beta = slopes()
+    pm.Normal("many", X @ beta, 1.0, observed=REAL)
+    pm.Normal("pairs", X[:50] @ pm.Normal("both", 0, 1, shape=(3, 2)) + beta[0], 1.0, observed=X[10:, :2])
+    pm.Poisson("counts", pt.exp(X[:FEW] @ beta), observed=COUNT[:FEW])
+
+
+MODELS = {f.__name__: f for f in (unequal_groups, hurdle_in_two_parts, observed_and_censored, three_sources)}
+
+
+def build(define):
+    with pm.Model() as model:
+        define()
+    return model
+
+
+def compiled(likelihood, outputs):
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    return pm.compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
+
+
+def moved(model, rng):
+    return {name: value + 0.3 * rng.standard_normal(np.shape(value)) for name, value in model.initial_point().items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_prior_and_rows_of_all_sets_add_up_to_the_full_graph(name):
+    model, rng = build(MODELS[name]), np.random.default_rng(3)
+    likelihood, source, terms = row_likelihood(model)
+    assert len(terms.sets) == (3 if name == "three_sources" else 2)
+    lengths = [s.n_rows for s in terms.sets]
+    assert likelihood.n_rows == sum(lengths)
+    rows = likelihood.row_log_likelihood
+    outputs = [likelihood.log_prior, rows, pytensor.grad(rows.sum() + likelihood.log_prior, likelihood.theta)]
+    evaluate = compiled(likelihood, outputs)
+    full, slope = model.compile_logp(mode="FAST_COMPILE"), model.compile_dlogp(mode="FAST_COMPILE")
+    by_set = [model.compile_logp(vars=list(s.all), mode="FAST_COMPILE") for s in terms.sets]
+    arrays, empty = source.row_arrays(), np.empty(0)
+    for _ in range(2):
+        point = moved(model, rng)
+        theta = flatten(point, likelihood.blocks)
+        log_prior, values, gradient = evaluate(theta, empty, *arrays)
+        np.testing.assert_allclose(log_prior + values.sum(), full(point), rtol=1e-8)
+        np.testing.assert_allclose(gradient, slope(point), rtol=1e-6, atol=1e-8)
+        for part, of_set in zip(np.split(values, np.cumsum(lengths)[:-1]), by_set, strict=True):
+            np.testing.assert_allclose(part.sum(), of_set(point), rtol=1e-8)
+        numbers = rng.integers(0, likelihood.n_rows, 23)
+        _, batch, _ = evaluate(theta, empty, *(a[numbers] for a in arrays))
+        np.testing.assert_allclose(batch, values[numbers], rtol=1e-9, atol=1e-12)
+
+
+def test_where_a_row_is_of_another_set_stand_data_that_the_density_can_take():
+    """Zeros there, as scales, would spoil the rows of all sets."""
+    with pm.Model() as model:
+        mu, scale = pm.Normal("mu"), pm.HalfNormal("scale")
+        pm.Normal("y", mu, 1.0, observed=REAL)
+        pm.Normal("measured", mu, scale * POSITIVE[:FEW], observed=REAL[:FEW])
+    likelihood, source, _ = row_likelihood(model)
+    rows = likelihood.row_log_likelihood
+    evaluate = compiled(likelihood, [rows.sum(), pytensor.grad(rows.sum(), likelihood.theta)])
+    (y, *measured, number) = source.row_arrays()
+    zeros = [np.where(number == 1, a, 0.0) for a in measured]
+    value, gradient = evaluate(np.full(2, 0.1), np.empty(0), y, *measured, number)
+    same, spoilt = evaluate(np.full(2, 0.1), np.empty(0), y, *zeros, number)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    assert not np.isfinite(same) or not np.isfinite(spoilt).all()
+
+
+@pytest.fixture(scope="module")
+def parts():
+    model = build(unequal_groups)
+    data = read_model(model, model.value_vars, None, None)
+    return model, data, compile_density(data.likelihood)
+
+
+def first_set_twice(batch):
+    """The rows of the second set evaluated as if they were of the first."""
+    return (*batch[:-1], np.zeros_like(batch[-1]))
+
+
+@pytest.mark.parametrize("weight", [0.0, N / FEW, None], ids=["dropped", "weighted", "taken for the first"])
+def test_rows_of_the_second_set_that_are_not_counted_as_they_are_would_be_seen(parts, weight):
+    model, data, density = parts
+
+    def planted(theta_new, theta, others, *batch):
+        sides = density.both_sides(theta_new, theta, others, *(first_set_twice(batch) if weight is None else batch))
+        return sides if weight is None else tuple(np.where(batch[-1] == 1, weight, 1.0) * side for side in sides)
+
+    row_check.check_rows(model, data, density)
+    with pytest.raises(NotRowWiseError, match=r"\['first', 'second'\] at row"):
+        row_check.check_rows(model, data, Density(density.log_prior, planted))
+
+
+def test_new_data_may_have_other_lengths_in_each_set():
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu, 1.0, observed=pm.Data("y_data", REAL))
+        pm.Normal("z", mu * pm.Data("x", X[:FEW, 0]), 2.0, observed=pm.Data("z_data", REAL[:FEW]))
+    likelihood, source, _ = row_likelihood(model)
+    evaluate = compiled(likelihood, [likelihood.log_prior, likelihood.row_log_likelihood])
+    full = model.compile_logp(mode="FAST_COMPILE")
+    for n, m in ((N, FEW), (7, 50), (N, 1)):
+        with model:
+            pm.set_data({"y_data": REAL[:n], "z_data": REAL[-m:], "x": X[:m, 1]})
+        log_prior, rows = evaluate(np.array([0.4]), np.empty(0), *source.fixed_arrays(), *source.row_arrays())
+        assert rows.shape == (n + m,)
+        np.testing.assert_allclose(log_prior + rows.sum(), full({"mu": 0.4}))
+    with model:
+        pm.set_data({"x": X[:2, 0]})
+    with pytest.raises(ValueError, match="differ in length.*one pm.set_data call"):
+        source.row_arrays()
+    with model:
+        pm.set_data({"z_data": np.empty(0), "x": np.empty(0)})
+    with pytest.raises(ValueError, match="no rows left"):
+        source.row_arrays()
+
+
+def test_data_of_another_length_than_total_size_says_are_refused():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=pm.Data("y_data", REAL), total_size=N)
+    _, source, _ = row_likelihood(model)
+    with model:
+        pm.set_data({"y_data": REAL[:FEW]})
+    with pytest.raises(ValueError, match="'y' was given total_size=60 and now has 40 rows"):
+        source.row_arrays()
+
+
+def test_a_shorter_set_that_does_not_split_is_evaluated_in_full(caplog):
+    """What is measured of the groups themselves belongs to the entries of the groups, and to no row."""
+    x = np.tile(X, (10, 1))
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=FEW)
+        pm.Normal("y", u[np.arange(600) % FEW] + x @ slopes(), 1.0, observed=np.tile(REAL, 10))
+        pm.Normal("level", u, 1.0, observed=REAL[:FEW])
+    with caplog.at_level("INFO", logger="pymc_austerity"):
+        likelihood, _, terms = row_likelihood(model)
+    assert ([t.name for t in terms.all], likelihood.n_rows) == (["y"], 600)
+    assert "The 40 rows of ['level'] are evaluated in full at every draw: 'level' does not split" in caplog.text
+    with pytest.raises(NotRowWiseError, match="'level' does not split"):
+        row_likelihood(model, observed=["y", "level"])
+
+
+def test_few_rows_are_evaluated_in_full_unless_they_are_named(caplog):
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu, 1.0, observed=REAL)
+        pm.Normal("z", mu, 2.0, observed=REAL[:20])
+    with caplog.at_level("INFO", logger="pymc_austerity"):
+        assert row_likelihood(model)[0].n_rows == N
+        assert row_likelihood(model, observed=["y", "z"])[0].n_rows == N + 20
+    assert "The 20 rows of ['z'] are evaluated in full at every draw: they are too few" in caplog.text
+    assert "one population of 80: 60 of ['y'], 20 of ['z']" in caplog.text
+
+
+def test_a_step_that_reads_one_set_says_so():
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=GROUPS)
+        pm.Normal("y", u[GROUP], 1.0, observed=REAL)
+        pm.Normal("z", u[0], 2.0, observed=REAL[:FEW])
+    with pytest.raises(ValueError, match=r"'y': 60, 'z': 40.*this step reads one set.*observed="):
+        row_likelihood(model, several=False)
+    assert row_likelihood(model, observed="y", several=False)[0].n_rows == N
