@@ -26,7 +26,7 @@ from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import DenseTensorType, TensorType
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
 
@@ -50,8 +50,8 @@ def array_of(leaf: Variable) -> np.ndarray:
 
 
 def is_array_leaf(var: Variable) -> bool:
-    """Whether `var` is a constant or shared array (a random generator is neither)."""
-    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, TensorType)
+    """Whether `var` is a constant or shared array (a random generator is neither, nor is a sparse matrix)."""
+    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
 
 
 def leaf_identity(leaf: Variable) -> Hashable:

@@ -30,6 +30,7 @@ from pymc_austerity.likelihood.rebuild import (
 )
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_terms import RowTerms, choose_row_terms, shared_inputs
+from pymc_austerity.likelihood.sparse_rows import find_sparse_products
 
 _FINITE_CHUNK = 100_000
 
@@ -207,7 +208,8 @@ def _row_graph(model: Model, terms: RowTerms) -> tuple[Variable, list[RowLeaf]]:
     values = {rv: model.rvs_to_values[rv] for rv in terms.observed}
     graphs = {rv.name: [rv, value] for rv, value in values.items()} | {p.name: [p] for p in terms.potentials}
     found = find_row_leaves(graphs, terms.n_rows, model.free_RVs)
-    leaves = list(dict.fromkeys(found.values()))
+    products = find_sparse_products(graphs, terms.n_rows, model.free_RVs)
+    leaves = list(dict.fromkeys([*found.values(), *(leaf for product in products for leaf in product.leaves)]))
     if not leaves:
         raise ValueError(
             f"None of {sorted(graphs)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
@@ -220,6 +222,8 @@ def _row_graph(model: Model, terms: RowTerms) -> tuple[Variable, list[RowLeaf]]:
     replace |= dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
     replace |= dict.fromkeys(_row_lengths(model, terms), n_batch)
     rebuild = BatchRebuild(replace, terms.n_rows, n_batch)
+    for product in products:
+        product.define_in(rebuild)
     for rv, value in values.items():
         rebuild.define(rv, rebuild(value))  # where one observed variable is the mean of another
     seeds = {leaf.batch: RowAxis(0) for leaf in leaves} | {n_batch: LENGTH}
