@@ -34,6 +34,10 @@ def logistic(product=ps.dot, table=TABLE):
     return model
 
 
+def dense_product(table, beta):
+    return pm.math.dot(table.toarray(), beta)
+
+
 def softmax():
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 1, shape=(P, 3))
@@ -169,7 +173,7 @@ def sample(step, draws):
 @pytest.mark.slow
 def test_decisions_are_those_on_the_dense_table():
     drawn = []
-    for product in (ps.dot, lambda table, beta: pm.math.dot(table.toarray(), beta)):
+    for product in (ps.dot, dense_product):
         with logistic(product):
             drawn.append(sample(pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.1)), 200))
     accepted = [run["sample_stats"]["accepted"].to_numpy() for run in drawn]
@@ -181,7 +185,9 @@ def test_decisions_are_those_on_the_dense_table():
 @pytest.mark.slow
 def test_the_default_step_finds_the_posterior():
     with logistic():
-        ours, exact = sample(pma.PenaltyMH(), 4_000), sample(pm.NUTS(), 2_000)
+        ours = sample(pma.PenaltyMH(), 4_000)
+    with logistic(dense_product):  # PyTensor 2 cannot differentiate the sparse product for NUTS
+        exact = sample(pm.NUTS(), 2_000)
     (mean, error), (expected, its_error) = (
         (run["posterior"]["beta"].mean(("chain", "draw")).to_numpy(), az.mcse(run, var_names="beta")["beta"].to_numpy())
         for run in (ours, exact)
