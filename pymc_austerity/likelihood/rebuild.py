@@ -28,7 +28,7 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import DenseTensorType, TensorType
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
 from pymc_austerity.likelihood.assigned_rows import assign_by_mask, find_assigned_rows
@@ -55,8 +55,8 @@ def array_of(leaf: Variable) -> np.ndarray:
 
 
 def is_array_leaf(var: Variable) -> bool:
-    """Whether `var` is a constant or shared array (a random generator is neither)."""
-    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, TensorType)
+    """Whether `var` is a constant or shared array (a random generator is neither, nor is a sparse matrix)."""
+    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
 
 
 def leaf_identity(leaf: Variable) -> Hashable:

@@ -23,6 +23,7 @@ from pymc_austerity.likelihood.rebuild import (
 )
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_terms import SetTerms, refuse_joint
+from pymc_austerity.likelihood.sparse_rows import find_sparse_products
 
 _REMEDY = (
     "Compute statistics over rows outside the model and pass the result as data; a model whose rows depend on "
@@ -65,6 +66,8 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     values = {rv: model.rvs_to_values[rv] for rv in terms.observed}
     graphs = {rv.name: [rv, value] for rv, value in values.items()} | {p.name: [p] for p in terms.potentials}
     found = find_row_leaves(graphs, terms.n_rows, model.free_RVs)
+    products = find_sparse_products(graphs, terms.n_rows, model.free_RVs)
+    found |= {leaf.source: leaf for product in products for leaf in product.leaves}
     data = [leaf for var, leaf in found.items() if is_array_leaf(var)]
     if not data:
         raise ValueError(
@@ -76,6 +79,8 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     others |= dict.fromkeys(_row_lengths(model, terms), n_batch)
     batches = _Batches(terms.n_rows, n_batch, found)
     rebuild = batches.rebuild(found, others)
+    for product in products:
+        product.define_in(rebuild)
     for rv, value in values.items():
         rebuild.define(rv, rebuild(value))  # where one observed variable is the mean of another
     rows = [

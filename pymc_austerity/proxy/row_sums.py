@@ -30,6 +30,9 @@ from pymc_austerity.likelihood import (
     tuple_of,
 )
 
+#: Rows that read fewer than one in so many coordinates are summed entry by entry, not by a matrix product.
+_FEW = 8
+
 
 class Derivatives(NamedTuple):
     """Addresses of a model's derivatives.
@@ -176,7 +179,9 @@ def _build_through_predictor(data: types.Type) -> Callable[..., Any]:
             return np.empty((0, 0))
         w = call_at(derivatives.weight, result, of_rows, (psi, data))
         X = np.empty((coordinates.size, w.size))
-        weighted = np.empty((coordinates.size, w.size))
+        # Of every row, the coordinates that it reads, while they are few.
+        most = coordinates.size // _FEW
+        read, counts = np.empty((w.size, most + 1), np.int64), np.zeros(w.size, np.int64)
         direction = np.zeros(psi.size)
         for i in range(coordinates.size):
             direction[coordinates[i]] = 1.0
@@ -184,7 +189,28 @@ def _build_through_predictor(data: types.Type) -> Callable[..., Any]:
             direction[coordinates[i]] = 0.0
             for j in range(w.size):  # row by row numba would compile an error message for seconds
                 X[i, j] = x[j]
-                weighted[i, j] = x[j] * w[j]
-        return weighted @ X.T
+                if x[j] != 0.0 and counts[j] <= most:
+                    read[j, counts[j]] = i
+                    counts[j] += 1
+        if counts.max() > most:
+            weighted = np.empty((coordinates.size, w.size))
+            for i in range(coordinates.size):
+                for j in range(w.size):
+                    weighted[i, j] = X[i, j] * w[j]
+            return weighted @ X.T
+        return _sum_of_few(X, w, read, counts)
 
     return hessian
+
+
+@njit(nogil=True)
+def _sum_of_few(X, w, read, counts):  # type: ignore[no-untyped-def]
+    """Return XᵀWX from the entries that are not zero."""
+    curvature = np.zeros((X.shape[0], X.shape[0]))
+    for j in range(w.size):
+        for a in range(counts[j]):
+            k = read[j, a]
+            weighted = w[j] * X[k, j]
+            for b in range(counts[j]):
+                curvature[k, read[j, b]] += weighted * X[read[j, b], j]
+    return curvature

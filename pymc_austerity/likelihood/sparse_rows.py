@@ -1,0 +1,150 @@
+"""Products of a sparse matrix of data and parameters, row by row, from the entries that are there.
+
+η = Xβ reads of row i the values v_ik and the columns j_ik of its entries: η_i = Σ_k v_ik β_{j_ik}.  Values and columns
+are two data arrays, with as many entries a row as the longest row has, and from there on like any others: they are
+gathered, differentiated and weighed as dense ones are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import walk
+from pytensor.sparse.math import Dot, StructuredDot
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.type import DenseTensorType, TensorType
+from scipy import sparse
+
+from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, RowLeaf
+
+_log = logging.getLogger("pymc_austerity")
+
+#: Rows that are longer than this share of the columns take less memory, and less time, as dense ones.
+_DENSE = 0.5
+#: Stored entries, those that fill short rows included, over the entries that are there, from which a user should know.
+_WASTEFUL = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class SparseProduct:
+    """A product Xβ of the model, and what takes the place of X.
+
+    Attributes
+    ----------
+    output, factor : Variable
+        Xβ and β as they stand in the model, β a vector or a matrix.
+    leaves : tuple of RowLeaf
+        Values and columns of the entries of a row; the row itself where dense rows are smaller.
+    """
+
+    output: Variable
+    factor: Variable
+    leaves: tuple[RowLeaf, ...]
+
+    def define_in(self, rebuild: BatchRebuild) -> None:
+        """Put the product with a batch of rows in the place of this one in graphs that are rebuilt."""
+        factor = rebuild(self.factor)
+        values, *columns = (leaf.batch for leaf in self.leaves)
+        if not columns:
+            product = pt.dot(values, factor)
+        else:
+            if factor.type.ndim == 2:
+                values = values[:, :, None]
+            product = (values * factor[columns[0]]).sum(axis=1)
+        rebuild.define(self.output, product)
+
+
+def find_sparse_products(
+    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable]
+) -> list[SparseProduct]:
+    """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read.
+
+    Parameters
+    ----------
+    terms : mapping of str to sequence of Variable
+        Graphs to search, under the name of the model variable they belong to.
+    n_rows : int
+    stop : iterable of Variable
+        Free random variables: what lies above them belongs to the prior.
+
+    Raises
+    ------
+    NotRowWiseError
+        The matrix is a shared variable.
+    """
+    blocked = set(stop)
+
+    def parents(var: Variable) -> list[Variable]:
+        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
+
+    found: list[SparseProduct] = []
+    leaves: list[tuple[Any, tuple[RowLeaf, ...]]] = []
+    for name, graphs in terms.items():
+        for var in walk(graphs, parents, bfs=False):
+            if not _is_product(var) or any(var is known.output for known in found):
+                continue
+            matrix, factor = var.owner.inputs
+            if isinstance(matrix, SharedVariable):
+                raise NotRowWiseError(
+                    f"{name!r} reads a sparse matrix that is a shared variable ({matrix.name!r}). Its rows are taken "
+                    "apart once, when the step is built, so data set later would not be seen. Give the matrix itself "
+                    "to pytensor.sparse.dot."
+                )
+            if not isinstance(matrix, Constant) or matrix.data.shape[0] != n_rows:
+                continue
+            of_matrix = next((of for known, of in leaves if _is_same(known, matrix.data)), None)
+            if of_matrix is None:
+                of_matrix = tuple(_leaves(matrix.data, name, len(leaves)))
+                leaves.append((matrix.data, of_matrix))
+            found.append(SparseProduct(var, factor, of_matrix))
+    return found
+
+
+def _is_product(var: Variable) -> bool:
+    if var.owner is None or not isinstance(var.owner.op, Dot | StructuredDot):
+        return False
+    matrix, factor = var.owner.inputs
+    return isinstance(matrix.type, SparseTensorType) and isinstance(factor.type, DenseTensorType)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two tables hold the same: PyTensor copies a table that a model reads twice."""
+    if (a.shape, a.format, a.dtype, a.nnz) != (b.shape, b.format, b.dtype, b.nnz):
+        return False
+    return all(map(np.array_equal, (a.indptr, a.indices, a.data), (b.indptr, b.indices, b.data)))
+
+
+def _leaves(matrix: sparse.csr_array | sparse.csc_array, name: str, number: int) -> Iterator[RowLeaf]:
+    rows = sparse.csr_array(matrix)
+    label = f"sparse matrix of shape {rows.shape} of {name!r}"
+    lengths = np.diff(rows.indptr)
+    longest = max(int(lengths.max()), 1)
+    if longest > _DENSE * rows.shape[1]:
+        yield _leaf(rows.toarray(), f"sparse_{number}", label)
+        return
+    _log.info(f"The {label} is read by its entries: {longest} a row at most, {lengths.mean():.3g} on average.")
+    if longest * len(lengths) > _WASTEFUL * max(rows.nnz, 1):
+        _log.warning(
+            f"All rows of the {label} take the memory and the time of the longest, which has {longest} entries where "
+            f"the average has {lengths.mean():.3g}. Rows of few entries would be read faster without the longest ones: "
+            "cap the entries of a row, or sum rare columns into one."
+        )
+    # Short rows are filled up with zeros at column 0.
+    there = np.arange(longest) < lengths[:, None]
+    columns = np.zeros(there.shape, np.int32 if rows.shape[1] < 2**31 else np.int64)
+    values = np.zeros(there.shape, rows.dtype)
+    columns[there], values[there] = rows.indices, rows.data
+    yield _leaf(values, f"sparse_values_{number}", f"values of the {label}")
+    yield _leaf(columns, f"sparse_columns_{number}", f"columns of the {label}")
+
+
+def _leaf(array: np.ndarray, batch: str, label: str) -> RowLeaf:
+    batch_type = TensorType(str(array.dtype), shape=(None, *array.shape[1:]))
+    return RowLeaf(pt.constant(array), batch_type(batch), label)

@@ -1,0 +1,196 @@
+"""Products of a sparse matrix of data are read by their entries, and are the products that PyMC computes."""
+
+import logging
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.sparse as ps
+import pytest
+from scipy import sparse
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood import sparse_rows
+from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.model_data import read_model
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
+
+N, P = 90, 24
+_rng = np.random.default_rng(5)
+_kept = sparse.diags((np.arange(N) != 7) * 1.0)  # row 7 has no entries
+TABLE = sparse.csr_matrix(_kept @ sparse.random(N, P, 0.12, format="csr", random_state=3))
+TABLE.eliminate_zeros()
+LABELS = _rng.integers(0, 2, N)
+CLASSES = _rng.integers(0, 3, N)
+DENSE = _rng.standard_normal(N)
+
+
+def logistic(product=ps.dot, table=TABLE):
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=P)
+        pm.Bernoulli("y", logit_p=pm.Normal("intercept") + product(table, beta), observed=LABELS)
+    return model
+
+
+def dense_product(table, beta):
+    return pm.math.dot(table.toarray(), beta)
+
+
+def softmax():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=(P, 3))
+        pm.Categorical("y", logit_p=ps.structured_dot(ps.as_sparse_variable(TABLE), beta), observed=CLASSES)
+    return model
+
+
+def mean_and_scale():
+    with pm.Model() as model:
+        beta, gamma = pm.Normal("beta", 0, 1, shape=P), pm.Normal("gamma", 0, 0.3, shape=P)
+        sigma = pm.math.exp(ps.dot(TABLE, gamma))
+        pm.Normal("y", ps.dot(TABLE, beta) + pm.Normal("slope") * DENSE, sigma, observed=DENSE)
+    return model
+
+
+def from_columns():
+    return logistic(table=TABLE.tocsc())
+
+
+def mostly_filled():
+    return logistic(table=sparse.random(N, P, 0.8, format="csr", random_state=4))
+
+
+@pytest.mark.parametrize("build", [logistic, softmax, mean_and_scale, from_columns, mostly_filled])
+def test_rows_have_the_density_that_pymc_computes(build):
+    model, rng = build(), np.random.default_rng(1)
+    likelihood, source, _ = row_likelihood(model)
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    rows_of = pm.compile(inputs, likelihood.row_log_likelihood, mode="FAST_COMPILE", on_unused_input="ignore")
+    expected = model.compile_logp(vars=model.observed_RVs, sum=False, mode="FAST_COMPILE")
+    arrays = source.row_arrays()
+    for _ in range(2):
+        point = {name: rng.normal(0, 0.5, np.shape(value)) for name, value in model.initial_point().items()}
+        theta = flatten(point, likelihood.blocks)
+        (values,) = expected(point)
+        for numbers in (np.arange(N), rng.integers(0, N, 13)):
+            found = rows_of(theta, np.empty(0), *(a[numbers] for a in arrays))
+            np.testing.assert_allclose(found, values[numbers], rtol=1e-9, atol=1e-12)
+
+
+def test_a_row_takes_its_entries_and_nothing_else():
+    longest = int(np.diff(TABLE.indptr).max())
+    _, source, _ = row_likelihood(logistic())
+    assert sorted(a.shape for a in source.row_arrays()) == sorted([(N,), (N, longest), (N, longest)])
+    _, source, _ = row_likelihood(mean_and_scale())
+    assert [a.shape for a in source.row_arrays()].count((N, longest)) == 2  # one table, read twice
+    _, source, _ = row_likelihood(mostly_filled())
+    assert (N, P) in [a.shape for a in source.row_arrays()]
+
+
+def test_a_column_off_by_one_is_seen_by_the_check_of_rows(monkeypatch):
+    real = sparse_rows._leaves
+
+    def shifted(matrix, name, number):
+        values, columns = real(matrix, name, number)
+        columns.source.data[:] = (columns.source.data + 1) % P
+        yield from (values, columns)
+
+    monkeypatch.setattr(sparse_rows, "_leaves", shifted)
+    with logistic(), pytest.raises(pma.NotRowWiseError, match="depends on the other rows"):
+        pma.ExactMH(proxy=None)
+
+
+def summed_over_rows(table, beta):
+    return ps.dot(table, beta).mean() + ps.dot(table, beta)
+
+
+def made_dense(table, beta):
+    return ps.dense_from_sparse(ps.as_sparse_variable(table)) @ beta
+
+
+def of_a_shared_table(table, beta):
+    return ps.dot(pytensor.shared(table, name="words"), beta)
+
+
+@pytest.mark.parametrize(
+    ("product", "said"),
+    [
+        (summed_over_rows, "does not split into rows"),
+        (made_dense, "does not split into rows"),
+        (of_a_shared_table, "'words'.*Give the matrix itself to pytensor.sparse.dot"),
+    ],
+)
+def test_what_ties_rows_together_or_may_change_is_refused(product, said):
+    with pytest.raises(pma.NotRowWiseError, match=said):
+        row_likelihood(logistic(product))
+
+
+def test_rows_much_longer_than_the_others_are_mentioned(caplog):
+    table = sparse.lil_matrix((N, 400))
+    table[:, 0] = 1.0
+    table[5, :150] = 2.0
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=400)
+        pm.Bernoulli("y", logit_p=ps.dot(table.tocsr(), beta), observed=LABELS)
+    with caplog.at_level(logging.INFO, "pymc_austerity"):
+        row_likelihood(model)
+    assert "150 a row at most, 2.66 on average" in caplog.text
+    assert [r.levelname for r in caplog.records if "cap the entries of a row" in r.message] == ["WARNING"]
+
+
+@pytest.mark.slow
+def test_the_hessian_is_summed_from_entries_as_from_whole_rows():
+    whole_row = sparse.csr_matrix(
+        (np.ones(80), (np.full(80, 3), np.arange(80))), (N, 80)
+    )  # in a chunk of its own below
+    wide = sparse.random(N, 80, 0.05, format="csr", random_state=3) + whole_row
+    found = {}
+    for name, table in (("sparse", wide), ("dense", wide.toarray())):
+        with pm.Model() as model:
+            beta = pm.Normal("beta", 0, 1, shape=80)
+            eta = ps.dot(table, beta) if name == "sparse" else pm.math.dot(table, beta)
+            pm.Bernoulli("y", logit_p=eta, observed=LABELS)
+        data = read_model(model, model.value_vars, None, None)
+        full = FullPass(data.likelihood, read_coordinates(data.likelihood))
+        psi = np.random.default_rng(2).normal(0, 0.3, 80)
+        parts = [data.rows.taken(np.arange(*ends)) for ends in ((0, 3), (3, 4), (4, N))]
+        found[name] = [full(psi, data.fixed, part) for part in (data.rows, *parts)]
+        p = 1 / (1 + np.exp(-(wide @ psi)))
+        by_hand = -(wide.T @ sparse.diags_array(p * (1 - p)) @ wide).toarray()
+        np.testing.assert_allclose(found[name][0].hessian, by_hand, atol=1e-12)
+        np.testing.assert_allclose(sum(part.hessian for part in found[name][1:]), by_hand, atol=1e-12)
+        np.testing.assert_allclose(found[name][0].gradient, wide.T @ (LABELS - p), atol=1e-12)
+    assert np.abs(by_hand).max() > 0.1
+
+
+def sample(step, draws):
+    return pm.sample(
+        draws, tune=500, chains=1, step=step, random_seed=4, progressbar=False, compute_convergence_checks=False
+    )
+
+
+@pytest.mark.slow
+def test_decisions_are_those_on_the_dense_table():
+    drawn = []
+    for product in (ps.dot, dense_product):
+        with logistic(product):
+            drawn.append(sample(pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.1)), 200))
+    accepted = [run["sample_stats"]["accepted"].to_numpy() for run in drawn]
+    np.testing.assert_array_equal(*accepted)
+    np.testing.assert_allclose(*(run["posterior"]["beta"].to_numpy() for run in drawn), rtol=1e-9)
+    assert 0.1 < accepted[0].mean() < 0.95
+
+
+@pytest.mark.slow
+def test_the_default_step_finds_the_posterior():
+    with logistic():
+        ours = sample(pma.PenaltyMH(), 4_000)
+    with logistic(dense_product):  # PyTensor 2 cannot differentiate the sparse product for NUTS
+        exact = sample(pm.NUTS(), 2_000)
+    (mean, error), (expected, its_error) = (
+        (run["posterior"]["beta"].mean(("chain", "draw")).to_numpy(), az.mcse(run, var_names="beta")["beta"].to_numpy())
+        for run in (ours, exact)
+    )
+    assert (np.abs(mean - expected) / np.hypot(error, its_error)).max() < 4.5
+    assert np.hypot(error, its_error).max() < 0.1
