@@ -116,7 +116,7 @@ class WhitenedBound(Bound):
         read = region.coordinates
         radius = float(np.sqrt(stats.chi2.isf(_OUTSIDE, max(1, read.size))))
         factor = linalg.cholesky(region.spread[read] @ region.spread[read].T, lower=True)
-        whiten = np.ascontiguousarray(linalg.inv(factor))
+        whiten = np.ascontiguousarray(linalg.solve_triangular(factor, np.eye(read.size), lower=True))
         unclear = np.abs(whiten @ factor - np.eye(read.size)).sum()
         outwards = (1 + _OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
         of_theta = np.zeros((self.theta_size, read.size))

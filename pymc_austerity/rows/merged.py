@@ -11,8 +11,9 @@ import pandas as pd
 
 from pymc_austerity.rows.storage import Rows
 
-#: Rows are merged where fewer than this share of them are left.
-_WORTH_IT = 0.5
+#: Rows are merged where there are so many of them that to evaluate them takes longer than to call the function, and
+#: where fewer than this share of them are left, though more than one.
+_MANY, _WORTH_IT = 1_000, 0.5
 #: No row counts for more than so many times the average.  A batch of uniform rows that misses one which stands for most
 #: of the table would not know of it; kept in parts, which are drawn apart, it is met.
 _MOST = 4.0
@@ -24,7 +25,7 @@ _CHUNK = 65_536
 
 
 def merge_rows(rows: Rows) -> Rows | None:
-    """Return the distinct rows with their counts, or None where they are not fewer than half of the rows.
+    """Return the distinct rows with their counts, or None where they are not fewer than half of many rows.
 
     Rows are the same when all their bits are: 0.0 and −0.0, which 1/x tells apart, are two.  Arrays in files are left
     where they are.
@@ -39,10 +40,10 @@ def merge_rows(rows: Rows) -> Rows | None:
         In the order in which they first occur, one that is very frequent in several parts, with an array of counts
         behind the others.
     """
-    if rows.are_mapped or not _repeat(rows):
+    if len(rows) < _MANY or rows.are_mapped or not _repeat(rows):
         return None
     merged = with_counts(rows)
-    return merged if len(merged) < _WORTH_IT * len(rows) else None
+    return merged if 1 < len(merged) < _WORTH_IT * len(rows) else None
 
 
 def with_counts(rows: Rows) -> Rows:

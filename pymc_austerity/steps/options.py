@@ -39,7 +39,7 @@ observed : str or sequence of str, optional
     Names of the observed variables or potentials whose rows are subsampled; those with most rows by default.
 merge_rows : bool, default True
     Whether rows that are the same in all their data, outcomes included, become one row with a count where that leaves
-    fewer than half of them.  The posterior is the same; rows that are read are then counted in distinct ones.
+    fewer than half of 1,000 or more.  The posterior is the same; rows that are read are then counted in distinct ones.
 temperature : float or Schedule, default 1.0
     Every row's log-likelihood is divided by it; the prior is not.  `Annealing` and `TemperatureDrop` start hot
     and end at the final temperature while tuning.
