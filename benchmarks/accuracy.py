@@ -162,7 +162,8 @@ def laplace(step: object) -> tuple[np.ndarray, np.ndarray]:
     likelihood, fixed = decider.likelihood, decider.fixed
     coordinates = np.arange(likelihood.theta_size)
     full_pass, prior = FullPass(likelihood, read_coordinates(likelihood)), PriorCurvature(likelihood, {"mode": "NUMBA"})
-    psi, sums = find_mode(full_pass, prior, decider.expansion.centre, fixed, decider.rows, 1.0, False)
+    start = decider.expansion.centre
+    psi, sums, _ = find_mode(likelihood, full_pass, prior, start, fixed, decider.rows, 1.0, False)
     _, slope, curvature = prior(psi, fixed, coordinates)
     slope[full_pass.coordinates] += sums.gradient
     curvature[np.ix_(full_pass.coordinates, full_pass.coordinates)] += sums.hessian

@@ -11,6 +11,7 @@ from pymc_austerity.diagnostics.results import (
     SamplingResult,
     comparable_variables,
     labelled_draws,
+    number_of_distinct_rows,
     number_of_rows,
     rows_per_draw,
 )
@@ -70,7 +71,7 @@ def plot_data_usage(
     'rows read'
     """
     rows = rows_per_draw(idata)
-    total = number_of_rows(idata, total_rows)
+    total = number_of_distinct_rows(idata, number_of_rows(idata, total_rows))
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     if len(axes) != 2:

@@ -125,6 +125,12 @@ def number_of_rows(idata: SamplingResult, total_rows: int | None = None) -> int:
     return max(lengths)
 
 
+def number_of_distinct_rows(idata: SamplingResult, total_rows: int) -> int:
+    """Return how many rows a step had to read: all of the table, or the distinct ones where it merged them."""
+    stats = group(idata, "sample_stats")
+    return int(stats["distinct_rows"].max()) if "distinct_rows" in stats else total_rows
+
+
 def over_steps(stat: xr.DataArray) -> xr.DataArray:
     """Return a statistic with dimensions chain, draw and step, whether one step reported it or several."""
     extra = [dim for dim in stat.dims if dim not in ("chain", "draw")]

@@ -19,6 +19,7 @@ from pymc_austerity.diagnostics.results import (
     group,
     labelled,
     labelled_draws,
+    number_of_distinct_rows,
     number_of_rows,
     over_steps,
     posterior_variables,
@@ -38,8 +39,9 @@ def data_usage(
 ) -> pd.Series:
     """Summarise how many rows of the data a run read.
 
-    A row counts once for a draw, however many terms of the acceptance ratio it enters. Tuning draws are not
-    part of what ``pm.sample`` keeps and are not counted.
+    A row counts once for a draw, however many terms of the acceptance ratio it enters. Where a step merged rows that
+    repeat each other, a distinct row counts once, for all that are like it. Tuning draws are not part of what
+    ``pm.sample`` keeps and are not counted.
 
     Parameters
     ----------
@@ -54,8 +56,9 @@ def data_usage(
     Returns
     -------
     pandas.Series
-        ``mean``, ``median``, ``q90``, ``q99`` and ``max`` of the rows read for a draw; ``total_rows``;
-        ``share``, the mean as a share of the data; ``full_scans``, the share of draws that read all rows;
+        ``mean``, ``median``, ``q90``, ``q99`` and ``max`` of the rows read for a draw; ``total_rows`` of the table;
+        ``distinct_rows``, which is fewer where rows were merged, a very frequent one being kept in several parts;
+        ``share``, the mean as a share of the distinct rows; ``full_scans``, the share of draws that read all rows;
         ``setup_passes`` and ``setup_seconds``, passes over all rows before the first draw and wall seconds of building
         the steps, NaN where the run does not tell; ``sampling_seconds``, those of ``pm.sample``, tuning included;
         ``ess``, the smallest bulk effective sample size (ArviZ's) over the variables;
@@ -89,6 +92,7 @@ def data_usage(
     """
     rows = rows_per_draw(idata)
     total = number_of_rows(idata, total_rows)
+    distinct = number_of_distinct_rows(idata, total)
     # Asked of the step, not inferred from the count: the counts of several steps may add up to all rows.
     full = over_steps(group(idata, "sample_stats")["full_data"]).any("step")
     ess = float(min(array.min() for array in as_dataset(az.ess(posterior_variables(idata, var_names))).values()))
@@ -101,7 +105,8 @@ def data_usage(
             "q99": float(rows.quantile(0.99)),
             "max": float(rows.max()),
             "total_rows": float(total),
-            "share": float(rows.mean()) / total,
+            "distinct_rows": float(distinct),
+            "share": float(rows.mean()) / distinct,
             "full_scans": float(full.mean()),
             "setup_passes": _before_sampling(idata, "setup_passes"),
             "setup_seconds": _before_sampling(idata, "setup_seconds"),

@@ -125,7 +125,7 @@ class Decider:
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
-        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), len(self.rows))
+        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), self.rows.n_table)
 
     def start(self, rng: np.random.Generator) -> np.ndarray | None:
         """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
@@ -157,7 +157,7 @@ class Decider:
         parts = replace(self.parts, rows=rows, fixed=tuple(fixed))
         if parts.plan.proxy is not None:
             return _complete(_learn(parts, self.compiled), self.compiled)
-        return replace(self, parts=parts, bound_constants=self.bound.constants())
+        return replace(self, parts=parts, bound_constants=self.bound.constants(None, rows.largest_count))
 
     def __reduce__(self) -> Any:
         return _assemble_again, (self.parts, self.test, self.bound_constants)
@@ -262,7 +262,8 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         evaluate_bound = bound.build(density, ndims)
         if compiled.effects is not None and bound.reads_theta:
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
-        bound_constants = bound_constants or bound.constants(prepared and prepared.region(parts.fixed, parts.rows))
+        region = prepared and prepared.region(parts.fixed, parts.rows)
+        bound_constants = bound_constants or bound.constants(region, parts.rows.largest_count)
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
         transition = cached(build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound))

@@ -3,7 +3,7 @@
 May import `rows`.
 """
 
-from pymc_austerity.likelihood.affine import row_predictor
+from pymc_austerity.likelihood.affine import keeps_affine, row_predictor
 from pymc_austerity.likelihood.bounds import Bound, Region, Unbounded, find_bound, no_bound
 from pymc_austerity.likelihood.by_address import (
     VALUE_AND_SLOPE,
@@ -76,6 +76,7 @@ __all__ = [
     "flatten_onto",
     "is_array_leaf",
     "is_quadratic_in_data",
+    "keeps_affine",
     "leaf_identity",
     "moment_rows",
     "no_bound",

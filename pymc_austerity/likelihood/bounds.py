@@ -69,8 +69,16 @@ class Bound(Protocol):
     reads_theta: ClassVar[bool] = True
     known_by_sums: ClassVar[bool] = False
 
-    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
-        """Return what the compiled function needs of the data as they are now, with a proxy in that region."""
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
+        """Return what the compiled function needs of the data as they are now.
+
+        Parameters
+        ----------
+        region : Region, optional
+            Of the proxy, where there is one.
+        largest_count : float
+            How many rows of the table a row of the step stands for at most.
+        """
         ...
 
     def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
@@ -103,7 +111,7 @@ class Unbounded(Bound):
     is_asked_for: ClassVar[bool] = False
     reads_theta: ClassVar[bool] = False
 
-    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return nothing."""
         return ()
 
@@ -122,7 +130,7 @@ class Scan(Bound):
 
     reads_theta: ClassVar[bool] = False
 
-    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return nothing."""
         return ()
 
@@ -172,10 +180,11 @@ class Lipschitz(Bound):
 
     predictors: tuple[LinearPredictor, ...]
 
-    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return max_i L_i‖x_i‖ and max_i L_i|x_id|, summed over the observed variables."""
         found = [p.extremes() for p in self.predictors]
-        return np.array([sum(radius for radius, _ in found)]), np.sum([reach for _, reach in found], axis=0)
+        radius, reach = sum(radius for radius, _ in found), np.sum([reach for _, reach in found], axis=0)
+        return np.array([largest_count * radius]), largest_count * reach
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
         """Return the smaller of the two bounds."""
@@ -216,10 +225,11 @@ class Cubic(Bound):
 
     predictors: tuple[LinearPredictor, ...]
 
-    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return max_i T_i^⅓‖x_i‖ and max_i T_i^⅓|x_id|, for each observed variable."""
         found = [p.cubic_extremes() for p in self.predictors]
-        return np.array([radius for radius, _ in found]), np.array([reach for _, reach in found])
+        root = np.cbrt(largest_count)
+        return root * np.array([radius for radius, _ in found]), root * np.array([reach for _, reach in found])
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
         """Return the sum of the limits at both points."""
@@ -239,9 +249,9 @@ class Given(Bound):
     graph: Variable | None = None
     function: Callable[..., Any] | None = None
 
-    def constants(self, region: Region | None = None) -> tuple[Any, ...]:
-        """Return nothing."""
-        return ()
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
+        """Return the largest count: what was given is a bound for a row of the table."""
+        return (largest_count,)
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
         """Compile what was given."""
@@ -250,14 +260,14 @@ class Given(Bound):
 
             @njit
             def evaluate(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
-                return float(function(theta, theta_new)), 0
+                return constants[0] * float(function(theta, theta_new)), 0
 
             return evaluate
         graph = pm.compile([self.theta, self.theta_new], [self.graph], mode="NUMBA", on_unused_input="ignore").vm.jit_fn
 
         @njit
         def evaluate_graph(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
-            return graph(theta, theta_new)[0].item(), 0
+            return constants[0] * graph(theta, theta_new)[0].item(), 0
 
         return evaluate_graph
 

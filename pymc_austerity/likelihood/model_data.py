@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,9 @@ from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.rebuild import leaf_identity
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Rows, merge_rows, with_counts
+
+_log = logging.getLogger("pymc_austerity")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,7 @@ class ModelData:
     point : mapping of str to array
         The initial point.
     rows : Rows
+        The table, or its distinct rows with their counts where `likelihood` takes these.
     fixed : tuple of numpy.ndarray
         Values of the shared variables that are not indexed by row.
     theta0, others0 : numpy.ndarray
@@ -68,7 +72,10 @@ class ModelData:
         if not new_rows and all(map(np.array_equal, fixed, self.fixed)):
             return None
         self._check_indices()
-        rows = Rows(self._source.row_arrays()) if new_rows else self.rows
+        rows = self.rows
+        if new_rows:
+            table = Rows(self._source.row_arrays())
+            rows = table if self.likelihood.counts is None else with_counts(table)
         return replace(self, rows=rows, fixed=fixed, _seen=seen)
 
 
@@ -78,6 +85,7 @@ def read_model(
     observed: str | Sequence[str] | None,
     initial_point: Mapping[str, np.ndarray] | None,
     *,
+    merge: bool = False,
     several: bool = True,
 ) -> ModelData:
     """Split the log density of a model, and take up its data.
@@ -91,6 +99,8 @@ def read_model(
         Names of the observed variables or potentials whose rows are subsampled.
     initial_point : mapping of str to array or None
         ``model.initial_point()`` where it is None.
+    merge : bool
+        Whether rows that repeat each other become one with a count, where that leaves fewer than half of them.
     several : bool, default True
         Whether the step can read sets of rows of different length.
 
@@ -103,11 +113,19 @@ def read_model(
     likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
     check_indices = compile_index_check(model, terms, point)
     check_indices()
+    rows = Rows(source.row_arrays())
+    merged = merge_rows(rows) if merge else None
+    if merged is not None:
+        _log.info(
+            f"{len(rows):,} rows are merged to {len(merged):,} distinct ones with their counts; rows that are read are "
+            "counted in these. merge_rows=False leaves them as they are."
+        )
+        likelihood, rows = likelihood.counted(), merged
     return ModelData(
         likelihood,
         terms,
         point,
-        Rows(source.row_arrays()),
+        rows,
         source.fixed_arrays(),
         flatten(point, likelihood.blocks),
         flatten(point, likelihood.other_blocks),

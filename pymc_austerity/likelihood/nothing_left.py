@@ -27,7 +27,7 @@ class NothingLeft(Bound):
     reads_theta: ClassVar[bool] = False
     known_by_sums: ClassVar[bool] = True
 
-    def constants(self, region: Region | None = None) -> tuple[tuple[()], BoundTable]:
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[tuple[()], BoundTable]:
         """Return a table from which nothing is ever drawn."""
         return (), bound_table(np.zeros(1))
 

@@ -21,7 +21,7 @@ from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
 from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
-from pymc_austerity.rows import CHUNK
+from pymc_austerity.rows import CHUNK, Rows
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -52,10 +52,11 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
     rng = np.random.default_rng(20140621)
     batches = [rng.integers(0, len(rows), size) for size in _batch_sizes(len(rows))]
     width = sum(a.size // len(a) for a in rows.arrays)
-    full = 8 * width * len(rows) <= _FULL_CHECK_BYTES
-    if len(rows) >= _LARGE:
+    n_table = data.rows.n_table
+    full = 8 * width * n_table <= _FULL_CHECK_BYTES
+    if n_table >= _LARGE:
         what = "one full evaluation of the likelihood" if full else "blocks of rows"
-        _log.info(f"Checking that the likelihood splits into {len(rows):,} rows ({what}) ...")
+        _log.info(f"Checking that the likelihood splits into {n_table:,} rows ({what}) ...")
     row_values = _full_rows(model, data.terms) if full else None
     for spread in _SPREADS:
         at = _random_point(model, data.point, spread, rng)
@@ -65,14 +66,18 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             return uninterrupted(density.both_sides, theta, theta, others, *data.fixed, *rows.batch(numbers))[0]
 
         if row_values is not None:
-            everything = row_values(at)
+            everything = _merged(row_values(at), rows)
             expected = [everything[b] for b in batches]
         else:
             expected = [np.array([evaluate(_block(r, len(rows)))[r % CHUNK] for r in b]) for b in batches]
         if all(np.isfinite(e).all() for e in expected):
             break
     else:
-        bad = [int(b[~np.isfinite(e)][0]) for b, e in zip(batches, expected, strict=True) if not np.isfinite(e).all()]
+        bad = [
+            rows.in_table(b[~np.isfinite(e)][0])
+            for b, e in zip(batches, expected, strict=True)
+            if not np.isfinite(e).all()
+        ]
         warnings.warn(
             f"The log-likelihood is not finite at the starting point, in row {bad[0]} among others, so it could not be "
             "checked there that it splits into rows. Sampling stops where it meets such a row at the current point. "
@@ -88,11 +93,16 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             i = int(np.flatnonzero(wrong)[0])
             names = [t.name for t in data.terms.all]
             raise NotRowWiseError(
-                f"The log-likelihood of {names} at row {numbers[i]} is {found[i]:.9g} in a batch of {len(numbers)} "
-                f"rows but {values[i]:.9g} among all {len(rows)}: it depends on the other rows or on their number, "
-                "so a sum over a batch would not estimate the sum over all rows. Compute what depends on all "
-                "rows outside the model and pass it as data."
+                f"The log-likelihood of {names} at row {rows.in_table(numbers[i])} is {found[i]:.9g} in a batch of "
+                f"{len(numbers)} rows but {values[i]:.9g} among all {n_table}: it depends on the other rows or on "
+                "their number, so a sum over a batch would not estimate the sum over all rows. Compute what depends "
+                "on all rows outside the model and pass it as data."
             )
+
+
+def _merged(values: np.ndarray, rows: Rows) -> np.ndarray:
+    """Return the terms of the rows of a step, given those of the rows of the table."""
+    return values if rows.first is None or rows.counts is None else values[rows.first] * rows.counts
 
 
 def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor.tensor as pt
@@ -30,7 +30,7 @@ class RowLikelihood:
     Attributes
     ----------
     n_rows : int
-        Number of rows N.
+        Number of rows N of the table.
     blocks, other_blocks : tuple of Block
         Layout of θ (the variables that the step moves) and of the variables that other steps move.
     theta, others : Variable
@@ -47,6 +47,8 @@ class RowLikelihood:
         Names of the variables that the row-wise terms read.
     laws : dict
         From the name of a variable in θ to its conditional prior, where that is of a family known to `prior_laws`.
+    counts : Variable or None
+        The last of `batches`, where each row stands for several of the table and its term is m_i ℓ_i(θ).
     """
 
     n_rows: int
@@ -60,6 +62,17 @@ class RowLikelihood:
     row_log_likelihood: Variable
     read: frozenset[str]
     laws: dict[str, Law]
+    counts: Variable | None = None
+
+    def counted(self) -> RowLikelihood:
+        """Return the likelihood whose rows come with a count behind their data, by which their term is multiplied."""
+        counts = pt.dvector("counts")
+        return replace(
+            self,
+            batches=(*self.batches, counts),
+            row_log_likelihood=counts * self.row_log_likelihood,
+            counts=counts,
+        )
 
     @property
     def theta_size(self) -> int:

@@ -37,10 +37,12 @@ def is_quadratic_in_data(likelihood: RowLikelihood) -> bool:
         Whatever the row reads of θ; data that are not floats are taken for levels or counts, and refused.
     """
     rows = simplified_rows(likelihood)
-    if any(batch.type.dtype not in ("float64", "float32") for batch in likelihood.batches):
+    # A count multiplies a row, and is none of its data: sums are weighted by it.
+    batches = [batch for batch in likelihood.batches if batch is not likelihood.counts]
+    if any(batch.type.dtype not in ("float64", "float32") for batch in batches):
         return False
-    degrees: dict[Variable, int] = dict.fromkeys(likelihood.batches, 1)
-    for node in io_toposort(list(likelihood.batches), [rows]):
+    degrees: dict[Variable, int] = dict.fromkeys(batches, 1)
+    for node in io_toposort(batches, [rows]):
         if isinstance(node.op, Shape | Shape_i):
             continue
         inputs = [degrees.get(v, 0) for v in node.inputs]
@@ -79,7 +81,7 @@ def _degree(op: object, inputs: list[int], variables: list[Variable]) -> int | N
 
 def rows_for_moments(rows: Rows) -> int:
     """Return how many rows `moment_rows` makes."""
-    return 2 * sum(int(np.prod(a.shape[1:])) for a in rows.arrays)
+    return 2 * sum(int(np.prod(a.shape[1:])) for a in rows.values)
 
 
 def moment_rows(rows: Rows) -> tuple[Rows, float]:
@@ -93,24 +95,29 @@ def moment_rows(rows: Rows) -> tuple[Rows, float]:
     Returns
     -------
     Rows, float
-        The 2C rows μ ± √C·s_j, with s_j the columns of a root of the covariance, and N/2C.
+        The 2C rows μ ± √C·s_j, with s_j the columns of a root of the covariance, and N/2C.  Rows with counts become
+        rows with counts, which are 1.
     """
-    n, shapes = len(rows), [a.shape[1:] for a in rows.arrays]
+    n, shapes = rows.n_table, [a.shape[1:] for a in rows.values]
+    counts = np.ones((len(rows), 1)) if rows.counts is None else rows.counts[:, None]
     sizes = [int(np.prod(shape)) for shape in shapes]
 
     def chunk(start: int) -> np.ndarray:
-        parts = [np.asarray(a[start : start + _CHUNK], dtype=np.float64) for a in rows.arrays]
+        parts = [np.asarray(a[start : start + _CHUNK], dtype=np.float64) for a in rows.values]
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
-    starts = range(0, n, _CHUNK)
-    mean = sum(chunk(start).sum(axis=0) for start in starts) / n
+    starts = range(0, len(rows), _CHUNK)
+    mean = sum((counts[start : start + _CHUNK] * chunk(start)).sum(axis=0) for start in starts) / n
     scatter = np.zeros((sum(sizes), sum(sizes)))
     for start in starts:
         centred = chunk(start) - mean
-        scatter += centred.T @ centred
+        scatter += (counts[start : start + _CHUNK] * centred).T @ centred
     values, vectors = np.linalg.eigh(scatter / n)
     root = vectors * np.sqrt(np.maximum(values, 0.0) * len(values))
     points = np.concatenate([mean + root.T, mean - root.T])
     columns = np.split(points, np.cumsum(sizes)[:-1], axis=1)
     arrays = tuple(c.reshape(len(points), *shape) for c, shape in zip(columns, shapes))
-    return Rows(arrays), n / len(points)
+    weight = n / len(points)
+    if rows.counts is None:
+        return Rows(arrays), weight
+    return Rows((*arrays, np.ones(len(points))), np.arange(len(points))), weight

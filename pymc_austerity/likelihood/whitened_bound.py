@@ -104,7 +104,7 @@ class WhitenedBound(Bound):
     theta_size: int
     find: Callable[[RowLikelihood], WhitenedBound] | None = None
 
-    def constants(self, region: Region | None = None) -> tuple[Whitened, BoundTable]:
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Whitened, BoundTable]:
         """Return the whitening of the region, and the rows in proportion to their bounds.
 
         Raises
@@ -116,16 +116,17 @@ class WhitenedBound(Bound):
         read = region.coordinates
         radius = float(np.sqrt(stats.chi2.isf(_OUTSIDE, max(1, read.size))))
         factor = linalg.cholesky(region.spread[read] @ region.spread[read].T, lower=True)
-        whiten = np.ascontiguousarray(linalg.inv(factor))
+        whiten = np.ascontiguousarray(linalg.solve_triangular(factor, np.eye(read.size), lower=True))
         unclear = np.abs(whiten @ factor - np.eye(read.size)).sum()
         outwards = (1 + _OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
         of_theta = np.zeros((self.theta_size, read.size))
         of_theta[read] = factor
         sizes = self.sizes(region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
         if unknown := np.count_nonzero(~np.isfinite(sizes)):
+            first = region.rows.in_table(np.flatnonzero(~np.isfinite(sizes))[0])
             raise ValueError(
                 f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
-                f"them row {np.flatnonzero(~np.isfinite(sizes))[0]}, within {radius:.1f} standard deviations of the "
+                f"them row {first}, within {radius:.1f} standard deviations of the "
                 "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
             )
         always = rows_to_read(sizes, typical_span(read.size, region.order))

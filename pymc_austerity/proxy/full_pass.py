@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.row_sums import compile_sums
 from pymc_austerity.rows import Rows
@@ -104,14 +106,29 @@ class FullPass:
 
         total: Sums | None = None
         # A BLAS with threads of its own in each of these would have them wait for each other.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
+        with _blas().limit(limits=1, user_api="blas"):
             # Added up in order, so that the sum does not depend on the number of threads.
-            for n, part in _ordered(pool, chunk, range(0, len(rows), _CHUNK)):
+            for n, part in _in_order(chunk, range(0, len(rows), _CHUNK)):
                 total = part if total is None else total + part
                 advance(n)
         self.rows_read += len(rows)
         assert total is not None
         return Sums(total.value, total.gradient, (total.hessian + total.hessian.T) / 2)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return what sets the threads of BLAS: it looks through the libraries of the process, which takes milliseconds."""
+    return ThreadpoolController()
+
+
+def _in_order(task: Callable[[int], Any], starts: Sequence[int]) -> Iterator[Any]:
+    """Yield results in order, on all cores where there are several of them."""
+    if len(starts) == 1:
+        yield uninterrupted(task, starts[0])
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from _ordered(pool, task, starts)
 
 
 def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Sequence[int]) -> Iterator[Any]:

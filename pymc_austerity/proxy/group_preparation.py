@@ -70,7 +70,7 @@ def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, np.ndarray, np.ndar
     """Return a copy of the rows in which those of a group lie together, the group of each, and its number before."""
     of_rows = groups.of_rows(rows.arrays)
     order = np.argsort(of_rows, kind="stable")
-    return Rows(rows.batch(order)), of_rows[order], order.astype(np.uint32 if len(order) < 2**32 else np.int64)
+    return rows.reordered(order), of_rows[order], order.astype(np.uint32 if len(order) < 2**32 else np.int64)
 
 
 def prepare_groups(

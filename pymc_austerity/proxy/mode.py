@@ -18,6 +18,7 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import FullPass, Sums
+from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.rows import Rows
 
 #: Rows of the first search: enough for 20 a parameter, or this many.
@@ -30,7 +31,7 @@ _MAX_PASSES = 10
 _STARTS, _JITTER, _FEW_ROWS = 5, 1.0, 1_000
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
 _APART, _NEGLIGIBLE = 5.0, 20.0
-#: A point this far out, in the unconstrained space, means a mode at infinity.
+#: A point this far out, in the coordinates of the search, means a mode at infinity.
 _FAR = 1e4
 #: Two standard deviations from a mode the log posterior is lower by 2 where it is normal.  Less than the first: the
 #: mode lies at infinity.  Less than the second: most of it is tail, as for a log rate that the prior knows from less
@@ -50,10 +51,13 @@ class Mode(NamedTuple):
         (θ, others) at the mode; coordinates that the rows do not read are those of the start.
     sums : Sums
         Log-likelihood, gradient and Hessian of all rows at `psi`.
+    scaling : Scaling
+        The coordinates in which it was searched for.
     """
 
     psi: np.ndarray
     sums: Sums
+    scaling: Scaling
 
 
 class ModeNotFoundError(RuntimeError):
@@ -91,6 +95,7 @@ class PriorCurvature:
 
 
 def find_mode(
+    likelihood: RowLikelihood,
     full_pass: FullPass,
     prior: PriorCurvature,
     start: np.ndarray,
@@ -105,6 +110,7 @@ def find_mode(
     A trust-region Newton method (SciPy's ``trust-exact``) first on a random subset of the rows, whose
     log-likelihood is scaled up to all rows, then on all rows, where one pass a step gives value, gradient and
     Hessian together.  Before, on a few rows, it starts from several points, to see whether there is more than one mode.
+    All that in coordinates in which the units of the columns of the data do not matter, see `find_scaling`.
     `names` are those of all entries of ψ, for the reason where one has no posterior that a mode can stand for.
 
     Raises
@@ -123,12 +129,20 @@ def find_mode(
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
+        seen: list[Sums] = []  # of the few rows at the start, which the first search begins with
+
         def evaluate(of: Rows, psi: np.ndarray, hessian: bool = True) -> Sums:
+            if seen and of is few and hessian and np.array_equal(psi, start):
+                return seen[0]
             progress.reset(task, total=len(of))
             return full_pass(psi, fixed, of, hessian=hessian, advance=lambda n: progress.advance(task, n))
 
+        seen.append(evaluate(few, start))
+        here = seen[0].scaled(len(rows) / len(few) / temperature) + prior(start, fixed, c)
+        scaling = find_scaling(likelihood, c, -here.hessian / len(rows), start, fixed, few)
+
         def objective(part: Rows) -> Objective:
-            return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c)
+            return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c, scaling)
 
         psi, sums = _single_mode(objective(few), start, names)
         if len(few) < len(subset):
@@ -136,7 +150,7 @@ def find_mode(
         if len(subset) < len(rows):
             progress.update(task, what=f"{len(rows):,} rows")
             psi, sums = _newton(objective(rows), psi, _MAX_PASSES)
-    return Mode(psi, sums)
+    return Mode(psi, sums, scaling)
 
 
 class Objective(NamedTuple):
@@ -150,6 +164,8 @@ class Objective(NamedTuple):
     prior : PriorCurvature
     fixed : sequence of numpy.ndarray
     coordinates : numpy.ndarray of int64
+    scaling : Scaling
+        From these to the coordinates x of the search.
     """
 
     evaluate: Callable[..., Sums]
@@ -157,10 +173,21 @@ class Objective(NamedTuple):
     prior: PriorCurvature
     fixed: Sequence[np.ndarray]
     coordinates: np.ndarray
+    scaling: Scaling
 
     def total(self, psi: np.ndarray, likelihood: Sums) -> Sums:
-        """Return the log posterior at `psi`, given the log-likelihood of the rows there."""
-        return likelihood.scaled(self.scale) + self.prior(psi, self.fixed, self.coordinates)
+        """Return the log posterior at `psi` and its derivatives by x, given the log-likelihood of the rows there."""
+        return self.scaling.of_sums(likelihood.scaled(self.scale) + self.prior(psi, self.fixed, self.coordinates))
+
+    def x(self, psi: np.ndarray) -> np.ndarray:
+        """Return the coordinates of the search at `psi`."""
+        return self.scaling.inward(psi[self.coordinates])
+
+    def psi(self, x: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return ψ, which outside the coordinates of the search is as in `start`."""
+        psi = start.copy()
+        psi[self.coordinates] = self.scaling.outward(x)
+        return psi
 
     def value(self, psi: np.ndarray) -> float:
         """Return the log posterior at `psi`, without derivatives."""
@@ -174,8 +201,7 @@ def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) 
     ends: list[tuple[np.ndarray, Sums, Sums]] = []
     refused: list[ModeNotFoundError] = []
     for k in range(_STARTS):
-        psi = start.copy()
-        psi[c] += _JITTER * rng.uniform(-1, 1, c.size) if k else 0.0
+        psi = objective.psi(objective.x(start) + _JITTER * rng.uniform(-1, 1, c.size), start) if k else start
         try:
             psi, sums = _newton(objective, psi, 60)
         except ModeNotFoundError as error:
@@ -188,7 +214,7 @@ def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) 
     _require_fall(objective, *best[::2], names)
     factor = linalg.cholesky(-best[2].hessian, lower=True)
     for psi, _, total in ends:
-        distance = np.abs(factor.T @ (psi - best[0])[c]).max()
+        distance = np.abs(factor.T @ (objective.x(psi) - objective.x(best[0]))).max()
         if distance > _APART and total.value > best[2].value - _NEGLIGIBLE:
             raise ModeNotFoundError(
                 f"the posterior has two modes, {distance:,.0f} standard deviations apart, and a proxy knows only one"
@@ -210,8 +236,7 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
     for k in range(max(1, min(_MOST_DIRECTIONS, int((scales > _WIDE).sum())))):
         falls = []
         for side in (-2, 2):
-            there = psi.copy()
-            there[c] += side * scales[k] * vectors[:, k]
+            there = objective.psi(objective.x(psi) + side * scales[k] * vectors[:, k], psi)
             falls.append(total.value - objective.value(there))
         if min(falls) < _FALL:
             raise ModeNotFoundError(
@@ -219,7 +244,7 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
                 "separable classes under a flat prior"
             )
         if min(falls) < _TAIL_FALL:
-            entry = c[np.argmax(np.abs(vectors[:, k]))]
+            entry = c[objective.scaling.entry(vectors[:, k])]
             of = names[entry] if len(names) else f"entry {entry}"
             raise ModeNotFoundError(
                 f"the posterior of '{of}' is nearly all tail, as of a log rate that neither rows nor prior inform: "
@@ -238,7 +263,7 @@ def _decrement(here: Sums) -> float | None:
 
 
 def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tuple[np.ndarray, Sums]:
-    """Maximise log prior + scale × log-likelihood over the coordinates `c`, until the Newton decrement is small."""
+    """Maximise log prior + scale × log-likelihood over the coordinates, until the Newton decrement is small."""
     c = objective.coordinates
     seen: dict[bytes, tuple[Sums, Sums]] = {}
     best: list[tuple[float, np.ndarray]] = []
@@ -248,8 +273,7 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
         if key not in seen:
             if len(seen) >= max_evaluations:
                 raise StopIteration
-            psi = start.copy()
-            psi[c] = x
+            psi = objective.psi(x, start)
             likelihood = objective.evaluate(psi)
             total = objective.total(psi, likelihood)
             if all(np.isfinite(part).all() for part in total):
@@ -266,7 +290,8 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
         if decrement is not None and decrement < _CLOSE_ENOUGH:
             raise StopIteration
 
-    if not np.isfinite(at(start[c]).value):
+    x0 = objective.x(start)
+    if not np.isfinite(at(x0).value):
         raise ModeNotFoundError("the log-likelihood or a derivative of it is not finite where the search starts")
     found: np.ndarray
     try:
@@ -274,7 +299,7 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
             warnings.simplefilter("ignore", RuntimeWarning)
             found = optimize.minimize(  # type: ignore[call-overload]  # the stubs know no callback that stops
                 lambda x: at(x).value,
-                start[c],
+                x0,
                 jac=lambda x: at(x).gradient,
                 hess=lambda x: at(x).hessian,
                 method="trust-exact",
@@ -290,6 +315,4 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
         raise ModeNotFoundError("the Hessian at the end of the search is not negative definite")
     if decrement > 1.0:
         raise ModeNotFoundError(f"the search ended {decrement:.1f} posterior standard deviations from a mode")
-    psi = start.copy()
-    psi[c] = found
-    return psi, seen[found.tobytes()][1]
+    return objective.psi(found, start), seen[found.tobytes()][1]

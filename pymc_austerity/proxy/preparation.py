@@ -27,6 +27,7 @@ from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
+from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.proxy.steering import average, steer
 from pymc_austerity.proxy.surrogate import (
     Surrogate,
@@ -40,6 +41,8 @@ _log = logging.getLogger("pymc_austerity")
 #: Times that the centre moves to the mean of the surrogate at most.
 _MAX_MOVES = 3
 _WEIGHT_PAIRS = 4
+#: Rows on which it is looked at what the rows read, around a centre that was given.
+_FEW_ROWS = 1_000
 #: A dense Hessian of more parameters than this neither fits a cache nor can be factorised while tuning.
 _MAX_EXPANDED = 2_000
 
@@ -124,17 +127,22 @@ def prepare(
         prior = PriorCurvature(likelihood, options)
         if taylor.centre is None:
             names = _entry_names(likelihood)
-            psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar, names)
+            psi, sums, scaling = find_mode(
+                likelihood, full_pass, prior, start, fixed, rows, temperature, progressbar, names
+            )
         else:
             psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
             sums = full_pass(psi, fixed, rows)
+            total = sums.scaled(1 / temperature) + prior(psi, fixed, coordinates)
+            few = rows.taken(np.arange(min(len(rows), _FEW_ROWS)))
+            scaling = find_scaling(likelihood, coordinates, -total.hessian / len(rows), psi, fixed, few)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
     given = taylor.centre is not None
-    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, rows, fixed, temperature)
+    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, rows, fixed, temperature, scaling)
     d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     expansion = Expansion(psi, coordinates, sums.gradient, hessian)
@@ -196,6 +204,7 @@ def _settle(
     rows: Rows,
     fixed: Sequence[np.ndarray],
     temperature: float,
+    scaling: Scaling,
 ) -> tuple[np.ndarray, Sums, Tuned]:
     """Tune moves on the surrogate, and move its centre to its mean where that is far off.
 
@@ -205,16 +214,20 @@ def _settle(
         The centre, and what all rows add up to there.
     given : bool
         Whether the user gave the centre, which promises that it stays and that one pass is enough.
+    scaling : Scaling
+        Of the coordinates that the rows read.
     """
     run_pilot, d, c = build_pilot(surrogate), full_pass.theta_size, full_pass.coordinates
+    of_theta = scaling.of_theta(c, d)
 
     def tune(psi: np.ndarray, sums: Sums) -> Tuned:
-        steering = steer(c, psi, sums, lambda: prior(psi, fixed, c).hessian, temperature)
-        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot, surrogate.links)
+        steering = steer(c, psi, sums, lambda: prior(psi, fixed, c).hessian, temperature, scaling)
+        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot, surrogate.links, of_theta)
         if stays(tuned):
             return tuned
         # A prior that curves down at ψ̂ need not do so further out.
-        return tune_moves(prior, steer(c, psi, sums), psi, d, fixed, temperature, run_pilot, surrogate.links)
+        steering = steer(c, psi, sums, scaling=scaling)
+        return tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot, surrogate.links, of_theta)
 
     averaged, known = given, sums
     for moves_left in reversed(range(_MAX_MOVES + 1)):

@@ -16,6 +16,7 @@ from scipy import linalg
 
 from pymc_austerity.proxy.full_pass import FullPass, Sums
 from pymc_austerity.proxy.linear_maps import LinearMap, compressed
+from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.rows import Rows
 
 #: With this many rows a pass is dear, and so many of them are enough beside the expansion of all: what D parameters add
@@ -53,6 +54,7 @@ def steer(
     sums: Sums,
     curvature_of_prior: Callable[[], np.ndarray] | None = None,
     temperature: float = 1.0,
+    scaling: Scaling | None = None,
 ) -> Steering:
     """Return the expansion at ψ̂, such that the surrogate does not grow without bound.
 
@@ -66,18 +68,21 @@ def steer(
         as it is: made concave by itself, it would be far too narrow beside the other.
     temperature : float
         By which the log-likelihood of the rows is divided.
+    scaling : Scaling, optional
+        Coordinates in which eigenvalues are compared; those of ψ by default.
     """
-    values, vectors = linalg.eigh(sums.hessian)
+    scaling = Scaling() if scaling is None else scaling
     hessian = sums.hessian
-    if values[-1] > _ROUNDING * np.abs(values).max() and not _held(hessian / temperature, curvature_of_prior):
-        hessian = np.ascontiguousarray((vectors * np.minimum(values, 0.0)) @ vectors.T)
+    values, vectors = linalg.eigh(scaling.of_hessian(hessian))
+    if values[-1] > _ROUNDING * np.abs(values).max() and not _held(hessian / temperature, curvature_of_prior, scaling):
+        hessian = np.ascontiguousarray(scaling.to_hessian((vectors * np.minimum(values, 0.0)) @ vectors.T))
     return Steering(psi, coordinates, sums.gradient, compressed(hessian))
 
 
-def _held(hessian: np.ndarray, curvature_of_prior: Callable[[], np.ndarray] | None) -> bool:
+def _held(hessian: np.ndarray, curvature_of_prior: Callable[[], np.ndarray] | None, scaling: Scaling) -> bool:
     if curvature_of_prior is None:
         return False
-    values = linalg.eigvalsh(hessian + curvature_of_prior())
+    values = linalg.eigvalsh(scaling.of_hessian(hessian + curvature_of_prior()))
     return bool(values[-1] < -_ROUNDING * np.abs(values).max())
 
 

@@ -20,6 +20,7 @@ from pymc_austerity.likelihood import Links, Reached, RowLikelihood, build_prior
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
 from pymc_austerity.proxy.robbins_monro import towards_target
+from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.steering import Steering
 
 #: Acceptance rate of the inner trajectories: they cost no rows, so they may be careful.
@@ -27,6 +28,7 @@ INNER_TARGET = 0.9
 #: Whitened trajectories of a quarter period reach independent points of a normal target.
 QUARTER_PERIOD = np.pi / 2
 _MAX_LEAPFROG = 64
+_UNSCALED = Scaling()
 
 
 class PathSearch(NamedTuple):
@@ -80,10 +82,22 @@ class SurrogateState(NamedTuple):
     search: PathSearch
     steering: Steering
 
-    def with_factor(self, factor: np.ndarray, step_size: float) -> SurrogateState:
-        """Return the state with another mass matrix, and tuning started anew."""
-        factor = np.ascontiguousarray(factor)
-        whiten = 1 / factor if factor.ndim == 1 else np.ascontiguousarray(linalg.inv(factor))
+    def with_factor(self, factor: np.ndarray, step_size: float, scaling: Scaling = _UNSCALED) -> SurrogateState:
+        """Return the state with another mass matrix, and tuning started anew.
+
+        Parameters
+        ----------
+        factor : numpy.ndarray
+            In the coordinates x of `scaling`, in which it can be inverted.
+        step_size : float
+        scaling : Scaling
+            Of θ; none for a diagonal.
+        """
+        if factor.ndim == 1:
+            whiten = 1 / factor
+        else:
+            whiten = linalg.inv(factor) if scaling.inverse is None else linalg.inv(factor) @ scaling.inverse
+        factor, whiten = np.ascontiguousarray(scaling.outward(factor)), np.ascontiguousarray(whiten)
         return self._replace(factor=factor, whiten=whiten, log_scale=np.log([step_size]), t=np.zeros(1, np.int64))
 
     def fresh(self) -> SurrogateState:

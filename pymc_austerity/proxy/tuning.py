@@ -14,6 +14,7 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Links, Surroundings
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.mode import PriorCurvature
+from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
@@ -76,27 +77,35 @@ def tune_moves(
     temperature: float,
     run_pilot: Callable[..., Any],
     links: Links,
+    scaling: Scaling,
 ) -> Tuned:
-    """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it."""
+    """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it.
+
+    Parameters
+    ----------
+    scaling : Scaling
+        Of θ: the coordinates in which the scales of different directions can be compared.
+    """
     _, slope, curvature = prior(psi, fixed, np.arange(d))
     precision = -curvature
     own = steering.coordinates < d
     places = steering.coordinates[own]
     slope[places] += steering.gradient[own] / temperature
     precision[np.ix_(places, places)] -= dense(steering.hessian)[np.ix_(own, own)] / temperature
-    values, vectors = linalg.eigh(precision)
+    values, vectors = linalg.eigh(scaling.of_hessian(precision))
+    directions = scaling.outward(vectors)
     scales = 1 / np.sqrt(np.maximum(np.abs(values), 1e-6 * np.abs(values).max()))
     identity = np.eye(d)
     start = SurrogateState(
         log_scale=np.log([0.5]),
         factor=identity,
         whiten=identity,
-        centre=psi[:d] + vectors @ (scales**2 * (vectors.T @ slope)),
+        centre=psi[:d] + directions @ (scales**2 * (directions.T @ slope)),
         target=np.array([INNER_TARGET]),
         t=np.zeros(1, np.int64),
         search=path_search([(QUARTER_PERIOD, 1)], d),
         steering=steering,
-    ).with_factor(vectors * np.minimum(scales, 3.0), 0.5)
+    ).with_factor(vectors * np.minimum(scales, 3.0), 0.5, scaling)
     state = start.fresh()
     sd = np.sqrt((start.factor**2).sum(axis=1))
     if isinstance(steering.hessian, CompressedRows):
@@ -114,10 +123,10 @@ def tune_moves(
         if state.factor.ndim == 1:
             state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
         elif n >= 10 * d:  # with fewer draws the curvature at the centre serves better than their covariance
-            keep = n / (n + 5.0)
-            noise = 1e-3 * (1 - keep) * np.diag(draws.var(axis=0) + 1e-12)
-            cov = keep * np.cov(draws[n // 4 :].T).reshape(d, d) + noise
-            state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5)
+            keep, x = n / (n + 5.0), scaling.inward(draws.T)
+            noise = 1e-3 * (1 - keep) * np.diag(x.var(axis=1) + 1e-12)
+            cov = keep * np.cov(x[:, n // 4 :]).reshape(d, d) + noise
+            state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5, scaling)
     state.t[0] = 0
     draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT)
     return Tuned(start, state, draws)

@@ -4,6 +4,7 @@ Imports nothing of the other rooms.
 """
 
 from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table, rows_to_read
+from pymc_austerity.rows.merged import merge_rows, with_counts
 from pymc_austerity.rows.sources import InOrder, RowSource, Uniform, draw_in_order, draw_subset
 from pymc_austerity.rows.storage import CHUNK, Rows, build_gather
 from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row_table
@@ -23,6 +24,8 @@ __all__ = [
     "build_gather",
     "draw_in_order",
     "draw_subset",
+    "merge_rows",
     "row_table",
     "rows_to_read",
+    "with_counts",
 ]

@@ -23,6 +23,9 @@ class Rows:
     arrays : tuple of numpy.ndarray
         Arrays of equal length.  One that is not contiguous row by row is copied once, because gathering a row
         from it would touch as many places in memory as the row has entries.
+    first : numpy.ndarray of int64, optional
+        Where rows stand for several of a table: the number in it of the first that each stands for.  The last array
+        then holds their counts.
 
     Notes
     -----
@@ -31,6 +34,7 @@ class Rows:
     """
 
     arrays: tuple[np.ndarray, ...]
+    first: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", tuple(_row_contiguous(a) for a in self.arrays))
@@ -38,20 +42,55 @@ class Rows:
     def __len__(self) -> int:
         return len(self.arrays[0])
 
+    @property
+    def counts(self) -> np.ndarray | None:
+        """How many rows of a table each stands for; None where each is one."""
+        return None if self.first is None else self.arrays[-1]
+
+    @property
+    def values(self) -> tuple[np.ndarray, ...]:
+        """The arrays without the counts."""
+        return self.arrays if self.first is None else self.arrays[:-1]
+
+    @property
+    def n_table(self) -> int:
+        """Number of rows of the table."""
+        return len(self) if self.counts is None else round(float(self.counts.sum()))
+
+    @property
+    def largest_count(self) -> float:
+        """How many rows of the table one stands for at most."""
+        return 1.0 if self.counts is None else float(self.counts.max())
+
+    @property
+    def are_mapped(self) -> bool:
+        """Whether some of the arrays lie in files."""
+        return any(_MappedFile.of(a) is not None for a in self.arrays)
+
+    def in_table(self, number: int) -> int:
+        """Return the number of a row in the table."""
+        return int(number) if self.first is None or number < 0 else int(self.first[number])
+
     def taken(self, numbers: np.ndarray) -> Rows:
-        """Return some of the rows, in memory."""
-        return Rows(tuple(a[np.sort(numbers)] for a in self.arrays))
+        """Return some of the rows, in memory and in their order."""
+        return self.reordered(np.sort(numbers))
+
+    def reordered(self, order: np.ndarray) -> Rows:
+        """Return rows in another order, in memory."""
+        first = None if self.first is None else self.first[order]
+        return Rows(tuple(np.asarray(a[order], order="C") for a in self.arrays), first)
 
     def batch(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows with the given numbers, in that order, as a compiled function takes them."""
         return tuple(np.asarray(a[numbers], order="C") for a in self.arrays)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arrays": tuple(_MappedFile.of(a) or a for a in self.arrays)}
+        return {"arrays": tuple(_MappedFile.of(a) or a for a in self.arrays), "first": self.first}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         arrays = tuple(a.open() if isinstance(a, _MappedFile) else a for a in state["arrays"])
         object.__setattr__(self, "arrays", arrays)
+        object.__setattr__(self, "first", state["first"])
 
 
 def _row_contiguous(array: np.ndarray) -> np.ndarray:

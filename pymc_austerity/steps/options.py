@@ -38,6 +38,9 @@ rows : Uniform or Weighted, optional
 observed : str or sequence of str, optional
     Names of the observed variables or potentials whose rows are subsampled; by default all that split into rows, of
     whatever lengths (`GroupMH` and `ApproxGibbs` read one length, by default the longest).
+merge_rows : bool, default True
+    Whether rows that are the same in all their data, outcomes included, become one row with a count where that leaves
+    fewer than half of 1,000 or more.  The posterior is the same; rows that are read are then counted in distinct ones.
 temperature : float or Schedule, default 1.0
     Every row's log-likelihood is divided by it; the prior is not.  `Annealing` and `TemperatureDrop` start hot
     and end at the final temperature while tuning.
@@ -69,6 +72,7 @@ class StepOptions(TypedDict, total=False):
     proxy: ProxyChoice
     rows: Uniform | Weighted | None
     observed: str | Sequence[str] | None
+    merge_rows: bool
     temperature: float | Schedule
     tune: bool
     model: Model | None

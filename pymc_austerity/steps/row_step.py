@@ -57,6 +57,8 @@ _OF_A_DRAW: dict[str, Any] = {
     "setup_seconds": (np.float64, []),
     "warning": (SamplerWarning, None),
 }
+#: And where rows of the table were merged.
+_OF_MERGED_ROWS: dict[str, Any] = {"distinct_rows": (np.int64, [])}
 
 
 @dataclass_state
@@ -83,6 +85,7 @@ class RowStep(ChainSetup, BlockedStep):
     proxy : Taylor, "auto" or None
     rows : Uniform, Weighted or None
     observed : str, sequence of str, or None
+    merge_rows : bool
     temperature : float or Schedule
     tune : bool
     model, rng, initial_point, compile_kwargs, blocked, progressbar
@@ -115,6 +118,7 @@ class RowStep(ChainSetup, BlockedStep):
         proxy: ProxyChoice = "auto",
         rows: Uniform | Weighted | None = None,
         observed: str | Sequence[str] | None = None,
+        merge_rows: bool = True,
         temperature: float | Schedule = 1.0,
         tune: bool = True,
         model: Model | None = None,
@@ -133,7 +137,7 @@ class RowStep(ChainSetup, BlockedStep):
         self.blocked = blocked
         self.tune = tune
         with phases("Reading the model"):
-            data = read_model(model, self.vars, observed, initial_point)
+            data = read_model(model, self.vars, observed, initial_point, merge=merge_rows)
         known_bound = Unbounded() if bound is None else self._find_bound(bound, model, data)
         parts = Parts(
             data.likelihood, data.rows, data.fixed, data.theta0, data.others0, test, proposal, plan, known_bound,
@@ -145,6 +149,8 @@ class RowStep(ChainSetup, BlockedStep):
         self._data: ModelData | None = data
         self._tuned = TunedState(self.decider)
         self._declare_stats(self._tuned.stats_dtypes_shapes)
+        if data.likelihood.counts is not None:
+            self._declare_stats(_OF_MERGED_ROWS)
         self.start_chain(get_random_generator(rng))
         remember(model, self)
 
@@ -157,10 +163,12 @@ class RowStep(ChainSetup, BlockedStep):
         self.rng = rng
         self.chain = Chain(self.decider, rng)
         self._tuned = TunedState(self.decider)
-        self._of_setup = {
+        self._of_setup: dict[str, Any] = {
             "setup_passes": self.decider.parts.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
         }
+        if self.decider.rows.counts is not None:
+            self._of_setup["distinct_rows"] = len(self.decider.rows)
         self._rates = RunningRates()
         self._watch = Watch(self.chain_length, self.name)
 
@@ -183,6 +191,7 @@ class RowStep(ChainSetup, BlockedStep):
         schedule = self.temperature
         outcome = chain.transition(theta, others, float(schedule.at(chain.n_steps) if self.tune else schedule.final))
         if outcome.status != DECIDED:
+            outcome = outcome._replace(row=self.decider.rows.in_table(outcome.row))
             return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound)]
         if self.tune and self.decider.parts.tune:
             chain.adapt(outcome)

@@ -39,7 +39,7 @@ class SGLD(RowStep):
         M, the identity by default, or the covariance of the surrogate where there is a proxy.
     proxy : Taylor, optional
         Control variates for the gradient (Baker et al. 2019).
-    observed, temperature, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    observed, merge_rows, temperature, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -82,6 +82,7 @@ class SGLD(RowStep):
         preconditioner: ArrayLike | None = None,
         proxy: Taylor | None = None,
         observed: str | Sequence[str] | None = None,
+        merge_rows: bool = True,
         temperature: float | Schedule = 1.0,
         model: Model | None = None,
         rng: RandomGenerator = None,
@@ -96,6 +97,7 @@ class SGLD(RowStep):
             proposal=Langevin(step_size, batch_size, preconditioner),
             proxy=proxy,
             observed=observed,
+            merge_rows=merge_rows,
             temperature=temperature,
             tune=False,
             model=model,

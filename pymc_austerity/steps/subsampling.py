@@ -43,12 +43,15 @@ class MHSS(RowStep):
         A function of ``(centre, factor, radius)`` gives them otherwise, as an array of N finite numbers ≥ 0: `centre`
         is θ̂, the flat vector of the step's variables in the unconstrained space, of shape (D,); `factor`, of shape
         (D, E), has a column for each of the E entries that the rows read, with θ = centre + factor @ z; and the
-        numbers must hold for ‖z‖ ≤ `radius`.  A row that breaks its own stops the run with an error.
+        numbers must hold for ‖z‖ ≤ `radius`.  A row that breaks its own stops the run with an error.  Rows are not
+        merged, since there is a number for each of the table.
     order : {2, 3}, default 2
         k, the order of the expansion that is the proxy.  Third order leaves less of every row, and is worth it from
         some twenty parameters on; it keeps a number for every triple of the entries of θ that the rows read, takes a
         pass over all rows more, and some E³/3 multiplications a draw.
-    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    proposal, proxy, rows, observed, merge_rows, temperature, tune, model
+        As of every step.
+    rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Attributes
@@ -123,6 +126,8 @@ class MHSS(RowStep):
             )
         if order == 3 and proxy is not None:
             options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
+        if callable(bound):  # it gives a number for each row of the table
+            options["merge_rows"] = False
         super().__init__(ScalableSubsampling(), vars, bound=bound, **options)
         if self.decider.parts.plan.by_sums:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")

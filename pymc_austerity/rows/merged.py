@@ -1,0 +1,98 @@
+"""Rows that are the same in every array, merged into one with its count.
+
+With m_k rows of the table like row k the log-likelihood is Σ m_k ℓ_k over distinct rows: the rows of a step are then
+m_k ℓ_k, and everything that holds of rows holds of these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from pymc_austerity.rows.storage import Rows
+
+#: Rows are merged where there are so many of them that to evaluate them takes longer than to call the function, and
+#: where fewer than this share of them are left, though more than one.
+_MANY, _WORTH_IT = 1_000, 0.5
+#: No row counts for more than so many times the average.  A batch of uniform rows that misses one which stands for most
+#: of the table would not know of it; kept in parts, which are drawn apart, it is met.
+_MOST = 4.0
+#: Rows of the first look, at least, and in units of √N.  If half of the rows repeat others, some 200 pairs are among
+#: them; with fewer than so many the table is not read.
+_LOOKED_AT, _IN_ROOTS, _PAIRS = 10_000, 20.0, 100
+#: Rows whose arrays are hashed at once.
+_CHUNK = 65_536
+
+
+def merge_rows(rows: Rows) -> Rows | None:
+    """Return the distinct rows with their counts, or None where they are not fewer than half of many rows.
+
+    Rows are the same when all their bits are: 0.0 and −0.0, which 1/x tells apart, are two.  Arrays in files are left
+    where they are.
+
+    Parameters
+    ----------
+    rows : Rows
+
+    Returns
+    -------
+    Rows or None
+        In the order in which they first occur, one that is very frequent in several parts, with an array of counts
+        behind the others.
+    """
+    if len(rows) < _MANY or rows.are_mapped or not _repeat(rows):
+        return None
+    merged = with_counts(rows)
+    return merged if 1 < len(merged) < _WORTH_IT * len(rows) else None
+
+
+def with_counts(rows: Rows) -> Rows:
+    """Return the distinct rows with their counts, however many they are."""
+    codes, first = _distinct(rows)
+    if not _stand_for(rows, codes, first):  # two rows with the same hash: never seen
+        codes = first = np.arange(len(rows))
+    counts = np.bincount(codes)
+    parts = np.ceil(counts / (_MOST * len(rows) / len(first))).astype(np.int64)
+    numbers = np.repeat(first, parts)
+    arrays = tuple(np.asarray(a[numbers], order="C") for a in rows.arrays)
+    return Rows((*arrays, np.repeat(counts / parts, parts)), numbers)
+
+
+def _repeat(rows: Rows) -> bool:
+    """Whether some rows, drawn at random, repeat each other as often as they do where merging is worth it."""
+    size = int(max(_LOOKED_AT, _IN_ROOTS * np.sqrt(len(rows))))
+    if size >= len(rows):
+        return True
+    numbers = np.random.default_rng(2025).choice(len(rows), size, replace=False, shuffle=False)
+    return size - len(_distinct(rows.taken(numbers))[1]) >= _PAIRS
+
+
+def _distinct(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of each row among the distinct ones, and where these first occur, by hashes of 64 bits."""
+    hashes = np.empty(len(rows), np.uint64)
+    for start in range(0, len(rows), _CHUNK):
+        part = [a[start : start + _CHUNK] for a in rows.arrays]
+        table = pd.concat([pd.DataFrame(_as_whole(a).reshape(len(a), -1)) for a in part], axis=1)
+        hashes[start : start + _CHUNK] = pd.util.hash_pandas_object(table, index=False).to_numpy()
+    codes, uniques = pd.factorize(hashes)
+    first = np.empty(len(uniques), np.int64)
+    first[codes[::-1]] = np.arange(len(rows))[::-1]  # of several that are written, the last stays
+    return codes, first
+
+
+def _as_whole(array: np.ndarray) -> np.ndarray:
+    """Return floats as the whole numbers of the same bits."""
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
+
+
+def _stand_for(rows: Rows, codes: np.ndarray, first: np.ndarray) -> bool:
+    """Whether every row is, bit by bit, the one that stands for it."""
+
+    def bits(array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
+
+    for start in range(0, len(rows), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        if not all(np.array_equal(bits(a[chunk]), bits(a[first[codes[chunk]]])) for a in rows.arrays):
+            return False
+    return True

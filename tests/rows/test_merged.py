@@ -1,0 +1,86 @@
+"""Rows that are the same in every array become one with a count, and nothing of the table is lost."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from pymc_austerity.rows import Rows, merge_rows, with_counts
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(1)
+    n = 5_000
+    return Rows((rng.integers(0, 3, (n, 2)).astype(float), rng.integers(0, 4, n), rng.random(n) < 0.3))
+
+
+def _as_columns(rows):
+    return np.column_stack([a.reshape(len(a), -1).astype(float) for a in rows.values])
+
+
+def test_distinct_rows_come_once_with_how_often_they_are_in_the_table(table):
+    merged = merge_rows(table)
+    expected, counts = np.unique(_as_columns(table), axis=0, return_counts=True)
+    order = np.lexsort(_as_columns(merged).T[::-1])
+    np.testing.assert_array_equal(_as_columns(merged)[order], expected)
+    np.testing.assert_array_equal(merged.counts[order], counts)
+    assert [a.dtype for a in merged.values] == [a.dtype for a in table.arrays]
+    assert merged.n_table == len(table)
+
+
+def test_a_row_is_where_it_first_occurs_in_the_table(table):
+    merged = merge_rows(table)
+    for array, of_table in zip(merged.values, table.arrays):
+        np.testing.assert_array_equal(array, of_table[merged.first])
+    columns = _as_columns(table)
+    assert all(not (columns[:i] == columns[i]).all(axis=1).any() for i in merged.first)
+
+
+def test_zeros_of_either_sign_are_two_rows():
+    merged = with_counts(Rows((np.tile([0.0, -0.0, 1.0], 10),)))
+    assert merged.counts.tolist() == [10, 10, 10]
+    assert np.signbit(merged.arrays[0]).tolist() == [False, True, False]
+
+
+def test_rows_are_left_where_more_than_half_of_them_are_distinct():
+    assert merge_rows(Rows((np.repeat(np.arange(900), 2),))) is None
+    assert len(merge_rows(Rows((np.repeat(np.arange(600), 3),)))) == 600
+
+
+def test_few_rows_and_rows_that_are_all_the_same_are_left():
+    assert merge_rows(Rows((np.arange(999) % 7,))) is None
+    assert merge_rows(Rows((np.zeros(5_000),))) is None
+
+
+@pytest.mark.parametrize(("repeats", "merged"), [(3, True), (1, False)])
+def test_of_a_large_table_some_rows_tell_whether_to_look_at_all(repeats, merged):
+    values = np.random.default_rng(2).permutation(np.arange(300_000) // repeats)
+    found = merge_rows(Rows((values.astype(float),)))
+    assert (found is not None) == merged
+
+
+def test_a_row_that_stands_for_most_of_the_table_is_kept_in_parts():
+    """Uniform batches that miss it would otherwise know nothing of most of the table."""
+    values = np.concatenate([np.zeros(9_000), np.repeat(np.arange(1.0, 101.0), 10)])
+    merged = merge_rows(Rows((values,)))
+    average = 10_000 / 101
+    assert merged.counts.max() <= 4 * average
+    assert merged.counts[merged.arrays[0] == 0].sum() == pytest.approx(9_000)
+    assert merged.counts.sum() == pytest.approx(10_000)
+    assert len(merged) == 100 + np.ceil(9_000 / (4 * average))
+
+
+def test_arrays_in_files_are_left_there(tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(1_000) % 3)
+    assert merge_rows(Rows((np.load(tmp_path / "rows.npy", mmap_mode="r"),))) is None
+    assert merge_rows(Rows((np.load(tmp_path / "rows.npy"),))) is not None
+
+
+def test_counts_travel_and_stay_with_their_rows(table):
+    merged = pickle.loads(pickle.dumps(merge_rows(table)))
+    some = merged.taken(np.array([7, 2]))
+    np.testing.assert_array_equal(some.first, merged.first[[2, 7]])
+    np.testing.assert_array_equal(some.counts, merged.counts[[2, 7]])
+    assert merged.in_table(7) == merged.first[7]
+    assert table.in_table(7) == 7

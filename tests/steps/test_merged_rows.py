@@ -1,0 +1,198 @@
+"""Steps on rows that repeat: the same posterior from distinct rows with their counts."""
+
+import logging
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity import rows as rows_room
+from pymc_austerity.likelihood import (
+    NotRowWiseError,
+    RemainderBounds,
+    RowLikelihood,
+    compile_density,
+    is_quadratic_in_data,
+    model_data,
+    moment_rows,
+    read_model,
+)
+
+N = 1_200
+_rng = np.random.default_rng(3)
+GROUP, LEVEL = _rng.integers(0, 4, N), _rng.integers(-1, 2, N).astype(float)
+LABELS = (_rng.random(N) < 1 / (1 + np.exp(0.4 * GROUP - 0.5 * LEVEL))).astype(int)
+WHOLE = np.round(_rng.normal(0.3 * LEVEL, 2.0))
+SAMPLING = {"chains": 1, "cores": 1, "progressbar": False, "compute_convergence_checks": False, "random_seed": 5}
+
+
+def _logistic():
+    effect, slope = pm.Normal("effect", 0, 1, shape=4), pm.Normal("slope", 0, 1)
+    group, level = pm.Data("group", GROUP), pm.Data("level", LEVEL)
+    pm.Bernoulli("y", logit_p=effect[group] + slope * level, observed=pm.Data("labels", LABELS))
+
+
+def _poisson():
+    pm.Poisson("y", pm.math.exp(pm.Normal("a") + pm.Normal("b") * LEVEL), observed=GROUP)
+
+
+def _softmax():
+    weights = pm.Normal("weights", 0, 1, shape=4)
+    pm.Categorical("y", logit_p=weights * LEVEL[:, None], observed=GROUP)
+
+
+def _normal():
+    mu, sigma = pm.Normal("a") + pm.Normal("b") * LEVEL, pm.HalfNormal("sigma", 3)
+    pm.Normal("y", mu, sigma, observed=WHOLE)
+
+
+def _model(write):
+    with pm.Model() as model:
+        write()
+    return model
+
+
+def _run(merge_rows):
+    with _model(_logistic):
+        step = pma.ExactMH(proxy=None, merge_rows=merge_rows)
+        return pm.sample(step=step, tune=150, draws=150, **SAMPLING)
+
+
+def _agree(one, other):
+    # After many draws rounding may decide otherwise; a count that is wrong shows at once.
+    return np.allclose(one.sample_stats["log_ratio"], other.sample_stats["log_ratio"], rtol=1e-6, atol=1e-6)
+
+
+def _without_counts(rows):
+    merged = rows_room.with_counts(rows)
+    return rows_room.Rows((*merged.values, np.ones(len(merged))), merged.first)
+
+
+def test_decisions_are_those_on_all_rows_and_a_lost_count_would_be_seen(monkeypatch):
+    table, merged = _run(merge_rows=False), _run(merge_rows=True)
+    assert _agree(merged, table)
+    np.testing.assert_array_equal(merged.sample_stats["accepted"], table.sample_stats["accepted"])
+    np.testing.assert_allclose(merged.posterior["slope"], table.posterior["slope"], rtol=1e-6)
+    usage = pma.data_usage(merged)
+    assert usage[["mean", "total_rows", "distinct_rows", "share"]].tolist() == [24, N, 24, 1]
+    assert pma.data_usage(table)[["mean", "total_rows", "distinct_rows"]].tolist() == [N, N, N]
+    monkeypatch.setattr(model_data, "merge_rows", _without_counts)
+    assert not _agree(_run(merge_rows=True), table)
+
+
+@pytest.mark.parametrize("power", [0, 2], ids=["never", "twice"])
+def test_a_likelihood_that_is_not_multiplied_by_the_count_once_is_refused(monkeypatch, power):
+    counted = RowLikelihood.counted
+
+    def wrong(self):
+        found = counted(self)
+        by_count = found.counts ** (power - 1)
+        return model_data.replace(found, row_log_likelihood=by_count * found.row_log_likelihood)
+
+    monkeypatch.setattr(RowLikelihood, "counted", wrong)
+    with _model(_logistic), pytest.raises(NotRowWiseError):
+        pma.ExactMH(proxy=None)
+
+
+def test_it_is_said_and_can_be_left(caplog):
+    model = _model(_poisson)
+    with caplog.at_level(logging.INFO, "pymc_austerity"):
+        data = read_model(model, model.value_vars, None, None, merge=True)
+    assert f"1,200 rows are merged to {len(data.rows)} distinct ones" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "pymc_austerity"):
+        assert len(read_model(model, model.value_vars, None, None).rows) == N
+    assert "merged" not in caplog.text
+
+
+def test_new_data_are_merged_anew():
+    with _model(_logistic):
+        step = pma.ExactMH(proxy=None)
+        pm.set_data({"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]})
+        merged = pm.sample(step=step, tune=30, draws=30, **SAMPLING)
+    assert step.decider.rows.n_table == 500
+    assert (merged.sample_stats["distinct_rows"] == 12).all()
+    with _model(_logistic):
+        pm.set_data({"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]})
+        table = pm.sample(step=pma.ExactMH(proxy=None, merge_rows=False), tune=30, draws=30, **SAMPLING)
+    # The walk that was tuned before knows how many rows there were.
+    start = (0, 0)
+    assert merged.sample_stats["log_ratio"].values[start] == pytest.approx(
+        table.sample_stats["log_ratio"].values[start]
+    )
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("write", [_logistic, _poisson, _softmax, _normal])
+def test_the_bound_of_a_row_is_that_of_one_times_its_count(write, order):
+    model = _model(write)
+    merged = read_model(model, model.value_vars, None, None, merge=True)
+    size = merged.likelihood.theta_size
+    region = (merged.theta0 + 0.1, 0.05 * np.eye(size), 3.0, merged.fixed)
+    one = rows_room.Rows(merged.rows.values)
+    plain = read_model(model, model.value_vars, None, None).likelihood
+    expected = merged.rows.counts * RemainderBounds(plain, order)(*region, one)
+    np.testing.assert_allclose(RemainderBounds(merged.likelihood, order)(*region, merged.rows), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("bound", ["lipschitz", lambda theta, new: 3 * abs(new - theta).sum()])
+def test_bounds_for_all_rows_hold_for_the_largest_count(bound):
+    with _model(_logistic):
+        step = pma.MHSubLhd(bound=bound, proxy=None)
+    decider, none = step.decider, np.empty(0)
+    rng, shares = np.random.default_rng(4), []
+    for theta, new in rng.normal(size=(200, 2, 5)):
+        limit = decider.evaluate_bound(decider.bound_constants, new, theta, none, decider.fixed, decider.rows.arrays)[0]
+        sides = decider.density.both_sides(new, theta, none, *decider.fixed, *decider.rows.arrays)
+        shares.append(np.abs(sides[0] - sides[1]).max() / limit)
+    assert 0.1 < max(shares) <= 1
+
+
+def test_sums_that_determine_a_likelihood_are_weighted():
+    model = _model(_normal)
+    merged, table = (read_model(model, model.value_vars, None, None, merge=merge) for merge in (True, False))
+    assert merged.likelihood.counts is not None
+    assert is_quadratic_in_data(merged.likelihood)  # so that MHSS reads no row
+    few, weight = moment_rows(merged.rows)
+    density, plain = compile_density(merged.likelihood), compile_density(table.likelihood)
+    theta, none = np.array([0.3, -0.2, 0.5]), np.empty(0)
+    by_sums = weight * density.both_sides(theta, theta, none, *few.arrays)[0].sum()
+    assert by_sums == pytest.approx(plain.both_sides(theta, theta, none, *table.rows.arrays)[0].sum(), rel=1e-10)
+
+
+def test_a_row_without_density_has_the_number_that_it_has_in_the_table():
+    values = np.tile([0.25, 0.5, 2.0, 0.75], 50)[2:]  # the first row lies outside once upper < 2
+    with pm.Model() as model:
+        upper = pm.Uniform("upper", 1, 3)
+        pm.Uniform("y", 0, upper, observed=values)
+        step = pma.ExactMH(proxy=None)
+        with pytest.raises(pm.exceptions.SamplingError, match="row 0 "):
+            step.step({model.value_vars[0].name: np.array(-2.0)})
+
+
+RATE, EXPOSURE = 0.7, np.repeat(np.arange(1, 61) / 20, 100)
+CLAIMS = np.random.default_rng(8).poisson(RATE * EXPOSURE)
+
+
+def _distances():
+    """Distance of mean and standard deviation from those of the conjugate posterior, in Monte Carlo errors."""
+    with pm.Model():
+        rate = pm.Gamma("rate", 2, 2)
+        pm.Poisson("y", rate * EXPOSURE, observed=CLAIMS)
+        step = pma.PenaltyMH(batch_size=100, proxy=None)
+        sampling = SAMPLING | {"chains": 2}
+        idata = pm.sample(step=step, tune=500, draws=6_000, **sampling)
+    assert (idata.sample_stats["n_rows"] < 400).mean() > 0.2  # a part of the 400 distinct rows decides
+    posterior = stats.gamma(2 + CLAIMS.sum(), scale=1 / (2 + EXPOSURE.sum()))
+    draws = idata.posterior["rate"]
+    errors = {kind: float(pm.stats.mcse(idata, method=kind)["rate"]) for kind in ("mean", "sd")}
+    return float(draws.mean() - posterior.mean()) / errors["mean"], float(draws.std() - posterior.std()) / errors["sd"]
+
+
+@pytest.mark.slow
+def test_the_posterior_of_merged_rows_is_that_of_the_table(monkeypatch):
+    assert np.abs(_distances()).max() < 4
+    monkeypatch.setattr(model_data, "merge_rows", _without_counts)
+    assert np.abs(_distances()).max() > 8
