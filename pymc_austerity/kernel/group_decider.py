@@ -35,6 +35,7 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import shared_state
 from pymc_austerity.proxy import (
     GroupPass,
+    GroupScore,
     PreparedGroups,
     build_condition,
     compile_remainder_density,
@@ -171,11 +172,12 @@ def assemble_groups(
         prior = compile_group_prior(likelihood, groups, options)
         check_groups(data, groups, density, prior)
         group_pass, condition = GroupPass(likelihood, groups, options), build_condition(prior)
+        score = GroupScore(likelihood, groups, prior, group_pass, options)
         remainders = _remainders(density, likelihood, options) if test.uses_proxy else None
 
     def learn(of: ModelData) -> PreparedGroups:
         floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not None else None
-        return prepare_groups(of, groups, group_pass, density, condition, remainders, floor, phases.shown)
+        return prepare_groups(of, groups, group_pass, score, density, condition, remainders, floor, phases.shown)
 
     with phases("Learning from all rows", has_bars=True):
         prepared = learn(data)
