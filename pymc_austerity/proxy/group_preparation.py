@@ -111,9 +111,7 @@ def prepare_groups(
     rows, of_rows, order = sort_by_group(groups, data.rows)
     start = np.searchsorted(of_rows, np.arange(len(groups.own) + 1))
     centre = find_group_centre(data, rows, of_rows, group_pass, density.log_prior, condition)
-    shifted = shift_to_mode(
-        score, cached(condition), centre.mean, centre.factor, data, centre.expansion, rows, of_rows
-    )
+    shifted = shift_to_mode(score, cached(condition), centre.mean, centre.factor, data, centre.expansion, rows, of_rows)
     n_directions = groups.own.shape[1] + groups.read.size
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
     passes += shifted.evaluations * score.passes

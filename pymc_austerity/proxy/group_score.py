@@ -163,18 +163,16 @@ def shift_to_mode(
     data, e, rows, of_rows
         As of `GroupScore`.
     """
-    best, smallest = mean, np.inf
-    phi, step = mean, np.zeros(mean.size)
-    for evaluations in range(1, _MOST_STEPS + 1):
+    best, smallest, phi = mean, np.inf, mean
+    evaluations = 0
+    while evaluations < _MOST_STEPS and smallest > _NEAR_ENOUGH:
         theta = e.centre.copy()
         theta[e.shared] = phi
         conditional = Conditional(*uninterrupted(condition, theta, data.others0, data.fixed, e))
         step = factor.T @ score(theta, conditional, data, e, rows, of_rows)
+        evaluations += 1
         size = float(np.linalg.norm(step))
         if not size < smallest:  # nor where it is no number
             break
-        best, smallest = phi, size
-        if size < _NEAR_ENOUGH:
-            break
-        phi = phi + factor @ step
+        best, smallest, phi = phi, size, phi + factor @ step
     return Shifted(best, evaluations)
