@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import grad
-from scipy.special import softmax
+from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
 from pymc_austerity.graph_compiler import compile_log_density
@@ -54,7 +54,7 @@ def quadrature(size: int) -> Quadrature:
         x, w = np.polynomial.hermite_e.hermegauss(_NODES[size])
         weights = np.array([np.prod(of) for of in product(w / w.sum(), repeat=size)])
         return Quadrature(np.array(list(product(x, repeat=size))), np.log(weights))
-    half = qmc.MultivariateNormalQMC(np.zeros(size), rng=np.random.default_rng(1995)).random(_QUASI_RANDOM // 2)
+    half = ndtri(qmc.Halton(size, scramble=False).fast_forward(1).random(_QUASI_RANDOM // 2))  # the first is all zeros
     nodes = np.concatenate([half, -half])
     # A second moment off by a part in a hundred would be a slope that thousands of groups share.
     nodes = np.linalg.solve(np.linalg.cholesky(nodes.T @ nodes / len(nodes)), nodes.T).T

@@ -45,34 +45,38 @@ def _expected():
     return means, np.sqrt(np.array([weight @ square for _, square in pairs]) - means**2)
 
 
-def _sample(draws, copies=1):
-    """Scales, correlation and effects, shape (9, C, S); with the density of the effects so many times in the model."""
-    with pm.Model():
+@pytest.fixture(scope="module")
+def case():
+    """The weight counts the density of the effects once more where it is one."""
+    with pm.Model() as model:
         sd = pm.HalfNormal.dist(1, size=2)
         cholesky, _, _ = pm.LKJCholeskyCov("cholesky", n=2, eta=ETA, sd_dist=sd, compute_corr=True)
         effect = pm.MvNormal("effect", np.zeros(2), chol=cholesky, shape=(3, 2))
-        for copy in range(1, copies):
-            pm.Potential(f"again_{copy}", pm.logp(pm.MvNormal.dist(np.zeros(2), chol=cholesky), effect))
+        again = pm.logp(pm.MvNormal.dist(np.zeros(2), chol=cholesky), effect)
+        pm.Potential("again", pm.Data("weight", 0.0) * again)
         pm.Bernoulli("y", logit_p=effect[INDEX, 0] + X * effect[INDEX, 1], observed=Y)
+        return model, pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False)
+
+
+def _largest_z(case, weight):
+    model, step = case
+    with model:
+        pm.set_data({"weight": weight})
         idata = pm.sample(
-            draws, tune=800, step=pma.GroupMH(test=pma.Exact(), progressbar=False), chains=2, cores=1, random_seed=3,
-            progressbar=False, compute_convergence_checks=False,
+            5_000, tune=600, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
+            compute_convergence_checks=False,
         )  # fmt: skip
     posterior = as_dataset(group(idata, "posterior"))
     scales, correlation = posterior["cholesky_stds"].to_numpy(), posterior["cholesky_corr"].to_numpy()[..., 0, 1]
     effects = posterior["effect"].to_numpy()
-    return np.stack(
-        [scales[..., 0], scales[..., 1], correlation, *np.moveaxis(effects.reshape(*effects.shape[:2], 6), -1, 0)]
-    )
-
-
-def _largest_z(draws):
+    effects = np.moveaxis(effects.reshape(*effects.shape[:2], 6), -1, 0)
+    draws = [scales[..., 0], scales[..., 1], correlation, *effects]
     return max(np.abs(moment_z(x, mean, sd)).max() for x, mean, sd in zip(draws, *_expected()))
 
 
-def test_draws_have_the_moments_of_the_integral():
-    assert _largest_z(_sample(6_000)) < MAX_Z
+def test_draws_have_the_moments_of_the_integral(case):
+    assert _largest_z(case, 0.0) < MAX_Z
 
 
-def test_a_prior_of_the_effects_that_counts_twice_is_seen():
-    assert _largest_z(_sample(6_000, copies=2)) > MAX_Z
+def test_a_prior_of_the_effects_that_counts_twice_is_seen(case):
+    assert _largest_z(case, 1.0) > MAX_Z
