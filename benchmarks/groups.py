@@ -1,9 +1,12 @@
 """Models with many groups: effective draws a CPU second of `GroupMH` beside nutpie, or PyMC's NUTS without it.
 
-Run ``python benchmarks/groups.py`` (``--sizes`` chooses, ``--draws``, ``--reference 0`` leaves nutpie out).  A logistic
-regression with five slopes, groups of very unequal size and an unknown mean and scale of their effects.  One chain
-each.  CPU time of sampling, tuning included, set-up by itself.  ESS is ArviZ's bulk ESS: the smallest of what the
-groups share, and that of the slowest of 20 groups.
+Run ``python benchmarks/groups.py`` (``--problems`` chooses, ``--tune`` and ``--draws`` are those of `GroupMH`,
+``--refreshed`` compares shares of the groups, ``--reference 0`` leaves nutpie out).  Logistic regressions with five
+slopes, groups of very unequal size and an unknown mean and scale of their effects; and radon in 386 counties, with an
+intercept and a slope each, where nutpie is run centred and not.  One chain each.  CPU time of sampling, tuning
+included, set-up by itself.  ESS is ArviZ's bulk ESS: the smallest of what the groups share, and that of the slowest of
+20 groups.  Shifts of means and ratios of standard deviations are those of the same parameters, from the reference with
+most effective draws.
 """
 
 from __future__ import annotations
@@ -11,20 +14,21 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import arviz as az
 import numpy as np
 import pandas as pd
+import problems
 import pymc as pm
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import as_dataset, group
 
 OUTPUT = Path(__file__).parent / "output"
-SIZES = {"30,000 x 306": (30_000, 300), "200,000 x 2,006": (200_000, 2_000), "1,000,000 x 10,006": (1_000_000, 10_000)}
-SHARED = ["intercept", "log_scale", "slopes"]
 
 
 def model_of(n_rows: int, n_groups: int) -> pm.Model:
@@ -45,29 +49,84 @@ def model_of(n_rows: int, n_groups: int) -> pm.Model:
     return model
 
 
-def summary(idata: Any, seconds: float, set_up: float, n_groups: int) -> dict[str, float]:
-    """Return effective draws a CPU second, and means and standard deviations to compare."""
-    posterior = as_dataset(group(idata, "posterior"))
-    some = np.random.default_rng(1).choice(n_groups, 20, replace=False)
-    shared = as_dataset(az.ess(posterior[SHARED]))
-    effects = as_dataset(az.ess(posterior[["effect"]].isel(effect_dim_0=some)))
+class Problem(NamedTuple):
+    """A model, the forms of it that the reference samples, and its variables."""
+
+    build: Callable[[], pm.Model]
+    references: dict[str, Callable[[], pm.Model]]
+    shared: tuple[str, ...]
+    effects: tuple[str, ...]
+    n_groups: int
+
+    def parameters(self, idata: Any) -> dict[str, np.ndarray]:
+        """Return the draws of all that is shared and of 20 groups, shape (C, S, number) by kind."""
+        posterior = as_dataset(group(idata, "posterior"))
+        some = np.random.default_rng(1).choice(self.n_groups, 20, replace=False)
+
+        def draws(name: str) -> np.ndarray:
+            return posterior[name].to_numpy().reshape(*posterior[name].shape[:2], -1)
+
+        effects = [draws(name)[:, :, some] for name in self.effects]
+        return {
+            "shared": np.concatenate([draws(name) for name in self.shared], axis=2),
+            "effects": np.concatenate(effects, axis=2),
+        }
+
+
+def _synthetic(n_rows: int, n_groups: int) -> Problem:
+    build = partial(model_of, n_rows, n_groups)
+    return Problem(build, {"centred": build}, ("intercept", "log_scale", "slopes"), ("effect",), n_groups)
+
+
+PROBLEMS = {
+    "30,000 x 306": _synthetic(30_000, 300),
+    "200,000 x 2,006": _synthetic(200_000, 2_000),
+    "1,000,000 x 10,006": _synthetic(1_000_000, 10_000),
+    "radon": Problem(
+        problems.radon,
+        {"centred": problems.radon, "not centred": partial(problems.radon, noncentred=True)},
+        ("mean", "scale", "uranium", "sigma"),
+        ("intercept", "slope"),
+        386,
+    ),
+}
+
+
+def _ess(draws: np.ndarray) -> np.ndarray:
+    return np.array([float(az.ess(draws[:, :, j])) for j in range(draws.shape[2])])
+
+
+def summary(problem: Problem, idata: Any, seconds: float, set_up: float) -> dict[str, float]:
+    """Return effective draws a CPU second."""
+    ess = {kind: _ess(draws) for kind, draws in problem.parameters(idata).items()}
     return {
         "set-up s": set_up,
         "sampling s": seconds,
-        "ESS/s shared": min(float(v.min()) for v in shared.data_vars.values()) / seconds,
-        "ESS/s effects": float(effects["effect"].min()) / seconds,
-        "mean of log_scale": float(posterior["log_scale"].mean()),
-        "sd of log_scale": float(posterior["log_scale"].std()),
-        "mean of intercept": float(posterior["intercept"].mean()),
-        "sd of intercept": float(posterior["intercept"].std()),
+        **{f"ESS/s {kind}": of.min() / seconds for kind, of in ess.items()},
+        **{f"median ESS/s {kind}": float(np.median(of)) / seconds for kind, of in ess.items()},
     }
 
 
-def run_groups(model: pm.Model, tune: int, draws: int, n_groups: int) -> dict[str, float]:
+def agreement(problem: Problem, idata: Any, reference: Any) -> dict[str, float]:
+    """Return shifts from a reference in its standard deviations, their Monte Carlo errors, and ratios of these."""
+    ours, theirs = (np.concatenate(list(problem.parameters(of).values()), axis=2) for of in (idata, reference))
+    shift = (ours.mean((0, 1)) - theirs.mean((0, 1))) / theirs.std((0, 1))
+    error = np.sqrt(1 / _ess(ours) + 1 / _ess(theirs))
+    ratio = ours.std((0, 1)) / theirs.std((0, 1))
+    return {
+        "rms shift": float(np.sqrt((shift**2).mean())),
+        "rms shift expected by chance": float(np.sqrt((error**2).mean())),
+        "largest shift": float(np.abs(shift).max()),
+        "smallest sd ratio": ratio.min(),
+        "largest sd ratio": ratio.max(),
+    }
+
+
+def run_groups(problem: Problem, tune: int, draws: int, refreshed: Any) -> tuple[Any, dict[str, float]]:
     """Sample with `GroupMH`."""
-    with model:
+    with problem.build():
         start = time.process_time()
-        step = pma.GroupMH(progressbar=False)
+        step = pma.GroupMH(refreshed=refreshed, progressbar=False)
         set_up = time.process_time() - start
         start = time.process_time()
         idata = pm.sample(
@@ -76,19 +135,21 @@ def run_groups(model: pm.Model, tune: int, draws: int, n_groups: int) -> dict[st
         )  # fmt: skip
         seconds = time.process_time() - start
     stats = group(idata, "sample_stats")
-    return {
+    return idata, {
+        "groups a draw": float(stats["n_refreshed"].mean()),
         "rows a draw": float(stats["n_rows"].mean()),
         "of which carried": float(stats["n_rows_carried"].mean()),
         "carried accepted": float(stats["accepted"].mean()),
         "length of its moves": float(stats["scaling"].mean()),
         "refreshed accepted": float(stats["refresh_accept"].mean()),
         "ms a draw": 1e3 * seconds / (draws + tune),
-        **summary(idata, seconds, set_up, n_groups),
+        **summary(problem, idata, seconds, set_up),
     }
 
 
-def run_reference(model: pm.Model, draws: int, n_groups: int) -> dict[str, float]:
+def run_reference(problem: Problem, form: str, draws: int) -> tuple[Any, dict[str, float]]:
     """Sample with nutpie, or with PyMC's NUTS where it is not installed."""
+    model = problem.references[form]()
     start = time.process_time()
     try:
         import nutpie
@@ -101,27 +162,45 @@ def run_reference(model: pm.Model, draws: int, n_groups: int) -> dict[str, float
         set_up = 0.0
         with model:
             idata = pm.sample(draws, tune=draws, chains=1, cores=1, random_seed=1, progressbar=False)
-    return summary(idata, time.process_time() - start, set_up, n_groups)
+    return idata, summary(problem, idata, time.process_time() - start, set_up)
+
+
+def run(problem: Problem, options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Return a column of the table for each run."""
+    columns, runs, references = {}, {}, {}
+    for share in options.refreshed:
+        key = f"GroupMH, {share}"
+        runs[key], columns[key] = run_groups(
+            problem, options.tune, options.draws, share if share == "auto" else float(share)
+        )
+        print(key, columns[key], flush=True)
+    for form in problem.references if options.reference else ():
+        key = f"NUTS, {form}"
+        references[key], columns[key] = run_reference(problem, form, options.reference)
+    if references:
+        best = max(references, key=lambda key: min(columns[key]["ESS/s shared"], columns[key]["ESS/s effects"]))
+        for key, idata in runs.items():
+            columns[key] |= agreement(problem, idata, references[best])
+    return columns
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", nargs="+", default=list(SIZES)[:2], choices=list(SIZES))
-    parser.add_argument("--tune", type=int, default=1_500)
+    parser.add_argument(
+        "--problems", nargs="+", default=["radon", "30,000 x 306", "200,000 x 2,006"], choices=list(PROBLEMS)
+    )
+    parser.add_argument("--tune", type=int, default=1_000)
     parser.add_argument("--draws", type=int, default=6_000)
     parser.add_argument(
         "--reference", type=int, default=300, help="draws of nutpie, after as many of tuning; 0 leaves it out"
     )
+    parser.add_argument("--refreshed", nargs="+", default=["auto"], help="shares of the groups to compare, or auto")
     options = parser.parse_args()
-    found: dict[tuple[str, str], dict[str, float]] = {}
     OUTPUT.mkdir(exist_ok=True)
-    for name in options.sizes:
-        n_rows, n_groups = SIZES[name]
-        model = model_of(n_rows, n_groups)
-        found[name, "GroupMH"] = run_groups(model, options.tune, options.draws, n_groups)
-        if options.reference:
-            found[name, "NUTS"] = run_reference(model, options.reference, n_groups)
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for name in options.problems:
+        found |= {(name, column): of for column, of in run(PROBLEMS[name], options).items()}
         table = pd.DataFrame(found)
         table.to_csv(OUTPUT / "groups.csv")
         print(table.to_string(float_format=lambda x: f"{x:,.4g}"), flush=True)

@@ -35,6 +35,7 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import shared_state
 from pymc_austerity.proxy import (
     GroupPass,
+    GroupScore,
     PreparedGroups,
     build_condition,
     compile_remainder_density,
@@ -45,6 +46,11 @@ from pymc_austerity.rows import Weighted, WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
+#: A carried move costs about as much as so many rows, for its batch and for each group.
+_BATCH_SIZE, _ROWS_PER_GROUP = 500, 3
+#: Of the work of a draw, what the refresh takes to what the carried move takes; and the share of the groups above which
+#: effects would be known better than what they share.
+_REFRESH_TO_CARRIED, _MOST_REFRESHED = 1.5, 0.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +64,8 @@ class GroupDecider:
     likelihood : RowLikelihood
     groups : Groups
     test : AcceptanceTest
-    share : float
-        Of the groups that are refreshed a draw.
+    share : float or None
+        Of the groups that are refreshed a draw; None for what pays.
     theta0 : numpy.ndarray
         The model's initial point.
     others, fixed
@@ -74,7 +80,7 @@ class GroupDecider:
     likelihood: RowLikelihood
     groups: Groups
     test: AcceptanceTest
-    share: float
+    share: float | None
     theta0: np.ndarray
     others: np.ndarray
     fixed: tuple[np.ndarray, ...]
@@ -111,7 +117,11 @@ class GroupDecider:
     @property
     def n_refreshed(self) -> int:
         """Groups refreshed a draw."""
-        return max(1, round(self.share * len(self.groups.own)))
+        share, n_groups, n_rows = self.share, len(self.groups.own), len(self.prepared.rows)
+        if share is None:
+            carried = (_BATCH_SIZE if self.test.uses_proxy else n_rows) + _ROWS_PER_GROUP * n_groups
+            share = min(_MOST_REFRESHED, _REFRESH_TO_CARRIED * carried / n_rows)
+        return max(1, round(share * n_groups))
 
     def new_state(self) -> GroupState:
         """Return the state at the start of a chain."""
@@ -152,7 +162,7 @@ def assemble_groups(
     data: ModelData,
     groups: Groups,
     test: AcceptanceTest,
-    share: float,
+    share: float | None,
     compile_kwargs: dict[str, Any] | None,
     phases: Phases,
     check: Callable[[Density], None],
@@ -171,11 +181,12 @@ def assemble_groups(
         prior = compile_group_prior(likelihood, groups, options)
         check_groups(data, groups, density, prior)
         group_pass, condition = GroupPass(likelihood, groups, options), build_condition(prior)
+        score = GroupScore(likelihood, groups, prior, group_pass, options)
         remainders = _remainders(density, likelihood, options) if test.uses_proxy else None
 
     def learn(of: ModelData) -> PreparedGroups:
         floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not None else None
-        return prepare_groups(of, groups, group_pass, density, condition, remainders, floor, phases.shown)
+        return prepare_groups(of, groups, group_pass, score, density, condition, remainders, floor, phases.shown)
 
     with phases("Learning from all rows", has_bars=True):
         prepared = learn(data)
@@ -201,7 +212,7 @@ def _complete(
     likelihood: RowLikelihood,
     groups: Groups,
     test: AcceptanceTest,
-    share: float,
+    share: float | None,
     theta0: np.ndarray,
     others: np.ndarray,
     fixed: tuple[np.ndarray, ...],

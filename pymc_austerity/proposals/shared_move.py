@@ -14,9 +14,9 @@ _WALKS = 0.1
 #: Acceptance rate of proposals about the centre; one of them is worth two walks at any dimension.
 _TARGET = 0.45
 #: Draws until the centre is learnt for the first time; each time after that, from twice as many.
-_FIRST_WINDOW = 75
-#: Draws that the normal approximation counts for in the covariance.
-_PRIOR_DRAWS = 10.0
+_FIRST_WINDOW = 200
+#: Draws that what was known before a window counts for: draws of a window are far from independent.
+_PRIOR_DRAWS = 50.0
 
 
 class SharedState(NamedTuple):
@@ -46,7 +46,7 @@ class SharedState(NamedTuple):
 def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
     """Return the state before tuning, from the normal approximation of φ."""
     p = mean.size
-    counts = np.array([0, max(_FIRST_WINDOW, 5 * p), 0])
+    counts = np.array([0, max(_FIRST_WINDOW, 20 * p), 0])
     return SharedState(mean.copy(), factor.copy(), np.zeros(1), np.zeros(p), np.zeros((p, p)), counts)
 
 
@@ -91,7 +91,7 @@ def adapt_shared(phi: np.ndarray, accepted: bool, walks: bool, state: SharedStat
     known = _PRIOR_DRAWS * state.factor @ state.factor.T
     covariance = (known + state.products - np.outer(state.sum, state.sum) / n) / (n + _PRIOR_DRAWS)
     state.factor[:] = np.linalg.cholesky(covariance)
-    state.centre[:] += state.sum / n
+    state.centre[:] += state.sum / (n + _PRIOR_DRAWS)
     state.sum[:] = 0.0
     state.products[:] = 0.0
     state.counts[:] = 0, 2 * n, 0

@@ -18,6 +18,7 @@ from pymc_austerity.proxy.group_expansion import (
 from pymc_austerity.proxy.group_mode import GroupModeError
 from pymc_austerity.proxy.group_pass import GroupPass
 from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups
+from pymc_austerity.proxy.group_score import GroupScore
 from pymc_austerity.proxy.known_by_sums import compile_known_density
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
 from pymc_austerity.proxy.plan import ProxyPlan
@@ -33,6 +34,7 @@ __all__ = [
     "GroupExpansion",
     "GroupModeError",
     "GroupPass",
+    "GroupScore",
     "Prepared",
     "PreparedGroups",
     "ProxyPlan",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,15 +45,19 @@ class GroupPass:
         outputs = graph_replace([slope, curvature], {s: zero, t: zero}, strict=False)
         inputs = [theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
         outputs = [pt.broadcast_to(out, rows.shape) for out in outputs]
-        self._value = compile_log_density(inputs, [rows], **options)
+        self._rows = compile_log_density(inputs, [rows], **options)
         self._derivatives = compile_log_density([first, second, *inputs], outputs, **options)
 
     def value(self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> float:
         """Return Σ ℓ_i(θ)."""
-        total = 0.0
-        for start in range(0, len(rows), _CHUNK):
-            total += self._value(theta, others, *fixed, *(a[start : start + _CHUNK] for a in rows.arrays))[0].sum()
-        return float(total)
+        return float(sum(terms.sum() for terms in self.rows(theta, others, fixed, rows)))
+
+    def rows(
+        self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
+    ) -> Iterator[np.ndarray]:
+        """Yield ℓ_i(θ) in order, for some rows at a time."""
+        for batch in chunks(rows):
+            yield self._rows(theta, others, *fixed, *batch)[0]
 
     def __call__(
         self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows, of_rows: np.ndarray
@@ -76,9 +80,7 @@ class GroupPass:
         gradient, shared_gradient = np.zeros((n_groups, size)), np.zeros(n_read)
         hessian, shared_hessian = np.zeros((n_groups, size, size)), np.zeros((n_read, n_read))
         cross = np.zeros((n_groups, size, n_read))
-        for start in range(0, len(rows), _CHUNK):
-            batch = tuple(np.ascontiguousarray(a[start : start + _CHUNK]) for a in rows.arrays)
-            numbers = of_rows[start : start + _CHUNK]
+        for batch, (numbers,) in zip(chunks(rows), chunks(Rows((of_rows,))), strict=True):
             low, high = numbers[0], numbers[-1] + 1
             for i, along in enumerate(directions):
                 for j, and_along in enumerate(directions[: i + 1]):
@@ -98,6 +100,12 @@ class GroupPass:
             theta.copy(), groups.own, groups.shared, groups.read, gradient, hessian, _without_negative(-hessian),
             cross, shared_gradient, shared_hessian,
         )  # fmt: skip
+
+
+def chunks(rows: Rows) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield the rows in order, some at a time."""
+    for start in range(0, len(rows), _CHUNK):
+        yield tuple(np.ascontiguousarray(a[start : start + _CHUNK]) for a in rows.arrays)
 
 
 def _without_negative(matrices: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, Groups, ModelData
 from pymc_austerity.progress import setup_progress
@@ -15,6 +16,7 @@ from pymc_austerity.proxy.expansion import Expansion, check_order
 from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, own_sum, place_all
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_pass import GroupPass
+from pymc_austerity.proxy.group_score import GroupScore, shift_to_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.rows import AliasTable, Rows, row_table
 
@@ -77,6 +79,7 @@ def prepare_groups(
     data: ModelData,
     groups: Groups,
     group_pass: GroupPass,
+    score: GroupScore,
     density: Density,
     condition: Callable[..., Any],
     remainders: Density | None,
@@ -90,6 +93,7 @@ def prepare_groups(
     data : ModelData
     groups : Groups
     group_pass : GroupPass
+    score : GroupScore
     density : Density
     condition : callable
         Of `build_condition`.
@@ -107,9 +111,11 @@ def prepare_groups(
     rows, of_rows, order = sort_by_group(groups, data.rows)
     start = np.searchsorted(of_rows, np.arange(len(groups.own) + 1))
     centre = find_group_centre(data, rows, of_rows, group_pass, density.log_prior, condition)
+    shifted = shift_to_mode(score, cached(condition), centre.mean, centre.factor, data, centre.expansion, rows, of_rows)
     n_directions = groups.own.shape[1] + groups.read.size
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
-    found = PreparedGroups(rows, order, start, centre.expansion, centre.mean, centre.factor, None, passes)
+    passes += shifted.evaluations * score.passes
+    found = PreparedGroups(rows, order, start, centre.expansion, shifted.mean, centre.factor, None, passes)
     if remainders is None:
         return found
     rng, at = np.random.default_rng(2023), (data.others0, data.fixed)

@@ -8,9 +8,11 @@ import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
 from grouped import by_group, logistic_rows, moments, normal_rows
+from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
+from pymc_austerity.kernel.group_moves import build_carried_move
 from pymc_austerity.likelihood import with_blocks
 from pymc_austerity.proxy import Conditional, whiten
 
@@ -96,6 +98,28 @@ def test_a_prior_that_counts_twice_and_rows_of_another_group_are_seen(case):
     if name == "normal":
         twice = replace(decider, fixed=(np.array(1.0),))
         assert _largest_z(name, _run(twice, 16_000)[0]) > MAX_Z
+
+
+def test_a_carried_move_without_its_jacobian_is_seen(case):
+    name, _, decider = case
+    if name != "normal":
+        pytest.skip("not centred, the spread of a group given φ is always the same")
+    condition, ndims = decider.parts.condition, tuple(a.ndim for a in decider.prepared.rows.arrays)
+
+    @njit
+    def without(theta, others, fixed, e):
+        found = condition(theta, others, fixed, e)
+        return Conditional(found.mean, found.factor, 0.0)
+
+    carried = build_carried_move(decider.parts._replace(condition=without), ndims)
+    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(11)
+    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((16_000, 7))
+    for i in range(len(draws)):
+        state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the Jacobian and without it
+        theta = carried(theta, data, state, generators).theta
+        state.phi[:] = np.nan
+        theta = draws[i] = decider.move(theta, data, state, looks, generators)[1].theta
+    assert _largest_z(name, draws) > MAX_Z
 
 
 def _conditional(decider, theta):

@@ -54,6 +54,13 @@ def correlated():
     pm.Normal("y", u[INDEX, 0] + u[INDEX, 1] * X, 1, observed=Y)
 
 
+def correlated_and_few():
+    """As many groups as a factor of a covariance has entries."""
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0, shape=2))
+    u = pm.MvNormal("u", np.zeros(2), chol=chol, shape=(3, 2))
+    pm.Normal("y", u[INDEX % 3, 0] + u[INDEX % 3, 1] * X, 1, observed=Y)
+
+
 def crossed():
     u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
     v = pm.Normal("v", 0, 1, shape=3)
@@ -79,6 +86,13 @@ def test_groups_are_found(write, names, shape, n_shared, n_read):
     assert (groups.names, groups.own.shape, groups.shared.size, groups.read.size) == (names, shape, n_shared, n_read)
     assert np.array_equal(np.sort([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
     assert np.array_equal(groups.of_rows(data.rows.arrays), INDEX)
+
+
+def test_as_many_groups_as_a_factor_has_entries():
+    with pm.Model() as model:
+        correlated_and_few()
+    groups = find_groups(model, read_model(model, model.value_vars, None, None))
+    assert (groups.names, groups.own.shape, groups.shared.size) == (("u",), (3, 2), 3)
 
 
 def test_numbers_that_count_from_the_end():

@@ -1,0 +1,178 @@
+"""The mode of the marginal of φ, found with the rows as they are and not with their expansion.
+
+What the expansion leaves of a group's likelihood, integrated, tilts the marginal of φ by little; over G groups the
+tilts add up, and in standard deviations of φ they grow with √G.  By Fisher's identity the slope of the marginal is
+
+    ∂ log p(φ | y) = ∂ log p(φ) + Σ_g E[∂_φ log p(y_g, u_g | φ) | φ, y_g],
+
+and each expectation is a quadrature about N(m_g(φ), Σ_g(φ)), corrected by weights (adaptive quadrature; Pinheiro and
+Bates, Journal of Computational and Graphical Statistics 4, 1995).  The nodes of all groups are evaluated together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.gradient import grad
+from scipy.special import ndtri, softmax
+from scipy.stats import qmc
+
+from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
+from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, place_all
+from pymc_austerity.proxy.group_pass import GroupPass, chunks
+from pymc_austerity.rows import Rows
+
+#: Nodes along each of K axes; beyond, and for more parameters a group, so many quasi-random ones.
+_NODES = {1: 7, 2: 5, 3: 4}
+_QUASI_RANDOM = 64
+#: Steps that the search takes at most, and the distance in standard deviations that is near enough.
+_MOST_STEPS, _NEAR_ENOUGH = 4, 0.1
+
+
+class Quadrature(NamedTuple):
+    """Nodes for expectations under N(0, I).
+
+    Attributes
+    ----------
+    nodes : numpy.ndarray, shape (M, K)
+    log_weights : numpy.ndarray, shape (M,)
+    """
+
+    nodes: np.ndarray
+    log_weights: np.ndarray
+
+
+def quadrature(size: int) -> Quadrature:
+    """Return nodes for K parameters a group; exact for polynomials of third order at least."""
+    if size in _NODES:
+        x, w = np.polynomial.hermite_e.hermegauss(_NODES[size])
+        weights = np.array([np.prod(of) for of in product(w / w.sum(), repeat=size)])
+        return Quadrature(np.array(list(product(x, repeat=size))), np.log(weights))
+    half = ndtri(qmc.Halton(size, scramble=False).fast_forward(1).random(_QUASI_RANDOM // 2))  # the first is all zeros
+    nodes = np.concatenate([half, -half])
+    # A second moment off by a part in a hundred would be a slope that thousands of groups share.
+    nodes = np.linalg.solve(np.linalg.cholesky(nodes.T @ nodes / len(nodes)), nodes.T).T
+    return Quadrature(nodes, np.full(len(nodes), -np.log(len(nodes))))
+
+
+class GroupScore:
+    """Evaluates the slope of the marginal of φ, in two passes over the data a node.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+    groups : Groups
+    prior : GroupPrior
+    group_pass : GroupPass
+    options : dict
+        Of the compiler.
+    """
+
+    def __init__(
+        self,
+        likelihood: RowLikelihood,
+        groups: Groups,
+        prior: GroupPrior,
+        group_pass: GroupPass,
+        options: dict[str, Any],
+    ):
+        self._terms, self._rows, self._quadrature = prior.terms, group_pass.rows, quadrature(groups.own.shape[1])
+        theta, by_row, by_group, once = likelihood.theta, pt.dvector("by_row"), pt.dvector("by_group"), pt.dscalar()
+        inputs = [theta, likelihood.others, *likelihood.fixed]
+        rows = (by_row * likelihood.row_log_likelihood).sum()
+        prior = once * likelihood.log_prior + (by_group * groups.log_prior).sum()
+        slope_of_rows, slope_of_prior = (grad(of, theta, disconnected_inputs="ignore") for of in (rows, prior))
+        self._slope_of_rows = compile_log_density([by_row, *inputs, *likelihood.batches], [slope_of_rows], **options)
+        self._slope_of_prior = compile_log_density([by_group, once, *inputs], [slope_of_prior], **options)
+
+    @property
+    def passes(self) -> int:
+        """Passes over all rows of one evaluation."""
+        return 2 * len(self._quadrature.nodes)
+
+    def __call__(
+        self, theta: np.ndarray, conditional: Conditional, data: ModelData, e: GroupExpansion, rows: Rows,
+        of_rows: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Return ∂ log p(φ | y), shape (P,), at the φ in θ; numbers that are not finite where a node has no density.
+
+        Parameters
+        ----------
+        theta : numpy.ndarray, shape (D,)
+        conditional : Conditional
+            At that φ.
+        data : ModelData
+        e : GroupExpansion
+        rows : Rows
+            Sorted by group.
+        of_rows : numpy.ndarray of int64, shape (N,)
+        """
+        at, n_groups, (nodes, log_weights) = (data.others0, *data.fixed), len(e.own), self._quadrature
+        log_weight = np.empty((len(nodes), n_groups))
+        thetas = []
+        for m, z in enumerate(nodes):
+            thetas.append(theta.copy())
+            place_all(thetas[m], np.tile(z, (n_groups, 1)), e.own, conditional)
+            log_weight[m] = self._terms(thetas[m], *at)[0] + z @ z / 2 + log_weights[m]
+            of_node = np.concatenate(list(self._rows(thetas[m], data.others0, data.fixed, rows)))
+            log_weight[m] += np.bincount(of_rows, of_node, n_groups)
+        weight = softmax(log_weight, axis=0)
+        slope = self._slope_of_prior(-np.ones(n_groups), 1.0, theta, *at)[0]
+        for at_node, by_group in zip(thetas, weight, strict=True):
+            slope = slope + self._slope_of_prior(by_group, 0.0, at_node, *at)[0]
+            for batch, (numbers,) in zip(chunks(rows), chunks(Rows((of_rows,))), strict=True):
+                slope += self._slope_of_rows(by_group[numbers], at_node, *at, *batch)[0]
+        return slope[e.shared]
+
+
+class Shifted(NamedTuple):
+    """Where the search for the mode ends.
+
+    Attributes
+    ----------
+    mean : numpy.ndarray, shape (P,)
+    evaluations : int
+        Of the slope.
+    """
+
+    mean: np.ndarray
+    evaluations: int
+
+
+def shift_to_mode(
+    score: GroupScore, condition: Callable[..., Any], mean: np.ndarray, factor: np.ndarray, data: ModelData,
+    e: GroupExpansion, rows: Rows, of_rows: np.ndarray,
+) -> Shifted:  # fmt: skip
+    """Move the centre of φ from the mode of the surrogate's marginal to that of the marginal.
+
+    By Newton steps with the covariance of the surrogate, taken as long as each makes the slope smaller.
+
+    Parameters
+    ----------
+    score : GroupScore
+    condition : callable
+        Compiled, of `build_condition`.
+    mean, factor : numpy.ndarray, shapes (P,) and (P, P)
+        Normal approximation of the marginal of φ.
+    data, e, rows, of_rows
+        As of `GroupScore`.
+    """
+    best, smallest, phi = mean, np.inf, mean
+    evaluations = 0
+    while evaluations < _MOST_STEPS and smallest > _NEAR_ENOUGH:
+        theta = e.centre.copy()
+        theta[e.shared] = phi
+        conditional = Conditional(*uninterrupted(condition, theta, data.others0, data.fixed, e))
+        step = factor.T @ score(theta, conditional, data, e, rows, of_rows)
+        evaluations += 1
+        size = float(np.linalg.norm(step))
+        if not size < smallest:  # nor where it is no number
+            break
+        best, smallest, phi = phi, size, phi + factor @ step
+    return Shifted(best, evaluations)
