@@ -18,16 +18,15 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import FullPass, Sums
-from pymc_austerity.rows import Rows
+from pymc_austerity.proxy.samples import Samples
+from pymc_austerity.rows import Table
 
-#: Rows of the first search: enough for 20 a parameter, or this many.
-_SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20
 #: A centre this many posterior standard deviations from the mode (Newton decrement) serves as well as the mode.
 _CLOSE_ENOUGH = 0.1
 #: Passes over all rows after which the search on all rows gives up.
 _MAX_PASSES = 10
 #: First of all a few rows are searched, from the given start and from points around it.
-_STARTS, _JITTER, _FEW_ROWS = 5, 1.0, 1_000
+_STARTS, _JITTER = 5, 1.0
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
 _APART, _NEGLIGIBLE = 5.0, 20.0
 #: A point this far out, in the unconstrained space, means a mode at infinity.
@@ -95,7 +94,8 @@ def find_mode(
     prior: PriorCurvature,
     start: np.ndarray,
     fixed: Sequence[np.ndarray],
-    rows: Rows,
+    rows: Table,
+    samples: Samples,
     temperature: float,
     progressbar: bool,
     names: Sequence[str] = (),
@@ -114,20 +114,15 @@ def find_mode(
     KeyboardInterrupt
         On Ctrl-C.
     """
-    c = full_pass.coordinates
-    size = min(len(rows), max(_SUBSET_ROWS, _SUBSET_PER_PARAMETER * c.size))
-    # The same subset whatever the seed of the chains: the centre is no part of their randomness.
-    numbers = np.random.default_rng(2014).choice(len(rows), size, replace=False)
-    subset = rows.taken(numbers)
-    few = rows.taken(numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
+    c, (subset, few, _) = full_pass.coordinates, samples
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
-        def evaluate(of: Rows, psi: np.ndarray, hessian: bool = True) -> Sums:
+        def evaluate(of: Table, psi: np.ndarray, hessian: bool = True) -> Sums:
             progress.reset(task, total=len(of))
             return full_pass(psi, fixed, of, hessian=hessian, advance=lambda n: progress.advance(task, n))
 
-        def objective(part: Rows) -> Objective:
+        def objective(part: Table) -> Objective:
             return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c)
 
         psi, sums = _single_mode(objective(few), start, names)

@@ -27,13 +27,14 @@ from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
+from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.steering import average, steer
 from pymc_austerity.proxy.surrogate import (
     Surrogate,
     SurrogateState,
 )
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
-from pymc_austerity.rows import AliasTable, Rows, row_table
+from pymc_austerity.rows import DrawnRows, Rows, Table
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -59,8 +60,8 @@ class Prepared(NamedTuple):
         Share of independent draws from that approximation that the surrogate would accept; 1 where it is normal.
     draws : numpy.ndarray, shape (k, D)
         Draws of θ from the surrogate.
-    table : AliasTable or None
-        Row weights, where they were asked for.
+    table : DrawnRows or None
+        Rows with weights, where they were asked for.
     passes : float
         Passes over all rows, in rows evaluated divided by N.
     """
@@ -71,7 +72,7 @@ class Prepared(NamedTuple):
     normal: SurrogateState
     normality: float
     draws: np.ndarray
-    table: AliasTable | None
+    table: DrawnRows | None
     passes: float
 
     def region(self, fixed: tuple[np.ndarray, ...], rows: Rows) -> Region:
@@ -93,7 +94,7 @@ def prepare(
     compile_remainders: Callable[[], Density],
     surrogate: Surrogate,
     taylor: Taylor,
-    rows: Rows,
+    rows: Table,
     fixed: Sequence[np.ndarray],
     start: np.ndarray,
     temperature: float,
@@ -119,12 +120,13 @@ def prepare(
     """
     options = numba_options(compile_kwargs)
     coordinates = _expanded_coordinates(likelihood)
+    samples = draw_samples(rows, coordinates.size)
     try:
         full_pass = FullPass(likelihood, coordinates, options)
         prior = PriorCurvature(likelihood, options)
         if taylor.centre is None:
             names = _entry_names(likelihood)
-            psi, sums = find_mode(full_pass, prior, start, fixed, rows, temperature, progressbar, names)
+            psi, sums = find_mode(full_pass, prior, start, fixed, rows, samples, temperature, progressbar, names)
         else:
             psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
             sums = full_pass(psi, fixed, rows)
@@ -134,19 +136,20 @@ def prepare(
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
     given = taylor.centre is not None
-    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, rows, fixed, temperature)
+    of = rows, samples.average
+    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, temperature)
     d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     expansion = Expansion(psi, coordinates, sums.gradient, hessian)
     both_sides = compile_remainders().both_sides
-    batch = tuple(a[: min(len(rows), 500)] for a in rows.arrays)
+    batch = rows.some(500)
     # A step within the posterior: along sd of correlated parameters it would end far outside.
     spread = np.concatenate([tuned.draws[-1] - psi[:d], np.zeros(psi.size - d)])
     wrong = check_order(both_sides, expansion, taylor.order, spread, fixed, batch, d)
     if wrong is not None:
         raise NoProxyError(wrong)
     table = None if floor is None else _weigh(both_sides, tuned.draws, psi, fixed, rows, floor, progressbar)
-    passes = full_pass.rows_read / len(rows) + (floor is not None)
+    passes = full_pass.rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), surrogate.links)
     normality = normality_of(surrogate, tuned.normal, tuned.draws, around)
@@ -193,7 +196,7 @@ def _settle(
     psi: np.ndarray,
     sums: Sums,
     given: bool,
-    rows: Rows,
+    of: tuple[Table, Table],
     fixed: Sequence[np.ndarray],
     temperature: float,
 ) -> tuple[np.ndarray, Sums, Tuned]:
@@ -205,7 +208,10 @@ def _settle(
         The centre, and what all rows add up to there.
     given : bool
         Whether the user gave the centre, which promises that it stays and that one pass is enough.
+    of : tuple of Table
+        All rows, and those that derivatives are averaged over.
     """
+    rows, part = of
     run_pilot, d, c = build_pilot(surrogate), full_pass.theta_size, full_pass.coordinates
 
     def tune(psi: np.ndarray, sums: Sums) -> Tuned:
@@ -225,7 +231,7 @@ def _settle(
         if moves:
             psi = np.append(tuned.draws.mean(axis=0), psi[d:])
             sums = full_pass(psi, fixed, rows)
-        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows), True
+        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows, part), True
     return psi, sums, tuned
 
 
@@ -234,14 +240,18 @@ def _weigh(
     draws: np.ndarray,
     psi: np.ndarray,
     fixed: Sequence[np.ndarray],
-    rows: Rows,
+    rows: Table,
     floor: float,
     progressbar: bool,
-) -> AliasTable:
+) -> DrawnRows:
     """Weigh the rows by what the proxy leaves of them between some draws, in one pass."""
     far, d = len(draws) // 2, draws.shape[1]
     pairs = [(draws[-1 - k], draws[-1 - k - far]) for k in range(_WEIGHT_PAIRS)]
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
         advance = partial(progress.advance, task)
-        return row_table(remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, rows, advance), floor)
+
+        def sizes_of(piece: Rows) -> np.ndarray:
+            return remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, piece, advance)
+
+        return rows.weighed(sizes_of, floor)

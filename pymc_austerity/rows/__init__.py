@@ -4,18 +4,26 @@ Imports nothing of the other rooms.
 """
 
 from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table, rows_to_read
-from pymc_austerity.rows.sources import InOrder, RowSource, Uniform, draw_in_order, draw_subset
-from pymc_austerity.rows.storage import CHUNK, Rows, build_gather
+from pymc_austerity.rows.pool import Pool, PooledRows
+from pymc_austerity.rows.reservoir import Reservoir, merged
+from pymc_austerity.rows.sources import InOrder, RowSource, Share, Uniform, draw_in_order, draw_subset
+from pymc_austerity.rows.storage import CHUNK, DrawnRows, Rows, Table, build_gather
 from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row_table
 
 __all__ = [
     "CHUNK",
     "AliasTable",
     "BoundTable",
+    "DrawnRows",
     "InOrder",
+    "Pool",
+    "PooledRows",
+    "Reservoir",
     "RowSource",
     "Rows",
     "RowsByBounds",
+    "Share",
+    "Table",
     "Uniform",
     "Weighted",
     "WeightedRows",
@@ -23,6 +31,7 @@ __all__ = [
     "build_gather",
     "draw_in_order",
     "draw_subset",
+    "merged",
     "row_table",
     "rows_to_read",
 ]

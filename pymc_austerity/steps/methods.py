@@ -47,7 +47,9 @@ class ApproxMH(DesigningStep):
         early and asks least at the end (O'Brien and Fleming).
     tolerance : float, default 0.005
         With ``epsilon="auto"``: mean error in the acceptance probability to design for.
-    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    proposal, proxy, rows, data, observed, temperature, tune, model
+        As of every step.
+    rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -124,7 +126,9 @@ class PenaltyMH(RowStep):
         Rows of the first look.
     max_variance : float, default 1.0
         Variance of the log ratio up to which a batch decides; above it more rows are read.
-    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    proposal, proxy, rows, data, observed, temperature, tune, model
+        As of every step.
+    rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -194,7 +198,9 @@ class MHSubLhd(RowStep):
         as a PyTensor expression or compiled by numba.  A row that breaks it stops the run with an error.
     batch_size : int, default 50
         Rows of the first look.
-    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    proposal, proxy, rows, data, observed, temperature, tune, model
+        As of every step.
+    rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -266,7 +272,9 @@ class MinibatchBarker(RowStep):
     skewness : bool, default True
         Correct the decision for the skewness of the rows, to first order.  Without it the algorithm is that of the
         paper.
-    proposal, proxy, rows, observed, temperature, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    proposal, proxy, rows, data, observed, temperature, tune, model
+        As of every step.
+    rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises

@@ -18,6 +18,7 @@ from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
+from pymc_austerity.blocks import Blocks
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble
@@ -34,9 +35,10 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
-from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
+from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.orphans import end_with_parent
+from pymc_austerity.steps.pooled import ROWS_OF_TABLE, SharesTaken, describe_pool, open_table
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.revival import revive
 
@@ -89,6 +91,8 @@ class RowStep(ChainSetup, BlockedStep):
         Described in `StepOptions`.
     bound : {"lipschitz", "scan"}, callable or None
         How a test that needs |l_i| ≤ C for all rows comes by C.
+    data : Blocks or None
+        Rows in place of those in the model.
 
     Attributes
     ----------
@@ -114,6 +118,7 @@ class RowStep(ChainSetup, BlockedStep):
         proposal: Proposal | None = None,
         proxy: ProxyChoice = "auto",
         rows: Uniform | Weighted | None = None,
+        data: Blocks | None = None,
         observed: str | Sequence[str] | None = None,
         temperature: float | Schedule = 1.0,
         tune: bool = True,
@@ -128,22 +133,28 @@ class RowStep(ChainSetup, BlockedStep):
         phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
         model = modelcontext(model)
         plan = plan_proxy(test, proposal, proxy, rows, bound)
+        if data is not None:
+            plan = plan_pool(plan, test, proposal, type(self).__name__)
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
         self.temperature = as_schedule(temperature)
         self.blocked = blocked
         self.tune = tune
         with phases("Reading the model"):
-            data = read_model(model, self.vars, observed, initial_point)
-        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, data)
+            example = read_model(model, self.vars, observed, initial_point)
+        table = example.rows if data is None else open_table(data, model, example, phases.shown)
+        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
         parts = Parts(
-            data.likelihood, data.rows, data.fixed, data.theta0, data.others0, test, proposal, plan, known_bound,
-            self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
+            example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
+            known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
         )  # fmt: skip
-        self.decider = assemble(parts, partial(check_rows, model, data), phases)
+        self.decider = assemble(parts, partial(check_rows, model, example), phases)
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
-        self._data: ModelData | None = data
-        self._tuned = TunedState(self.decider)
+        self._data: ModelData | None = example
+        self._tuned, self._shares = TunedState(self.decider), SharesTaken()
+        if not self.decider.row_source.complete:
+            self._declare_stats(ROWS_OF_TABLE)
+            _log.info(describe_pool(self.decider))
         self._declare_stats(self._tuned.stats_dtypes_shapes)
         self.start_chain(get_random_generator(rng))
         remember(model, self)
@@ -151,6 +162,7 @@ class RowStep(ChainSetup, BlockedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
+        self._shares.check(self.decider.row_source.shares, rng)
         if self._data is not None and (changed := self._data.changed()):
             self._data, self.decider = changed, self.decider.with_data(changed.rows, changed.fixed)
         self.tune = self.decider.parts.tune  # PyMC's parallel sampler takes it for granted
@@ -160,6 +172,7 @@ class RowStep(ChainSetup, BlockedStep):
         self._of_setup = {
             "setup_passes": self.decider.parts.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
+            **({} if self.decider.row_source.complete else {"total_rows": self.decider.n_rows}),
         }
         self._rates = RunningRates()
         self._watch = Watch(self.chain_length, self.name)
@@ -201,7 +214,7 @@ class RowStep(ChainSetup, BlockedStep):
             **self._of_setup,
             **self._tuned.stats(chain, self.tune),
         )
-        self._rates.update(stats, outcome.accepted, outcome.n_rows / len(chain.decider.rows))
+        self._rates.update(stats, outcome.accepted, outcome.n_rows / chain.decider.n_rows)
         if not outcome.accepted:
             return point, [stats]
         return with_blocks(point, outcome.theta, likelihood.blocks), [stats]
