@@ -85,7 +85,7 @@ class Blocks:
     30000
     """
 
-    source: Any
+    source: Any = field(repr=False)
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     codes: Mapping[str, str | Sequence[Any]] = field(default_factory=dict)
     filter: Any = None

@@ -109,7 +109,7 @@ class Reader:
             column = _codes(column, self.labels[container.name], block, name)
         elif isinstance(column, Categories):
             raise ValueError(
-                f"{block.where}: column {name!r} holds labels such as {column.values[0]!r}, and {container.name!r} in "
+                f"{block.where}: column {name!r} holds labels such as {_said(column.values[0])}, and {container.name!r} in "
                 f"the model holds codes. Say which coordinate of the model they belong to, codes={{{container.name!r}: "
                 "'name of the coordinate'}, or give the labels in the order of their codes."
             )
@@ -159,10 +159,15 @@ def _codes(column: np.ndarray | Categories, labels: pd.Index, block: Block, name
         assert said is not None
         raise BadRowError(
             block.where, block.first + row,
-            f"column {name!r} is {said[row]!r}, which is none of the {len(labels)} labels that the model knows. Give "
+            f"column {name!r} is {_said(said[row])}, which is none of the {len(labels)} labels that the model knows. Give "
             "the model's coordinate all labels, or leave the row out.",
         )  # fmt: skip
     return codes
+
+
+def _said(value: Any) -> str:
+    """Write a label as a user would."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _converted(column: np.ndarray, container: Container, block: Block, name: str) -> np.ndarray:

@@ -80,17 +80,24 @@ class ParquetFiles:
             )
         for number, fragment in enumerate(self._dataset.get_fragments(filter=self._filter)):
             where, first = getattr(fragment, "path", "") or f"fragment {number}", 0
-            batches = fragment.to_batches(
+            for batch in self._batches(fragment, where, columns):
+                taken = {name: self._column(batch.column(name), where, first, name) for name in columns}
+                yield Block(where, first, taken)
+                first += batch.num_rows
+
+    def _batches(self, fragment: Any, where: str, columns: Sequence[str]) -> Iterator[Any]:
+        try:
+            yield from fragment.to_batches(
                 schema=self._dataset.schema,
                 columns=list(columns),
                 filter=self._filter,
                 batch_size=_BATCH,
                 batch_readahead=_AHEAD,
             )
-            for batch in batches:
-                taken = {name: self._column(batch.column(name), where, first, name) for name in columns}
-                yield Block(where, first, taken)
-                first += batch.num_rows
+        except (OSError, self._pa.ArrowInvalid) as error:
+            raise ValueError(
+                f"{where} cannot be read: {error}. If the file was changed after its first pass, build the step again."
+            ) from error
 
     def _column(self, column: Any, where: str, first: int, name: str) -> Any:
         """Return a column as an array, or as numbers of categories."""
