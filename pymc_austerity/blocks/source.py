@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Block(NamedTuple):
-    """Some rows in a row.
+    """Consecutive rows.
 
     Attributes
     ----------

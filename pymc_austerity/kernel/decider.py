@@ -138,7 +138,7 @@ class Decider:
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
-        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), len(self.rows))
+        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), self.n_rows)
 
     def start(self, rng: np.random.Generator) -> np.ndarray | None:
         """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
@@ -282,6 +282,8 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         move = proposal.for_model(
             Target(parts.likelihood, prepared, test.probability(0.0), options, surrogate, parts.fixed)
         )
+        if move.reads_rows and not row_source.complete:
+            raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
         # Also called by themselves, where a chain is watched and a run is judged.
         move = replace(move, propose=cached(move.propose))
         ndims = tuple(a.ndim for a in parts.stored.arrays)

@@ -130,7 +130,7 @@ class PooledRows(RowSource):
         """Return a source that draws slots with replacement, uniformly: what the pool was drawn for, from itself."""
         k = self.weight.size
         table = AliasTable(np.ones(k, np.float32), np.arange(k, dtype=np.uint32), np.ones(k, np.float32))
-        return SlotsInPlaceOfRows(table, self.weight * np.float64(self.total / k))
+        return SlotsInPlaceOfRows(table, self.weight * np.float64(self.total / k), self.total)
 
     def n_rows(self, n_stored: int) -> int:
         """Return N."""
@@ -149,6 +149,11 @@ class SlotsInPlaceOfRows(WeightedRows):
     """The slots of a pool as if they were all rows, each standing for `each` of them."""
 
     each: np.ndarray
+    total: int
+
+    def n_rows(self, n_stored: int) -> int:
+        """Return N."""
+        return self.total
 
     @property
     def counts(self) -> np.ndarray | None:
