@@ -3,9 +3,9 @@
 Run ``python benchmarks/blocks.py --rows 1e6 1e7 1e8`` (``--parquet`` writes the rows to disk first and reads them from
 there; otherwise a counter-based generator makes each block when it is asked for, and no table exists).  A process for
 each size, so that its peak memory is its own.  The rows are those of a logistic regression with ten coefficients,
-sorted by one of its covariates.  Beside each pass stands what a plain read of the same columns takes, block by block and
-without a model.  The error is that of the posterior means, in posterior standard deviations, against the coefficients
-that made the rows: of order one whatever the step, it shows that nothing is far off.
+sorted by one of its covariates.  Beside each pass stands what a plain read of the same columns takes, block by block
+and without a model.  The error is that of the posterior means, in posterior standard deviations, against the
+coefficients that made the rows: of order one whatever the step, it shows that nothing is far off.
 """
 
 from __future__ import annotations

@@ -109,9 +109,9 @@ class Reader:
             column = _codes(column, self.labels[container.name], block, name)
         elif isinstance(column, Categories):
             raise ValueError(
-                f"{block.where}: column {name!r} holds labels such as {_said(column.values[0])}, and {container.name!r} in "
-                f"the model holds codes. Say which coordinate of the model they belong to, codes={{{container.name!r}: "
-                "'name of the coordinate'}, or give the labels in the order of their codes."
+                f"{block.where}: column {name!r} holds labels such as {_said(column.values[0])}, and the model holds "
+                f"codes in {container.name!r}. Say which coordinate they belong to, codes={{{container.name!r}: 'name "
+                "of the coordinate'}, or give the labels in the order of their codes."
             )
         return _converted(column, container, block, name)
 
@@ -159,8 +159,8 @@ def _codes(column: np.ndarray | Categories, labels: pd.Index, block: Block, name
         assert said is not None
         raise BadRowError(
             block.where, block.first + row,
-            f"column {name!r} is {_said(said[row])}, which is none of the {len(labels)} labels that the model knows. Give "
-            "the model's coordinate all labels, or leave the row out.",
+            f"column {name!r} is {_said(said[row])}, which is none of the {len(labels)} labels that the model knows. "
+            "Give the model's coordinate all labels, or leave the row out.",
         )  # fmt: skip
     return codes
 

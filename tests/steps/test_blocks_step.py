@@ -120,6 +120,16 @@ def step():
 
 
 @pytest.mark.slow
+def test_what_is_known_of_all_rows_is_summed_over_the_blocks(step):
+    expansion, everything = step.decider.expansion, model_of(ROWS)
+    point = {"beta": expansion.centre[:2], "level": expansion.centre[2]}
+    gradient = everything.compile_dlogp(vars=everything.value_vars)(point)
+    of_prior = np.append(-expansion.centre[:2], -expansion.centre[2] / 9)
+    np.testing.assert_allclose(expansion.gradient, gradient - of_prior, rtol=1e-9, atol=1e-9)
+    assert step.decider.prepared.passes > 2
+
+
+@pytest.mark.slow
 def test_draws_do_not_depend_on_processes_and_chains_share_no_row(step):
     one, two = (draw(SAMPLE, step, 150, 50, cores=cores) for cores in (1, 2))
     assert np.array_equal(one.posterior["beta"], two.posterior["beta"])
