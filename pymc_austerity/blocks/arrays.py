@@ -28,17 +28,18 @@ class Arrays:
     """
 
     def __init__(self, arrays: Mapping[str, Any]):
-        lengths = {name: int(a.shape[0]) for name, a in arrays.items()}
-        if len(set(lengths.values())) != 1:
+        arrays = {name: a if hasattr(a, "shape") else np.asarray(a) for name, a in arrays.items()}
+        lengths = {name: int(a.shape[0]) if a.shape else 0 for name, a in arrays.items()}
+        if len(set(lengths.values())) > 1:
             raise ValueError(
                 f"Blocks: the arrays differ in length: {lengths}. Row i of each must belong to the same observation."
             )
-        self._arrays, self._n_rows = dict(arrays), next(iter(lengths.values()))
+        self._arrays, self._n_rows = arrays, next(iter(lengths.values()), 0)
 
     @staticmethod
     def takes(source: Any) -> bool:
         """Whether this is what it reads."""
-        return isinstance(source, Mapping) and bool(source) and all(hasattr(a, "shape") for a in source.values())
+        return isinstance(source, Mapping)
 
     def count(self) -> int:
         """Return the length."""

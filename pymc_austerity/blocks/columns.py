@@ -85,8 +85,10 @@ class Reader:
                 f"{block.where}: the columns of a block differ in length: {lengths}. Row i of each must belong to the "
                 "same observation."
             )
+        if not next(iter(lengths.values())):
+            return tuple(np.empty((0, *c.shape), c.dtype) for c in self.containers)
         arrays = tuple(self._container(c, block) for c in self.containers)
-        if len(arrays[0]) and (found := self.wrong_index(arrays)) is not None:
+        if (found := self.wrong_index(arrays)) is not None:
             raise BadRowError(block.where, block.first + found[0], found[1])
         return arrays
 
@@ -150,7 +152,7 @@ def _codes(column: np.ndarray | Categories, labels: pd.Index, block: Block, name
     """Return the places of labels among those that the model knows."""
     if isinstance(column, Categories):
         of_value = labels.get_indexer(pd.Index(column.values))
-        codes = of_value[column.numbers] if column.values.size else np.zeros(0, np.int64)
+        codes = of_value[column.numbers]
         said = column.values[column.numbers] if (codes < 0).any() else None
     else:
         codes, said = labels.get_indexer(pd.Index(column)), column

@@ -54,11 +54,15 @@ class ParquetFiles:
         if filter is not None and not isinstance(filter, pa.dataset.Expression):
             raise TypeError(f"filter={filter!r} must be an expression such as pyarrow.dataset.field('year') == 2013.")
         if not isinstance(dataset, pa.dataset.Dataset):
-            paths = [str(p) for p in dataset] if isinstance(dataset, list | tuple) else str(dataset)
-            try:
-                dataset = pa.dataset.dataset(paths, format="parquet", partitioning="hive")
-            except FileNotFoundError as error:
-                raise ValueError(f"Blocks({paths!r}): {error}.") from error
+            several = isinstance(dataset, list | tuple)
+            if not isinstance(dataset[0] if several else dataset, str | os.PathLike):
+                dataset = pa.dataset.dataset(dataset)  # a table of pyarrow, or several
+            else:
+                paths = [str(p) for p in dataset] if several else str(dataset)
+                try:
+                    dataset = pa.dataset.dataset(paths, format="parquet", partitioning="hive")
+                except FileNotFoundError as error:
+                    raise ValueError(f"Blocks({paths!r}): {error}.") from error
         self._dataset, self._filter = dataset, filter
 
     @staticmethod

@@ -115,6 +115,7 @@ class PooledRows(RowSource):
     left = staticmethod(left_of_share)
     weighted: ClassVar[bool] = True
     complete: ClassVar[bool] = False
+    called: ClassVar[str] = "row of the pool number"
 
     @property
     def shares(self) -> int | None:

@@ -67,8 +67,8 @@ class RowSource(Protocol):
         Compiled ``n_total(state, n_stored)`` returns N, the rows that a sum over all rows has.
     left : callable
         Compiled ``left(state)`` returns how many rows the current test may draw.
-    shares : int or None
-        Chains that the rows are divided among; None where any number may draw them.
+    called : str
+        What a stored row is called in messages, before its number.
     """
 
     draw: ClassVar[Callable[..., Any]]
@@ -76,12 +76,13 @@ class RowSource(Protocol):
     weigh: ClassVar[Callable[..., Any]] = staticmethod(weigh_equally)
     weighted: ClassVar[bool] = False
     complete: ClassVar[bool] = True
+    called: ClassVar[str] = "row"
     n_total: ClassVar[Callable[..., Any]] = staticmethod(stored)
     left: ClassVar[Callable[..., Any]] = staticmethod(no_end)
 
     @property
     def shares(self) -> int | None:
-        """Chains that the rows are divided among."""
+        """Chains that the rows are divided among; None where any number may draw them."""
         return None
 
     @property

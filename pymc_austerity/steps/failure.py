@@ -30,8 +30,17 @@ def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 
-def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str) -> dict[str, Any]:
-    """Stop a chain at `point`, after `n_steps` draws; `broken_bound` says what that means of the test.
+def stop_at(
+    point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str, row: str = "row"
+) -> dict[str, Any]:
+    """Stop a chain at `point`, after `n_steps` draws.
+
+    Parameters
+    ----------
+    broken_bound : str
+        What that means of the test.
+    row : str
+        What a row is called.
 
     Returns
     -------
@@ -62,7 +71,7 @@ def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, brok
     what = (
         "The log prior is not finite"
         if outcome.status == BAD_PRIOR
-        else f"The log-likelihood of row {outcome.row} is not finite"
+        else f"The log-likelihood of {row} {outcome.row} is not finite"
     )
     message = (
         f"{what} at the current point {dict(point)} (values in the unconstrained space). "

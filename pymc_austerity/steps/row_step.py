@@ -196,7 +196,8 @@ class RowStep(ChainSetup, BlockedStep):
         schedule = self.temperature
         outcome = chain.transition(theta, others, float(schedule.at(chain.n_steps) if self.tune else schedule.final))
         if outcome.status != DECIDED:
-            return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound)]
+            called = chain.decider.row_source.called
+            return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound, called)]
         if self.tune and self.decider.parts.tune:
             chain.adapt(outcome)
         chain.n_steps += 1

@@ -73,6 +73,8 @@ def memory_maps(folder):
 
 SOURCES = {
     "a folder": parquet,
+    "a table of pyarrow": lambda folder: pytest.importorskip("pyarrow").table(ROWS),
+    "lists": lambda folder: {name: column.tolist() for name, column in ROWS.items()},
     "its files": lambda folder: sorted(map(str, parquet(folder).rglob("*.parquet"))),
     "a dataset": lambda folder: pytest.importorskip("pyarrow.dataset").dataset(parquet(folder), partitioning="hive"),
     "a Dask frame": dask_frame,
