@@ -26,6 +26,7 @@ import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.proxy.mode import PriorCurvature, find_mode
+from pymc_austerity.proxy.samples import draw_samples
 
 OUTPUT = Path(__file__).parent / "output"
 DRAWS, TUNE, CHAINS = 20_000, 300, 4
@@ -162,8 +163,9 @@ def laplace(step: object) -> tuple[np.ndarray, np.ndarray]:
     likelihood, fixed = decider.likelihood, decider.fixed
     coordinates = np.arange(likelihood.theta_size)
     full_pass, prior = FullPass(likelihood, read_coordinates(likelihood)), PriorCurvature(likelihood, {"mode": "NUMBA"})
+    samples = draw_samples(decider.rows, full_pass.coordinates.size)
     start = decider.expansion.centre
-    psi, sums, _ = find_mode(likelihood, full_pass, prior, start, fixed, decider.rows, 1.0, False)
+    psi, sums, _ = find_mode(likelihood, full_pass, prior, start, fixed, decider.rows, samples, 1.0, False)
     _, slope, curvature = prior(psi, fixed, coordinates)
     slope[full_pass.coordinates] += sums.gradient
     curvature[np.ix_(full_pass.coordinates, full_pass.coordinates)] += sums.hessian

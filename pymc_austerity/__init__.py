@@ -13,6 +13,7 @@ from pymc_austerity.acceptance import (
     hoeffding_serfling,
     total_variation_bound,
 )
+from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import (
     Design,
     Reliability,
@@ -78,6 +79,7 @@ __all__ = [
     "Annealing",
     "ApproxGibbs",
     "ApproxMH",
+    "Blocks",
     "CrankNicolson",
     "Design",
     "Exact",

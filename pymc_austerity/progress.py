@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
 def setup_progress(shown: bool) -> Progress:
     """Return a bar for passes over the data, each task with a field ``what`` that says what is read."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())
+    says = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}")
+    columns = (*says, TimeElapsedColumn(), TimeRemainingColumn(compact=True))
     return Progress(*columns, console=_console(), disable=not shown)
 
 

@@ -5,6 +5,7 @@ May import `rows`.  A test is one class in one file that inherits from `Acceptan
 
 from pymc_austerity.acceptance.always import AlwaysAccept
 from pymc_austerity.acceptance.barker import Barker, ExactBarker
+from pymc_austerity.acceptance.by_looks import WITH_REPLACEMENT
 from pymc_austerity.acceptance.concentration import (
     ConcentrationBound,
     Inequality,
@@ -19,6 +20,7 @@ from pymc_austerity.acceptance.decision import (
     BAD_ROW,
     DECIDED,
     REJECT,
+    ROWS_SPENT,
     UNDECIDED,
     Conclude,
     Decision,
@@ -43,7 +45,9 @@ __all__ = [
     "DECIDED",
     "NO_SHAPE",
     "REJECT",
+    "ROWS_SPENT",
     "UNDECIDED",
+    "WITH_REPLACEMENT",
     "AcceptanceTest",
     "AlwaysAccept",
     "Barker",

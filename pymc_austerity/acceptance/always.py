@@ -30,6 +30,7 @@ class AlwaysAccept(AcceptanceTest):
     """Accept without reading a row.  Only a proposal without a density is turned down."""
 
     uses_proxy: ClassVar[bool] = False
+    needs_all_rows: ClassVar[str] = "its proposals read rows at every draw and no test corrects them"
     draw_noise: ClassVar[Callable[..., Any]] = staticmethod(_no_noise)
     decide: ClassVar[Callable[..., Any]] = staticmethod(_accept)
     rows = InOrder()

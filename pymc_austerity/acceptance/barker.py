@@ -209,6 +209,7 @@ class Barker(AcceptanceTest):
     skewness: bool = False
 
     corrects_noise: ClassVar[bool] = True
+    needs_all_rows: ClassVar[str] = ""
     probability = staticmethod(barker_probability)
     draw_noise = staticmethod(draw_barker_noise)
     threshold = staticmethod(barker_threshold)

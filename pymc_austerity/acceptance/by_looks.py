@@ -12,6 +12,7 @@ from pymc_austerity.acceptance.decision import (
     ACCEPT,
     DECIDED,
     REJECT,
+    ROWS_SPENT,
     UNDECIDED,
     Conclude,
     Decision,
@@ -129,6 +130,7 @@ def read_by_looks(
     """
     read = build_batch(reader, reads_shape)
     restore, weighted = reader.source.restore, reader.source.weighted
+    left, complete = reader.source.left, reader.source.complete
 
     @njit
     def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
@@ -137,7 +139,9 @@ def read_by_looks(
         mean, log_ratio_sd, threshold = 0.0, 0.0, np.nan
         while verdict == UNDECIDED:
             size = looks.sizes[look]
-            all_rows = size == n_total
+            if size > left(row_state):
+                return Decision(False, ROWS_SPENT, reading.n, look, np.nan, np.nan, -1, False, np.nan)
+            all_rows = complete and size == n_total
             if weighted and all_rows:  # the last look reads them one by one, from the first on
                 n_before, reading = reading.n, NOTHING_READ
             reading = read(rng, row_state, size, all_rows, at, limit, reading)
@@ -154,7 +158,7 @@ def read_by_looks(
         log_ratio = scale * mean + offset if reading.n else np.nan
         return Decision(
             verdict == ACCEPT, reading.status, reading.n + n_before, look, log_ratio, log_ratio_sd, reading.row,
-            reading.n == n_total, threshold,
+            complete and reading.n == n_total, threshold,
         )  # fmt: skip
 
     return conclude

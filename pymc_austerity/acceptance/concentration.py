@@ -148,6 +148,9 @@ class ConcentrationBound(AcceptanceTest):
     batch_size: int = 50
     inequality: Inequality = empirical_bernstein_serfling
 
+    needs_all_rows: ClassVar[str] = (
+        "its inequality is one for rows drawn without replacement, and it reads all of them where fewer do not decide"
+    )
     broken_bound: ClassVar[str] = (
         "The error of every decision so far is then not bounded by delta. Correct the bound, or use bound='scan'."
     )

@@ -47,6 +47,7 @@ class Exact(AcceptanceTest):
     """The Metropolis–Hastings test on all rows: the oracle of every other test."""
 
     uses_proxy: ClassVar[bool] = False
+    needs_all_rows: ClassVar[str] = "every decision reads all rows"
     designable: ClassVar[bool] = True
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)

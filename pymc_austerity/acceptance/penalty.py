@@ -93,6 +93,7 @@ class NoisePenalty(AcceptanceTest):
 
     probability = staticmethod(metropolis_probability)
     corrects_noise: ClassVar[bool] = True
+    needs_all_rows: ClassVar[str] = ""
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(penalised_threshold)
     decide = staticmethod(decide_with_penalty)

@@ -72,6 +72,8 @@ class AcceptanceTest(Protocol):
         Whether it needs what a proxy leaves of a row to a precision relative to that, however small it is.
     without_proxy : str
         Why it cannot do without a proxy and what to use instead; empty where it can.
+    needs_all_rows : str
+        Why it cannot do with rows that were drawn beforehand; empty where it can.
     broken_bound : str
         What it means that a row broke its bound, and what to do; empty for a test that asks for none.
     rows : RowSource
@@ -93,6 +95,7 @@ class AcceptanceTest(Protocol):
     reads_moments: ClassVar[bool] = True
     resolves_remainders: ClassVar[bool] = False
     without_proxy: ClassVar[str] = ""
+    needs_all_rows: ClassVar[str] = "it reads all rows where fewer do not decide"
     broken_bound: ClassVar[str] = ""
     rows: ClassVar[RowSource] = Uniform()
     draw_noise: ClassVar[Callable[..., Any]]

@@ -75,6 +75,9 @@ class ScalableSubsampling(AcceptanceTest):
     resolves_remainders: ClassVar[bool] = True
     reads_moments: ClassVar[bool] = False
     corrects_noise: ClassVar[bool] = True
+    needs_all_rows: ClassVar[str] = (
+        "it reads all rows where its bounds ask for that, and those of the largest bounds at every draw"
+    )
     broken_bound: ClassVar[str] = "No draw so far is then exact. Correct the bound, or sample with PenaltyMH."
     without_proxy: ClassVar[str] = (
         "MHSS reads rows by bounds on what a proxy leaves of them. Use PenaltyMH, which needs no bound and does "

@@ -62,7 +62,7 @@ def find_decider(model: Model) -> Decider:
             f"step: {len(described)} different steps were built for this model, {'; '.join(described)}, and idata does "
             "not say which of them ran. Pass the one that did as step=."
         )
-    return _NEWEST[model].decider
+    return _NEWEST[model].decider.as_population()
 
 
 def decider_of(step: object, use: str) -> Decider:
@@ -75,4 +75,4 @@ def decider_of(step: object, use: str) -> Decider:
     """
     if not isinstance(step, Deciding):
         raise TypeError(f"step={step!r} is not a step of pymc_austerity; {use}.")
-    return step.decider
+    return step.decider.as_population()

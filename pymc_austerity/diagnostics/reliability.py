@@ -79,12 +79,15 @@ class Reliability:
         ``kurtosis``, ``largest``).
     passes : float
         Passes over the data that the check took.
+    looked_at : str
+        The rows that these were.  Of a run with ``data=`` it is the pool, whose weighted rows stand for all.
     """
 
     verdict: str
     checks: pd.DataFrame
     states: pd.DataFrame
     passes: float
+    looked_at: str = "all rows"
 
     def __str__(self) -> str:
         """Write the verdict with its reasons, and the remedies there are."""
@@ -93,6 +96,8 @@ class Reliability:
             lines.append(f"  {check} – {row['verdict']}: {row['reason']}")
             if row["remedy"]:
                 lines.append(f"      {row['remedy']}")
+        if self.looked_at != "all rows":
+            lines.append(f"  Proposals were looked at on {self.looked_at}.")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -209,7 +214,9 @@ def reliability(
         findings.append(_judge_means(idata, model, decider, states, spots, table))
         passes += min(_FINALISTS, len(measured))
     checks = pd.DataFrame([f._asdict() for f in findings]).set_index("check")
-    return Reliability(overall(findings), checks, table, passes)
+    pooled = decider.row_source.counts is not None
+    looked_at = f"the {n_total:,} rows of the pool in place of all rows" if pooled else "all rows"
+    return Reliability(overall(findings), checks, table, passes, looked_at)
 
 
 def _stats_of(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:

@@ -105,7 +105,7 @@ def evaluations_per_draw(idata: SamplingResult) -> xr.DataArray | None:
 
 
 def number_of_rows(idata: SamplingResult, total_rows: int | None = None) -> int:
-    """Return the number of rows of the data: ``total_rows`` if given, else the longest observed variable's.
+    """Return the number of rows of the data: ``total_rows`` if given, else what the run says, or the longest variable.
 
     Raises
     ------
@@ -116,6 +116,9 @@ def number_of_rows(idata: SamplingResult, total_rows: int | None = None) -> int:
         if total_rows < 1:
             raise ValueError(f"total_rows: must be at least 1, got {total_rows}. Pass the rows of the data.")
         return int(total_rows)
+    stats = group(idata, "sample_stats")
+    if "total_rows" in stats:  # of a table that the data of the model are a sample of
+        return int(stats["total_rows"].max())
     lengths = [array.shape[0] for array in group(idata, "observed_data").data_vars.values() if array.ndim]
     if not lengths:
         raise ValueError(

@@ -55,7 +55,7 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     if not np.isfinite(offset):
         return None
     row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
-    terms = _all_rows(decider.density, proposed, row_inputs, decider.rows.arrays)
+    terms = _all_rows(decider, decider.density, proposed, row_inputs)
     return Pair(terms, float(offset), _bound_at(decider, proposed))
 
 
@@ -67,16 +67,17 @@ def _bound_at(decider: Decider, proposed: Proposed) -> float:
     return float(uninterrupted(decider.evaluate_bound, decider.bound_constants, *at)[0])
 
 
-def _all_rows(density: Density, proposed: Proposed, inputs: Any, arrays: Any) -> np.ndarray:
-    """Return l_i of every row, −∞ for a row that is impossible under θ′."""
+def _all_rows(decider: Decider, density: Density, proposed: Proposed, inputs: Any) -> np.ndarray:
+    """Return l_i of every row, −∞ for a row that is impossible under θ′; of a pool, times what a row stands for."""
     theta_new, theta, others, _ = proposed
+    arrays, counts = decider.rows.arrays, decider.row_source.counts
     terms = np.empty(len(arrays[0]))
     for start in range(0, terms.size, CHUNK):
         stop = min(start + CHUNK, terms.size)
         batch = tuple(np.array(a[start:stop], order="C") for a in arrays)
         new, old = uninterrupted(density.both_sides, theta_new, theta, others, *inputs, *batch)
         terms[start:stop] = np.where(np.isfinite(new), new - old, -np.inf)
-    return terms
+    return terms if counts is None else terms * counts
 
 
 def variance_left(decider: Decider, proposals: Sequence[Proposed]) -> float:
@@ -85,7 +86,7 @@ def variance_left(decider: Decider, proposals: Sequence[Proposed]) -> float:
     ratios = []
     for proposed in proposals:
         pair = evaluate_pair(decider, proposed)
-        whole = _all_rows(raw, proposed, decider.fixed, decider.rows.arrays)
+        whole = _all_rows(decider, raw, proposed, decider.fixed)
         if pair is not None and np.isfinite(whole).all() and whole.var() > 0:
             ratios.append(pair.terms.var() / whole.var())
     return float(np.median(ratios)) if ratios else float("nan")

@@ -87,7 +87,7 @@ class Watch:
         return True
 
     def _findings(self, chain: Chain, theta: np.ndarray, others: np.ndarray) -> list[Finding]:
-        decider = chain.decider
+        decider = chain.decider.as_population()
         accepted, n_rows, full, log_ratio, sd, threshold = (np.array(c) for c in zip(*self._recent))
         rate = float(accepted.mean())
         change, _ = movement(decider, [*self._far_apart, theta], others)

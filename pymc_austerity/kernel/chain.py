@@ -12,6 +12,7 @@ from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.transition import Outcome
+from pymc_austerity.rows import Share
 
 if TYPE_CHECKING:
     from pymc_austerity.kernel.decider import Decider
@@ -26,6 +27,7 @@ class ChainState(DataClassState):
     rng_rows: RandomGeneratorState
     state: Any
     n_steps: int
+    rows_used: int
 
 
 class Chain(WithSamplingState):
@@ -54,10 +56,22 @@ class Chain(WithSamplingState):
         self.n_steps = 0
         self._packed: tuple[tuple[np.random.Generator, ...], Any] | None = None
         self.decider = decider
-        self._row_state = decider.row_source.state(len(decider.rows))
+        # Of the numbers in the key of a generator one counts the chains of a run; the others are the same for all.
+        key = getattr(rng.bit_generator.seed_seq, "spawn_key", ())
+        self._share = Share(sum(key), np.zeros(1, np.int64))
+        self._row_state = decider.row_source.state(len(decider.rows), self._share)
         self._looks = decider.looks()
         self.reset_tuning()
         self.start = decider.start(rng_start)
+
+    @property
+    def rows_used(self) -> int:
+        """Rows that were read once and are not read again, of a source that gives each row once."""
+        return int(self._share.drawn[0])
+
+    @rows_used.setter
+    def rows_used(self, n: int) -> None:
+        self._share.drawn[0] = n
 
     def reset_tuning(self) -> None:
         """Take back all adaptation of the proposal."""
@@ -105,7 +119,7 @@ class Chain(WithSamplingState):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._row_state = self.decider.row_source.state(len(self.decider.rows))
+        self._row_state = self.decider.row_source.state(len(self.decider.rows), self._share)
 
     def _generators(self) -> Any:
         streams = (self.rng_propose, self.rng_decide, self.rng_rows)

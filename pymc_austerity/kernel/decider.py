@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import NumbaPerformanceWarning
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance import WITH_REPLACEMENT, AcceptanceTest
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
@@ -24,7 +24,7 @@ from pymc_austerity.proposals import Move, Target, default_proposal
 from pymc_austerity.proxy import (
     Prepared,
 )
-from pymc_austerity.rows import Rows, RowSource, WeightedRows
+from pymc_austerity.rows import Rows, RowSource
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
@@ -90,8 +90,13 @@ class Decider:
 
     @property
     def rows(self) -> Rows:
-        """The data."""
-        return self.parts.rows
+        """The data that chains read."""
+        return self.parts.stored
+
+    @property
+    def n_rows(self) -> int:
+        """N, the rows of a sum over all rows, whether or not they are all stored."""
+        return self.row_source.n_rows(len(self.rows))
 
     @property
     def fixed(self) -> tuple[np.ndarray, ...]:
@@ -116,7 +121,15 @@ class Decider:
 
     def looks(self) -> Any:
         """Return the looks of the test at all rows."""
-        return self.test.looks(len(self.rows))
+        return self.test.looks(len(self.rows) if self.row_source.complete else WITH_REPLACEMENT)
+
+    def as_population(self) -> Decider:
+        """Return the decider for rows that can all be read, to judge decisions by: itself, unless there is a pool.
+
+        The slots of a pool then stand for all rows.  What it draws is the same, in another order; not for sampling.
+        """
+        source = self.row_source.population()
+        return self if source is self.row_source else replace(self, row_source=source)
 
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
@@ -125,7 +138,8 @@ class Decider:
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
-        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), self.rows.n_table)
+        n_rows = self.rows.n_table if self.row_source.complete else self.n_rows
+        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), n_rows)
 
     def start(self, rng: np.random.Generator) -> np.ndarray | None:
         """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
@@ -153,7 +167,18 @@ class Decider:
         return Proposed(theta_new, theta, others, float(log_q_ratio))
 
     def with_data(self, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
-        """Return the decider for other data of the same types; with a proxy that is learnt from them anew."""
+        """Return the decider for other data of the same types; with a proxy that is learnt from them anew.
+
+        Raises
+        ------
+        ValueError
+            Where the rows are those of a pool, for which the data of the model are an example.
+        """
+        if not self.row_source.complete:
+            raise ValueError(
+                "pm.set_data changed the model after a step was built with data=. Its pool was drawn for the data as "
+                "they were. Build the step again."
+            )
         parts = replace(self.parts, rows=rows, fixed=tuple(fixed))
         if parts.plan.proxy is not None:
             return _complete(_learn(parts, self.compiled), self.compiled)
@@ -231,7 +256,9 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
             parts.progressbar,
             stacklevel=_STACKLEVEL,
         )
-    return replace(parts, prepared=prepared)
+    if prepared is None or prepared.table is None:
+        return replace(parts, prepared=prepared)
+    return replace(parts, prepared=prepared, rows=prepared.table.to_read(parts.rows))
 
 
 def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...] | None = None) -> Decider:
@@ -246,7 +273,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         assert found is not None
         bound, surrogate = found, compiled.surrogate
         if prepared.table is not None:
-            test, row_source = test.with_replacement(), WeightedRows(prepared.table)
+            test, row_source = test.with_replacement(), prepared.table.source()
         if test.uses_proxy:
             remainders = compiled.remainders
             density = remainders if compiled.effects is None else compiled.effects.at_theta(remainders)
@@ -256,14 +283,16 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         move = proposal.for_model(
             Target(parts.likelihood, prepared, test.probability(0.0), options, surrogate, parts.fixed)
         )
+        if move.reads_rows and not row_source.complete:
+            raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
         # Also called by themselves, where a chain is watched and a run is judged.
         move = replace(move, propose=cached(move.propose))
-        ndims = tuple(a.ndim for a in parts.rows.arrays)
+        ndims = tuple(a.ndim for a in parts.stored.arrays)
         evaluate_bound = bound.build(density, ndims)
         if compiled.effects is not None and bound.reads_theta:
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
-        region = prepared and prepared.region(parts.fixed, parts.rows)
-        bound_constants = bound_constants or bound.constants(region, parts.rows.largest_count)
+        region = prepared and prepared.region(parts.fixed, parts.stored)
+        bound_constants = bound_constants or bound.constants(region, parts.stored.largest_count)
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
         transition = cached(build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound))
@@ -278,7 +307,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
 def _warm_up(decider: Decider) -> None:
     """Compile by running the transition once on a few rows, so that forked chains inherit the code."""
     parts, state = decider.parts, decider.new_state()
-    arrays = tuple(a[:_WARM_UP_ROWS] for a in parts.rows.arrays)
+    arrays = parts.stored.some(_WARM_UP_ROWS)
     n_rows = len(arrays[0])
     uninterrupted(
         decider.transition,

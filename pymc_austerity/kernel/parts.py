@@ -12,7 +12,7 @@ from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.likelihood import Bound, RowLikelihood
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import Prepared, ProxyPlan
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Rows, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,8 @@ class Parts:
     Attributes
     ----------
     likelihood : RowLikelihood
-    rows : Rows
+    rows : Table
+        Those that a sum over all rows has; once learnt from, those that chains read.
     fixed : tuple of numpy.ndarray
         Values of the shared variables that are not indexed by row.
     theta0, others0 : numpy.ndarray
@@ -47,7 +48,7 @@ class Parts:
     """
 
     likelihood: RowLikelihood
-    rows: Rows
+    rows: Table
     fixed: tuple[np.ndarray, ...]
     theta0: np.ndarray
     others0: np.ndarray
@@ -61,6 +62,12 @@ class Parts:
     progressbar: bool
     made_by: str
     prepared: Prepared | None = None
+
+    @property
+    def stored(self) -> Rows:
+        """The rows that chains read, once everything has been learnt from all rows."""
+        (rows,) = self.rows.pieces()
+        return rows
 
     @property
     def could_have_proxy(self) -> bool:

@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
         The next draw.
     status : int
         DECIDED, or that the log prior (BAD_PRIOR) or a row's log-likelihood (BAD_ROW) is not finite at the
-        current point, or that a row broke the bound on all rows (BAD_BOUND).
+        current point, that a row broke the bound on all rows (BAD_BOUND), or that no rows are left (ROWS_SPENT).
     accepted : bool
     n_rows : int
         Row likelihoods evaluated, both sides of the ratio counted once, those of a scan for a bound and those that
@@ -144,6 +144,7 @@ def build_transition(
         the named ones; the generators as `pack_generators` gives them.
     """
     offset_of, expands = build_offset(density), density.expands
+    n_rows_of = rows.n_total
     conclude = test.for_rows(RowReader(build_terms(density, array_ndims), rows))
     draw_noise = test.draw_noise
 
@@ -162,7 +163,7 @@ def build_transition(
         bound_constants,
         expansion,
     ):
-        n_total = len(arrays[0])
+        n_total = n_rows_of(row_state, len(arrays[0]))
         scale = n_total / temperature
         noise = draw_noise(generators[DECIDE])
         around = Surroundings(others, fixed, arrays, temperature, expansion, links)

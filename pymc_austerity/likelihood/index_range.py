@@ -11,12 +11,57 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import parents
 from pymc_austerity.likelihood.indices import plain_indices
 from pymc_austerity.likelihood.row_terms import RowTerms
+
+
+def compile_index_check_of_batches(
+    model: Model, terms: RowTerms, point: Mapping[str, np.ndarray], batches: Mapping[Variable, Variable]
+) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
+    """Return a function that compares the indices in some rows with the axes that they index.
+
+    Parameters
+    ----------
+    batches : mapping of Variable to Variable
+        From each data array of the model to the symbolic batch that takes its place, in the order of the arrays.
+
+    Returns
+    -------
+    callable
+        Takes arrays of rows; returns the number of the first row with an index out of range and what is wrong with
+        it, or None.  A negative index is out of range: in rows that were not seen before, −1 is how a missing group is
+        written.
+    """
+    indices = [i for i in _indices(model, terms) if set(ancestors([i.numbers])) & set(batches)]
+    if not indices:
+        return lambda arrays: None
+    mode = Mode(linker="py", optimizer="fast_compile")
+    lengths = [i.indexed.shape[i.axis] for i in indices]
+    sizes_of = pytensor.function(model.value_vars, lengths, mode=mode, on_unused_input="ignore")
+    sizes = [int(size) for size in sizes_of(*[point[v.name] for v in model.value_vars])]
+    numbers = graph_replace([i.numbers for i in indices], batches, strict=False)
+    numbers_in = pytensor.function(list(batches.values()), numbers, mode=mode, on_unused_input="ignore")
+    names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
+
+    def wrong_index(arrays: tuple[np.ndarray, ...]) -> tuple[int, str] | None:
+        for index, found, size in zip(indices, numbers_in(*arrays), sizes, strict=True):
+            bad = (found < 0) | (found >= size)
+            if bad.any():
+                place = tuple(int(k[0]) for k in np.nonzero(bad))
+                name = _nearest_name(index.indexed, names) or "an array of the model"
+                by = _nearest_name(index.numbers, names) or "an index"
+                return place[0] if place else 0, (
+                    f"{by} is {int(found[place])}, and {name} has {size} entries along axis {index.axis}, numbered "
+                    "from 0. Give the model an entry for every group, or leave the row out."
+                )
+        return None
+
+    return wrong_index
 
 
 class _Index(NamedTuple):

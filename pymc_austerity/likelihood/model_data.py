@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from pymc.model import Model
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.likelihood.index_range import compile_index_check
+from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.rebuild import leaf_identity
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
@@ -49,6 +50,29 @@ class ModelData:
     _source: DataSource
     _seen: tuple[np.ndarray, ...]
     _check_indices: Callable[[], None]
+
+    def containers(self) -> list[tuple[str, np.dtype, tuple[int, ...]]]:
+        """Return name, type and shape of a row of each data container that the rows are in.
+
+        Raises
+        ------
+        ValueError
+            For data that are written into the model itself, in which no other rows can take their place.
+        """
+        found = []
+        for leaf, array in zip(self._source.leaves, self.rows.arrays, strict=True):
+            if not isinstance(leaf.source, SharedVariable) or not leaf.source.name:
+                raise ValueError(
+                    f"Data array {leaf.label} is written into the model, and data= puts other rows in its place. Hold "
+                    "it in a container: pm.Data(name, array)."
+                )
+            found.append((leaf.source.name, array.dtype, array.shape[1:]))
+        return found
+
+    def index_check(self, model: Model) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
+        """Return the check of `compile_index_check_of_batches` for rows that take the place of those in the model."""
+        batches = {leaf.source: leaf.batch for leaf in self._source.leaves}
+        return compile_index_check_of_batches(model, self.terms, self.point, batches)
 
     def stand_ins(self) -> dict[Variable, Variable]:
         """Return what takes the place of the shared variables that are not indexed by row, in graphs of θ."""

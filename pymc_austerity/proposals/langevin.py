@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -96,6 +96,8 @@ class Langevin(Proposal):
     >>> bool((idata.sample_stats["n_rows"] >= 600).all())  # 100 for the gradient, 500 for the first look
     True
     """
+
+    reads_rows: ClassVar[bool] = True
 
     step_size: float | None = None
     batch_size: int = 500

@@ -108,12 +108,15 @@ class Proposal(Protocol):
         Whether it moves on the surrogate that a proxy defines.
     no_proxy_because : str
         Why no proxy can be built for the variables that it moves; empty where one can.
+    reads_rows : bool
+        Whether it reads rows of its own at every draw.
     expands_effects : bool
         Whether the rows read only a function of θ, in whose space a proxy is then built: see `effects`.
     """
 
     needs_proxy: ClassVar[bool] = False
     no_proxy_because: ClassVar[str] = ""
+    reads_rows: ClassVar[bool] = False
     expands_effects: ClassVar[bool] = False
 
     def for_model(self, target: Target) -> Move:

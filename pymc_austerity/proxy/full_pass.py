@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.row_sums import compile_sums
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Rows, Table
 
 #: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
 _CHUNK = 2048
@@ -42,6 +42,22 @@ class Sums(NamedTuple):
 
     def __add__(self, other: Any) -> Sums:
         return Sums(self.value + other.value, self.gradient + other.gradient, self.hessian + other.hessian)
+
+
+def summed(parts: Iterable[Sums]) -> Sums:
+    """Add up in compensated arithmetic (Neumaier 1974), for sums of very many: the error does not grow with them."""
+    parts = iter(parts)
+    total = next(parts)
+    lost: list[Any] = [np.zeros(np.shape(term)) for term in total]
+    for part in parts:
+        added = total + part
+        terms: Iterator[tuple[Any, Any, Any]] = zip(total, part, added, strict=True)
+        for k, (before, new, after) in enumerate(terms):
+            with np.errstate(invalid="ignore"):  # of a sum that is infinite nothing is lost
+                low = np.where(np.abs(before) >= np.abs(new), (before - after) + new, (new - after) + before)
+                lost[k] = lost[k] + np.where(np.isfinite(after), low, 0.0)
+        total = added
+    return Sums(float(total.value + lost[0]), total.gradient + lost[1], total.hessian + lost[2])
 
 
 class FullPass:
@@ -77,7 +93,7 @@ class FullPass:
         self,
         psi: np.ndarray,
         fixed: Sequence[np.ndarray],
-        rows: Rows,
+        rows: Table,
         *,
         hessian: bool = True,
         advance: Callable[[int], None] = lambda n: None,
@@ -90,7 +106,7 @@ class FullPass:
             θ and the variables of other steps, one behind the other.
         fixed : sequence of numpy.ndarray
             Values of the shared variables.
-        rows : Rows
+        rows : Table
         hessian : bool
         advance : callable
             Told the number of rows done, chunk by chunk.
@@ -98,21 +114,25 @@ class FullPass:
         coordinates = self.coordinates if hessian else self.coordinates[:0]
         fixed = tuple(fixed)
 
-        def chunk(start: int) -> tuple[int, Sums]:
-            stop = min(start + _CHUNK, len(rows))
-            arrays = tuple(np.array(a[start:stop], order="C") for a in rows.arrays)
-            value, gradient, curvature = self._sums(psi, fixed + arrays, coordinates)
-            return stop - start, Sums(value, gradient[self.coordinates], curvature)
+        def of_piece(piece: Rows) -> Sums:
+            def chunk(start: int) -> tuple[int, Sums]:
+                stop = min(start + _CHUNK, len(piece))
+                arrays = tuple(np.array(a[start:stop], order="C") for a in piece.arrays)
+                value, gradient, curvature = self._sums(psi, fixed + arrays, coordinates)
+                return stop - start, Sums(value, gradient[self.coordinates], curvature)
 
-        total: Sums | None = None
-        # A BLAS with threads of its own in each of these would have them wait for each other.
-        with _blas().limit(limits=1, user_api="blas"):
+            total: Sums | None = None
             # Added up in order, so that the sum does not depend on the number of threads.
-            for n, part in _in_order(chunk, range(0, len(rows), _CHUNK)):
+            for n, part in _in_order(chunk, range(0, len(piece), _CHUNK)):
                 total = part if total is None else total + part
                 advance(n)
+            assert total is not None
+            return total
+
+        # A BLAS with threads of its own in each of these would have them wait for each other.
+        with _blas().limit(limits=1, user_api="blas"):
+            total = summed(of_piece(piece) for piece in rows.pieces())
         self.rows_read += len(rows)
-        assert total is not None
         return Sums(total.value, total.gradient, (total.hessian + total.hessian.T) / 2)
 
 

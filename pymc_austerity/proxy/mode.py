@@ -18,17 +18,16 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import FullPass, Sums
+from pymc_austerity.proxy.samples import Samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Table
 
-#: Rows of the first search: enough for 20 a parameter, or this many.
-_SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20
 #: A centre this many posterior standard deviations from the mode (Newton decrement) serves as well as the mode.
 _CLOSE_ENOUGH = 0.1
 #: Passes over all rows after which the search on all rows gives up.
 _MAX_PASSES = 10
 #: First of all a few rows are searched, from the given start and from points around it.
-_STARTS, _JITTER, _FEW_ROWS = 5, 1.0, 1_000
+_STARTS, _JITTER = 5, 1.0
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
 _APART, _NEGLIGIBLE = 5.0, 20.0
 #: A point this far out, in the coordinates of the search, means a mode at infinity.
@@ -100,7 +99,8 @@ def find_mode(
     prior: PriorCurvature,
     start: np.ndarray,
     fixed: Sequence[np.ndarray],
-    rows: Rows,
+    rows: Table,
+    samples: Samples,
     temperature: float,
     progressbar: bool,
     names: Sequence[str] = (),
@@ -120,18 +120,13 @@ def find_mode(
     KeyboardInterrupt
         On Ctrl-C.
     """
-    c = full_pass.coordinates
-    size = min(len(rows), max(_SUBSET_ROWS, _SUBSET_PER_PARAMETER * c.size))
-    # The same subset whatever the seed of the chains: the centre is no part of their randomness.
-    numbers = np.random.default_rng(2014).choice(len(rows), size, replace=False)
-    subset = rows.taken(numbers)
-    few = rows.taken(numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * c.size)])
+    c, (subset, few, _) = full_pass.coordinates, samples
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
         seen: list[Sums] = []  # of the few rows at the start, which the first search begins with
 
-        def evaluate(of: Rows, psi: np.ndarray, hessian: bool = True) -> Sums:
+        def evaluate(of: Table, psi: np.ndarray, hessian: bool = True) -> Sums:
             if seen and of is few and hessian and np.array_equal(psi, start):
                 return seen[0]
             progress.reset(task, total=len(of))
@@ -141,7 +136,7 @@ def find_mode(
         here = seen[0].scaled(len(rows) / len(few) / temperature) + prior(start, fixed, c)
         scaling = find_scaling(likelihood, c, -here.hessian / len(rows), start, fixed, few)
 
-        def objective(part: Rows) -> Objective:
+        def objective(part: Table) -> Objective:
             return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c, scaling)
 
         psi, sums = _single_mode(objective(few), start, names)

@@ -27,6 +27,7 @@ from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
+from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.proxy.steering import average, steer
 from pymc_austerity.proxy.surrogate import (
@@ -34,15 +35,13 @@ from pymc_austerity.proxy.surrogate import (
     SurrogateState,
 )
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
-from pymc_austerity.rows import AliasTable, Rows, row_table
+from pymc_austerity.rows import DrawnRows, Rows, Table
 
 _log = logging.getLogger("pymc_austerity")
 
 #: Times that the centre moves to the mean of the surrogate at most.
 _MAX_MOVES = 3
 _WEIGHT_PAIRS = 4
-#: Rows on which it is looked at what the rows read, around a centre that was given.
-_FEW_ROWS = 1_000
 #: A dense Hessian of more parameters than this neither fits a cache nor can be factorised while tuning.
 _MAX_EXPANDED = 2_000
 
@@ -62,8 +61,8 @@ class Prepared(NamedTuple):
         Share of independent draws from that approximation that the surrogate would accept; 1 where it is normal.
     draws : numpy.ndarray, shape (k, D)
         Draws of θ from the surrogate.
-    table : AliasTable or None
-        Row weights, where they were asked for.
+    table : DrawnRows or None
+        Rows with weights, where they were asked for.
     passes : float
         Passes over all rows, in rows evaluated divided by N.
     """
@@ -74,7 +73,7 @@ class Prepared(NamedTuple):
     normal: SurrogateState
     normality: float
     draws: np.ndarray
-    table: AliasTable | None
+    table: DrawnRows | None
     passes: float
 
     def region(self, fixed: tuple[np.ndarray, ...], rows: Rows) -> Region:
@@ -96,7 +95,7 @@ def prepare(
     compile_remainders: Callable[[], Density],
     surrogate: Surrogate,
     taylor: Taylor,
-    rows: Rows,
+    rows: Table,
     fixed: Sequence[np.ndarray],
     start: np.ndarray,
     temperature: float,
@@ -122,39 +121,41 @@ def prepare(
     """
     options = numba_options(compile_kwargs)
     coordinates = _expanded_coordinates(likelihood)
+    samples = draw_samples(rows, coordinates.size)
     try:
         full_pass = FullPass(likelihood, coordinates, options)
         prior = PriorCurvature(likelihood, options)
         if taylor.centre is None:
             names = _entry_names(likelihood)
             psi, sums, scaling = find_mode(
-                likelihood, full_pass, prior, start, fixed, rows, temperature, progressbar, names
+                likelihood, full_pass, prior, start, fixed, rows, samples, temperature, progressbar, names
             )
         else:
             psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
             sums = full_pass(psi, fixed, rows)
             total = sums.scaled(1 / temperature) + prior(psi, fixed, coordinates)
-            few = rows.taken(np.arange(min(len(rows), _FEW_ROWS)))
-            scaling = find_scaling(likelihood, coordinates, -total.hessian / len(rows), psi, fixed, few)
+            curvature = -total.hessian / len(rows)
+            scaling = find_scaling(likelihood, coordinates, curvature, psi, fixed, samples.few)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
     given = taylor.centre is not None
-    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, rows, fixed, temperature, scaling)
+    of = rows, samples.average
+    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, temperature, scaling)
     d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     expansion = Expansion(psi, coordinates, sums.gradient, hessian)
     both_sides = compile_remainders().both_sides
-    batch = tuple(a[: min(len(rows), 500)] for a in rows.arrays)
+    batch = rows.some(500)
     # A step within the posterior: along sd of correlated parameters it would end far outside.
     spread = np.concatenate([tuned.draws[-1] - psi[:d], np.zeros(psi.size - d)])
     wrong = check_order(both_sides, expansion, taylor.order, spread, fixed, batch, d)
     if wrong is not None:
         raise NoProxyError(wrong)
     table = None if floor is None else _weigh(both_sides, tuned.draws, psi, fixed, rows, floor, progressbar)
-    passes = full_pass.rows_read / len(rows) + (floor is not None)
+    passes = full_pass.rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), surrogate.links)
     normality = normality_of(surrogate, tuned.normal, tuned.draws, around)
@@ -201,7 +202,7 @@ def _settle(
     psi: np.ndarray,
     sums: Sums,
     given: bool,
-    rows: Rows,
+    of: tuple[Table, Table],
     fixed: Sequence[np.ndarray],
     temperature: float,
     scaling: Scaling,
@@ -214,9 +215,12 @@ def _settle(
         The centre, and what all rows add up to there.
     given : bool
         Whether the user gave the centre, which promises that it stays and that one pass is enough.
+    of : tuple of Table
+        All rows, and those that derivatives are averaged over.
     scaling : Scaling
         Of the coordinates that the rows read.
     """
+    rows, part = of
     run_pilot, d, c = build_pilot(surrogate), full_pass.theta_size, full_pass.coordinates
     of_theta = scaling.of_theta(c, d)
 
@@ -238,7 +242,7 @@ def _settle(
         if moves:
             psi = np.append(tuned.draws.mean(axis=0), psi[d:])
             sums = full_pass(psi, fixed, rows)
-        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows), True
+        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows, part), True
     return psi, sums, tuned
 
 
@@ -247,14 +251,18 @@ def _weigh(
     draws: np.ndarray,
     psi: np.ndarray,
     fixed: Sequence[np.ndarray],
-    rows: Rows,
+    rows: Table,
     floor: float,
     progressbar: bool,
-) -> AliasTable:
+) -> DrawnRows:
     """Weigh the rows by what the proxy leaves of them between some draws, in one pass."""
     far, d = len(draws) // 2, draws.shape[1]
     pairs = [(draws[-1 - k], draws[-1 - k - far]) for k in range(_WEIGHT_PAIRS)]
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
         advance = partial(progress.advance, task)
-        return row_table(remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, rows, advance), floor)
+
+        def sizes_of(piece: Rows) -> np.ndarray:
+            return remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, piece, advance)
+
+        return rows.weighed(sizes_of, floor)

@@ -17,11 +17,8 @@ from scipy import linalg
 from pymc_austerity.proxy.full_pass import FullPass, Sums
 from pymc_austerity.proxy.linear_maps import LinearMap, compressed
 from pymc_austerity.proxy.scaling import Scaling
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Table
 
-#: With this many rows a pass is dear, and so many of them are enough beside the expansion of all: what D parameters add
-#: to the gradient is of the order of D posterior standard deviations over √N, its noise of D over √(N × part).
-_MAX_ROWS, _PART = 100_000, 20_000
 #: Rows that the averages may read in all, and the squared deviations, over parameters and draws, that are enough.
 _ROWS_READ, _DEVIATIONS = 200_000, 1_000
 #: Points at which the log-likelihood is lower than at ψ̂ by more than this and the number of parameters are none of the
@@ -86,15 +83,14 @@ def _held(hessian: np.ndarray, curvature_of_prior: Callable[[], np.ndarray] | No
     return bool(values[-1] < -_ROUNDING * np.abs(values).max())
 
 
-def rows_to_average(rows: Rows) -> Rows:
-    """Return the rows that averages read: all, or of very many a part, the same whatever the seed of the chains."""
-    if len(rows) < _MAX_ROWS:
-        return rows
-    return rows.taken(np.random.default_rng(2016).choice(len(rows), _PART, replace=False))
-
-
 def average(
-    full_pass: FullPass, sums: Sums, draws: np.ndarray, psi: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
+    full_pass: FullPass,
+    sums: Sums,
+    draws: np.ndarray,
+    psi: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    rows: Table,
+    part: Table,
 ) -> Sums:
     """Return gradient and Hessian of the quadratic about ψ̂ that has those of the log-likelihood on average.
 
@@ -109,8 +105,9 @@ def average(
         Draws of θ to average over.
     psi : numpy.ndarray, shape (D + O,)
         ψ̂, with the present values of the variables of other steps.
+    part : Table
+        The rows that are averaged over; `rows` itself, or a part of it.
     """
-    part = rows_to_average(rows)
     scale = len(rows) / len(part)
     at_centre = sums if part is rows else full_pass(psi, fixed, part)
     c, d = full_pass.coordinates, draws.shape[1]

@@ -5,18 +5,26 @@ Imports nothing of the other rooms.
 
 from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table, rows_to_read
 from pymc_austerity.rows.merged import merge_rows, with_counts
-from pymc_austerity.rows.sources import InOrder, RowSource, Uniform, draw_in_order, draw_subset
-from pymc_austerity.rows.storage import CHUNK, Rows, build_gather
+from pymc_austerity.rows.pool import Pool, PooledRows
+from pymc_austerity.rows.reservoir import Reservoir, merged
+from pymc_austerity.rows.sources import InOrder, RowSource, Share, Uniform, draw_in_order, draw_subset
+from pymc_austerity.rows.storage import CHUNK, DrawnRows, Rows, Table, build_gather
 from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row_table
 
 __all__ = [
     "CHUNK",
     "AliasTable",
     "BoundTable",
+    "DrawnRows",
     "InOrder",
+    "Pool",
+    "PooledRows",
+    "Reservoir",
     "RowSource",
     "Rows",
     "RowsByBounds",
+    "Share",
+    "Table",
     "Uniform",
     "Weighted",
     "WeightedRows",
@@ -25,6 +33,7 @@ __all__ = [
     "draw_in_order",
     "draw_subset",
     "merge_rows",
+    "merged",
     "row_table",
     "rows_to_read",
     "with_counts",

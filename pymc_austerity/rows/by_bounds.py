@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from pymc_austerity.rows.sources import nothing_to_restore, weigh_equally
+from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.rows.weighted import alias_table
 
 #: More than the rounding of a sum of shares.
@@ -97,18 +97,14 @@ def draw_by_bounds(rng: np.random.Generator, table: BoundTable, start: int, stop
 
 
 @dataclass(frozen=True, eq=False)
-class RowsByBounds:
+class RowsByBounds(RowSource):
     """The row source of a table of bounds.  Rows are drawn with replacement, and the test thins them itself."""
 
     table: BoundTable
 
     draw = staticmethod(draw_by_bounds)
-    restore = staticmethod(nothing_to_restore)
-    weigh = staticmethod(weigh_equally)
-    weighted: ClassVar[bool] = False
-    weights: ClassVar[None] = None
 
-    def state(self, n_rows: int) -> BoundTable:
+    def state(self, n_rows: int, share: Share | None = None) -> BoundTable:
         """Return the table; for fewer rows, on which code is tried, one of the same types that draws none."""
         table = self.table
         if n_rows >= table.keep.size:

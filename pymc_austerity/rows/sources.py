@@ -4,46 +4,107 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 
 
-class RowSource(Protocol):
-    """How the rows of a batch are chosen.
+class Share(NamedTuple):
+    """Which chain draws, of those that share the rows, and how far it has come.
 
-    ``draw(rng, state, start, stop)`` and ``restore(state, n_drawn)`` are compiled by numba.  ``draw`` returns the
-    numbers of the rows at positions start..stop of the current test; ``restore`` forgets the test.
+    Attributes
+    ----------
+    chain : int
+        A number that differs between the chains of a run.
+    drawn : numpy.ndarray of int64, shape (1,)
+        Rows that the chain has drawn in past tests, for sources that give each row once.
     """
 
-    @property
-    def draw(self) -> Callable[..., Any]:
-        """Compiled draw."""
-        ...
+    chain: int
+    drawn: np.ndarray
+
+
+@njit
+def stored(state, n_stored):  # type: ignore[no-untyped-def]
+    """Return the number of rows that are stored: those are all there are."""
+    return n_stored
+
+
+@njit
+def no_end(state):  # type: ignore[no-untyped-def]
+    """Return a number that no test draws: rows never run out."""
+    return 2**62
+
+
+@njit
+def nothing_to_restore(order: np.ndarray, n_drawn: int) -> None:
+    """Leave things as they are: nothing was shuffled."""
+
+
+@njit
+def weigh_equally(order: np.ndarray, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
+    """Leave the row terms as they are."""
+
+
+class RowSource(Protocol):
+    """How the rows of a batch are chosen; a class that inherits from this one answers the rest by default.
+
+    Attributes
+    ----------
+    draw : callable
+        Compiled ``draw(rng, state, start, stop)`` returns the numbers, among the stored rows, of the rows at positions
+        start..stop of the current test.
+    restore : callable
+        Compiled ``restore(state, n_drawn)`` ends the test.
+    weigh : callable
+        Compiled ``weigh(state, numbers, new, old)`` applies the weights of rows, in place.
+    weighted : bool
+        Whether rows come with replacement and weights.
+    complete : bool
+        Whether the stored rows are all rows, so that a test may end by reading them.
+    n_total : callable
+        Compiled ``n_total(state, n_stored)`` returns N, the rows that a sum over all rows has.
+    left : callable
+        Compiled ``left(state)`` returns how many rows the current test may draw.
+    called : str
+        What a stored row is called in messages, before its number.
+    """
+
+    draw: ClassVar[Callable[..., Any]]
+    restore: ClassVar[Callable[..., Any]] = staticmethod(nothing_to_restore)
+    weigh: ClassVar[Callable[..., Any]] = staticmethod(weigh_equally)
+    weighted: ClassVar[bool] = False
+    complete: ClassVar[bool] = True
+    called: ClassVar[str] = "row"
+    n_total: ClassVar[Callable[..., Any]] = staticmethod(stored)
+    left: ClassVar[Callable[..., Any]] = staticmethod(no_end)
 
     @property
-    def restore(self) -> Callable[..., Any]:
-        """Compiled restoration."""
-        ...
-
-    @property
-    def weighted(self) -> bool:
-        """Whether rows come with replacement and weights; then ``weigh(state, numbers, new, old)`` applies them."""
-        ...
-
-    @property
-    def weigh(self) -> Callable[..., Any]:
-        """Compiled weighting, in place."""
-        ...
+    def shares(self) -> int | None:
+        """Chains that the rows are divided among; None where any number may draw them."""
+        return None
 
     @property
     def weights(self) -> np.ndarray | None:
         """What each row counts for when it is drawn; None where they all count the same."""
-        ...
+        return None
 
-    def state(self, n_rows: int) -> Any:
-        """Return the memory that one chain needs for `n_rows` rows."""
+    @property
+    def counts(self) -> np.ndarray | None:
+        """How many of all rows each stored row stands for; None where each stands for itself."""
+        return None
+
+    def population(self) -> RowSource:
+        """Return a source that draws as this one does from rows that can all be read, to judge a test by."""
+        return self
+
+    def n_rows(self, n_stored: int) -> int:
+        """Return N, of which `n_stored` rows are stored."""
+        return n_stored
+
+    def state(self, n_rows: int, share: Share | None = None) -> Any:
+        """Return the memory that one chain needs for `n_rows` stored rows; `share` says which chain it is."""
         ...
 
 
@@ -94,18 +155,8 @@ def draw_in_order(rng: np.random.Generator, order: np.ndarray, start: int, stop:
     return np.arange(start, stop)
 
 
-@njit
-def nothing_to_restore(order: np.ndarray, n_drawn: int) -> None:
-    """Leave things as they are: nothing was shuffled."""
-
-
-@njit
-def weigh_equally(order: np.ndarray, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
-    """Leave the row terms as they are."""
-
-
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(RowSource):
     """Rows drawn uniformly without replacement inside a test, independently between tests.
 
     Costs O(rows drawn) time a test and 4 bytes a row a chain (8 from 2³² rows on).
@@ -113,25 +164,18 @@ class Uniform:
 
     draw = staticmethod(draw_without_replacement)
     restore = staticmethod(restore_order)
-    weigh = staticmethod(weigh_equally)
-    weighted: ClassVar[bool] = False
-    weights: ClassVar[None] = None
 
-    def state(self, n_rows: int) -> np.ndarray:
+    def state(self, n_rows: int, share: Share | None = None) -> np.ndarray:
         """Return the row numbers in order, which `draw` shuffles and `restore` puts back."""
         return np.arange(n_rows, dtype=np.uint32 if n_rows < 2**32 else np.int64)
 
 
 @dataclass(frozen=True)
-class InOrder:
+class InOrder(RowSource):
     """All rows as they lie in memory: for tests that read everything."""
 
     draw = staticmethod(draw_in_order)
-    restore = staticmethod(nothing_to_restore)
-    weigh = staticmethod(weigh_equally)
-    weighted: ClassVar[bool] = False
-    weights: ClassVar[None] = None
 
-    def state(self, n_rows: int) -> np.ndarray:
+    def state(self, n_rows: int, share: Share | None = None) -> np.ndarray:
         """Return nothing: the order never changes."""
         return np.empty(0, dtype=np.uint32)

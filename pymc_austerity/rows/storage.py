@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 
+from pymc_austerity.rows.weighted import row_table
+
 #: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
 CHUNK = 4096
+
+
+class DrawnRows(Protocol):
+    """Rows with weights, as chains draw them."""
+
+    def to_read(self, rows: Any) -> Rows:
+        """Return the rows that chains read, given those that were weighed."""
+        ...
+
+    def source(self) -> Any:
+        """Return the `RowSource`."""
+        ...
+
+
+class Table(Protocol):
+    """All rows of the data, wherever they are, for what is learnt in passes over them."""
+
+    @property
+    def reading_passes(self) -> int:
+        """Passes so far in which rows were read and not evaluated."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def pieces(self) -> Iterator[Rows]:
+        """Yield all rows, in the same order and the same pieces each time."""
+        ...
+
+    def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
+        """Return the rows with these numbers for each of several samples, in memory, or all of them for None."""
+        ...
+
+    def some(self, n: int) -> tuple[np.ndarray, ...]:
+        """Return the arrays of at most `n` rows, to try something on."""
+        ...
+
+    def weighed(self, sizes_of: Callable[[Rows], np.ndarray], floor: float) -> DrawnRows:
+        """Return rows that are drawn in proportion to their sizes, a share of `floor` of them uniformly.
+
+        Parameters
+        ----------
+        sizes_of : callable
+            Returns a number ≥ 0 for each of some rows.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -79,6 +126,27 @@ class Rows:
         """Return rows in another order, in memory."""
         first = None if self.first is None else self.first[order]
         return Rows(tuple(np.asarray(a[order], order="C") for a in self.arrays), first)
+
+    @property
+    def reading_passes(self) -> int:
+        """Passes in which rows are read and not evaluated: none, they are at hand."""
+        return 0
+
+    def pieces(self) -> Iterator[Rows]:
+        """Yield all rows: in one piece."""
+        yield self
+
+    def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
+        """Return the rows with these numbers for each of several samples, or all of them for None."""
+        return [self if numbers is None else self.taken(numbers) for numbers in wanted]
+
+    def some(self, n: int) -> tuple[np.ndarray, ...]:
+        """Return the arrays of at most `n` rows, to try something on."""
+        return tuple(a[: min(len(self), n)] for a in self.arrays)
+
+    def weighed(self, sizes_of: Callable[[Rows], np.ndarray], floor: float) -> DrawnRows:
+        """Weigh all rows by their sizes."""
+        return row_table(sizes_of(self), floor)
 
     def batch(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows with the given numbers, in that order, as a compiled function takes them."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from pymc_austerity.rows.sources import nothing_to_restore
+from pymc_austerity.rows.sources import RowSource, Share
+
+if TYPE_CHECKING:
+    from pymc_austerity.rows.storage import Rows
 
 
 class AliasTable(NamedTuple):
@@ -27,6 +30,14 @@ class AliasTable(NamedTuple):
     keep: np.ndarray
     alias: np.ndarray
     weight: np.ndarray
+
+    def to_read(self, rows: Rows) -> Rows:
+        """Return the rows that chains read: those that were weighed."""
+        return rows
+
+    def source(self) -> RowSource:
+        """Return how chains draw from them."""
+        return WeightedRows(self)
 
 
 @njit(cache=True)
@@ -118,13 +129,12 @@ class Weighted:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedRows:
+class WeightedRows(RowSource):
     """The row source of `Weighted`, with its table."""
 
     table: AliasTable
 
     draw = staticmethod(draw_weighted)
-    restore = staticmethod(nothing_to_restore)
     weigh = staticmethod(weigh_rows)
     weighted: ClassVar[bool] = True
 
@@ -133,7 +143,7 @@ class WeightedRows:
         """1/(N p_i) for every row."""
         return self.table.weight
 
-    def state(self, n_rows: int) -> AliasTable:
+    def state(self, n_rows: int, share: Share | None = None) -> AliasTable:
         """Return the table."""
         return self.table
 

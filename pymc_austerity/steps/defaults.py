@@ -67,6 +67,35 @@ def plan_proxy(
     return ProxyPlan(Taylor(), floor, required=moves or weighted)
 
 
+def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, name: str) -> ProxyPlan:
+    """Return the plan for rows that are drawn from blocks before sampling.
+
+    Raises
+    ------
+    ValueError
+        For a test, a proposal or a proxy that reads rows in another way.
+    """
+    if test.needs_all_rows:
+        raise ValueError(
+            f"data= does not go with {name}: rows of blocks are drawn before sampling, and {test.needs_all_rows}. Use "
+            "PenaltyMH or MinibatchBarker."
+        )
+    if proposal is not None and (proposal.reads_rows or proposal.expands_effects):
+        raise ValueError(
+            f"data= does not go with proposal={proposal!r}, which reads rows in a way of its own. Leave proposal= out, "
+            "or use CrankNicolson, SurrogateHMC or a walk."
+        )
+    if plan.proxy is None:
+        raise ValueError(
+            "data= needs a proxy: without one a test reads a fixed share of all rows at every draw, and they are not "
+            "in memory. Leave out proxy=None, and any proposal that has none."
+        )
+    if plan.proxy.order == 3:
+        raise ValueError("data= goes with proxies of first and second order. Use Taylor(order=2).")
+    otherwise = "Rows in blocks need a proxy; a part of the rows that fits in memory can be sampled without."
+    return replace(plan, floor=1.0 if plan.floor is None else plan.floor, required=True, otherwise=otherwise)
+
+
 def _floor(test: AcceptanceTest, rows: Uniform | Weighted | None) -> float | None:
     """Return the share of uniform draws among weighted rows, None for rows of equal weight."""
     if isinstance(rows, Uniform):

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from pymc.blocking import PointType
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR
+from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR, ROWS_SPENT
 from pymc_austerity.kernel import Outcome
 from pymc_austerity.steps.orphans import in_worker
 
@@ -30,8 +30,17 @@ def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 
-def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str) -> dict[str, Any]:
-    """Stop a chain at `point`, after `n_steps` draws; `broken_bound` says what that means of the test.
+def stop_at(
+    point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str, row: str = "row"
+) -> dict[str, Any]:
+    """Stop a chain at `point`, after `n_steps` draws.
+
+    Parameters
+    ----------
+    broken_bound : str
+        What that means of the test.
+    row : str
+        What a row is called.
 
     Returns
     -------
@@ -51,10 +60,18 @@ def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, brok
             f"Row {outcome.row} of the data changes its log-likelihood by more than the bound= of the step allows, "
             f"at the point {dict(point)} (values in the unconstrained space). {broken_bound}"
         )
+    if outcome.status == ROWS_SPENT:
+        return _end(
+            f"The rows of the pool for this chain are spent after {n_steps:,} draws, tuning included. Each is read "
+            "once, or decisions would depend on each other. For more draws build the step with a larger pool: "
+            "Blocks(..., pool=).",
+            n_steps,
+            tuning,
+        )
     what = (
         "The log prior is not finite"
         if outcome.status == BAD_PRIOR
-        else f"The log-likelihood of row {outcome.row} is not finite"
+        else f"The log-likelihood of {row} {outcome.row} is not finite"
     )
     message = (
         f"{what} at the current point {dict(point)} (values in the unconstrained space). "
@@ -62,6 +79,11 @@ def stop_at(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, brok
         "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
         "Widen the likelihood (a heavier tail, a bounded link function) or remove the row."
     )
+    return _end(message, n_steps, tuning)
+
+
+def _end(message: str, n_steps: int, tuning: bool) -> dict[str, Any]:
+    """Stop with a message, and keep what was drawn before."""
     if n_steps == 0:
         raise SamplingError(message)
     if tuning:

@@ -12,6 +12,7 @@ from pymc.blocking import PointType
 from pymc.model import Model
 from pymc.util import RandomGenerator
 
+from pymc_austerity.blocks import Blocks
 from pymc_austerity.kernel import Schedule
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
@@ -35,6 +36,9 @@ proxy : Taylor, "auto" or None, default "auto"
 rows : Uniform or Weighted, optional
     How rows are drawn.  `Weighted`, the default with a proxy, draws those more often of which the proxy leaves
     more; the t-test is then one with replacement.
+data : Blocks, optional
+    Rows that do not fit in memory, in place of those in the containers of the model, which are a sample of them.  A
+    step whose rows cannot be drawn before sampling refuses them.
 observed : str or sequence of str, optional
     Names of the observed variables or potentials whose rows are subsampled; by default all that split into rows, of
     whatever lengths (`GroupMH` and `ApproxGibbs` read one length, by default the longest).
@@ -71,6 +75,7 @@ class StepOptions(TypedDict, total=False):
     proposal: Proposal | None
     proxy: ProxyChoice
     rows: Uniform | Weighted | None
+    data: Blocks | None
     observed: str | Sequence[str] | None
     merge_rows: bool
     temperature: float | Schedule

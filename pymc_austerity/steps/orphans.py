@@ -15,6 +15,11 @@ def in_worker() -> bool:
     return current_process().name.startswith(WORKER)
 
 
+def chain_of_worker() -> int | None:
+    """Return the number of the chain that runs in this process, if it is one of PyMC's own."""
+    return int(current_process().name.removeprefix(WORKER)) if in_worker() else None
+
+
 def end_with_parent() -> None:
     """In a process of PyMC's own, watch the program that started it, and end when it is gone.
 

@@ -18,6 +18,7 @@ from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
+from pymc_austerity.blocks import Blocks
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble
@@ -34,9 +35,10 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
-from pymc_austerity.steps.defaults import ProxyChoice, plan_proxy
+from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.orphans import end_with_parent
+from pymc_austerity.steps.pooled import ROWS_OF_TABLE, SharesTaken, describe_pool, open_table
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.revival import revive
 
@@ -92,6 +94,8 @@ class RowStep(ChainSetup, BlockedStep):
         Described in `StepOptions`.
     bound : {"lipschitz", "scan"}, callable or None
         How a test that needs |l_i| ≤ C for all rows comes by C.
+    data : Blocks or None
+        Rows in place of those in the model.
 
     Attributes
     ----------
@@ -117,6 +121,7 @@ class RowStep(ChainSetup, BlockedStep):
         proposal: Proposal | None = None,
         proxy: ProxyChoice = "auto",
         rows: Uniform | Weighted | None = None,
+        data: Blocks | None = None,
         observed: str | Sequence[str] | None = None,
         merge_rows: bool = True,
         temperature: float | Schedule = 1.0,
@@ -132,24 +137,32 @@ class RowStep(ChainSetup, BlockedStep):
         phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
         model = modelcontext(model)
         plan = plan_proxy(test, proposal, proxy, rows, bound)
+        if data is not None:
+            plan = plan_pool(plan, test, proposal, type(self).__name__)
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
         self.temperature = as_schedule(temperature)
         self.blocked = blocked
         self.tune = tune
         with phases("Reading the model"):
-            data = read_model(model, self.vars, observed, initial_point, merge=merge_rows)
-        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, data)
+            # Rows that come from elsewhere are those of one table, and each is one.
+            own = data is None
+            example = read_model(model, self.vars, observed, initial_point, merge=merge_rows and own, several=own)
+        table = example.rows if data is None else open_table(data, model, example, phases.shown)
+        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
         parts = Parts(
-            data.likelihood, data.rows, data.fixed, data.theta0, data.others0, test, proposal, plan, known_bound,
-            self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
+            example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
+            known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
         )  # fmt: skip
-        self.decider = assemble(parts, partial(check_rows, model, data), phases)
+        self.decider = assemble(parts, partial(check_rows, model, example), phases)
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
-        self._data: ModelData | None = data
-        self._tuned = TunedState(self.decider)
+        self._data: ModelData | None = example
+        self._tuned, self._shares = TunedState(self.decider), SharesTaken()
+        if not self.decider.row_source.complete:
+            self._declare_stats(ROWS_OF_TABLE)
+            _log.info(describe_pool(self.decider))
         self._declare_stats(self._tuned.stats_dtypes_shapes)
-        if data.likelihood.counts is not None:
+        if example.likelihood.counts is not None:
             self._declare_stats(_OF_MERGED_ROWS)
         self.start_chain(get_random_generator(rng))
         remember(model, self)
@@ -157,6 +170,7 @@ class RowStep(ChainSetup, BlockedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
+        self._shares.check(self.decider.row_source.shares, rng)
         if self._data is not None and (changed := self._data.changed()):
             self._data, self.decider = changed, self.decider.with_data(changed.rows, changed.fixed)
         self.tune = self.decider.parts.tune  # PyMC's parallel sampler takes it for granted
@@ -166,6 +180,7 @@ class RowStep(ChainSetup, BlockedStep):
         self._of_setup: dict[str, Any] = {
             "setup_passes": self.decider.parts.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
+            **({} if self.decider.row_source.complete else {"total_rows": self.decider.n_rows}),
         }
         if self.decider.rows.counts is not None:
             self._of_setup["distinct_rows"] = len(self.decider.rows)
@@ -192,7 +207,8 @@ class RowStep(ChainSetup, BlockedStep):
         outcome = chain.transition(theta, others, float(schedule.at(chain.n_steps) if self.tune else schedule.final))
         if outcome.status != DECIDED:
             outcome = outcome._replace(row=self.decider.rows.in_table(outcome.row))
-            return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound)]
+            called = chain.decider.row_source.called
+            return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound, called)]
         if self.tune and self.decider.parts.tune:
             chain.adapt(outcome)
         chain.n_steps += 1
@@ -210,7 +226,7 @@ class RowStep(ChainSetup, BlockedStep):
             **self._of_setup,
             **self._tuned.stats(chain, self.tune),
         )
-        self._rates.update(stats, outcome.accepted, outcome.n_rows / len(chain.decider.rows))
+        self._rates.update(stats, outcome.accepted, outcome.n_rows / chain.decider.n_rows)
         if not outcome.accepted:
             return point, [stats]
         return with_blocks(point, outcome.theta, likelihood.blocks), [stats]

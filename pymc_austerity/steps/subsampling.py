@@ -49,7 +49,7 @@ class MHSS(RowStep):
         k, the order of the expansion that is the proxy.  Third order leaves less of every row, and is worth it from
         some twenty parameters on; it keeps a number for every triple of the entries of θ that the rows read, takes a
         pass over all rows more, and some E³/3 multiplications a draw.
-    proposal, proxy, rows, observed, merge_rows, temperature, tune, model
+    proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.

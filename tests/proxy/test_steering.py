@@ -73,14 +73,14 @@ def averaged(take):
     found = []
     for _ in range(200):
         draws = mean + sd * rng.standard_normal((n, 3))
-        found.append(take(exponentials, exponentials(psi, (), None), draws, psi, (), range(100)))
+        found.append(take(exponentials, exponentials(psi, (), None), draws, psi, (), range(100), range(100)))
     expected = -np.exp(mean + sd**2 / 2)  # of gradient and curvature alike
     hessians = np.array([np.diag(sums.hessian) for sums in found])
     gradients = np.array([sums.gradient for sums in found]) + hessians * (mean - psi)
     return np.array([(g.mean(0) - expected) / (g.std(0) / np.sqrt(len(g))) for g in (gradients, hessians)])
 
 
-def at_the_centre(full_pass, sums, draws, psi, fixed, rows):
+def at_the_centre(full_pass, sums, draws, psi, fixed, rows, part):
     """Planted mistake: the derivatives at the centre, whatever the spread."""
     return sums._replace(hessian=sums.hessian + 1e-9 * np.diag(draws.std(axis=0)))
 
@@ -95,7 +95,7 @@ def test_the_mirror_image_of_a_tail_is_no_point_of_the_posterior():
     rng = np.random.default_rng(4)
     tail = np.column_stack([-30 * rng.exponential(size=24), 0.3 * rng.standard_normal((24, 2))])
     centre = np.zeros(3)
-    found = average(exponentials, exponentials(centre, (), None), tail, centre, (), range(100))
+    found = average(exponentials, exponentials(centre, (), None), tail, centre, (), range(100), range(100))
     assert -60 < found.hessian.min() < 0
     assert found.hessian[1, 1] == pytest.approx(-1, abs=0.5)
 
@@ -106,7 +106,7 @@ def test_where_the_likelihood_is_not_finite_the_derivatives_at_the_centre_serve(
 
     breaks.coordinates = np.arange(3)
     at_centre = exponentials(np.zeros(3), (), None)
-    assert average(breaks, at_centre, np.eye(3), np.zeros(3), (), range(100)) is at_centre
+    assert average(breaks, at_centre, np.eye(3), np.zeros(3), (), range(100), range(100)) is at_centre
 
 
 class Groups:

@@ -1,0 +1,153 @@
+"""Data that do not fit in memory, as a user describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pymc_austerity.blocks.arrays import Arrays
+from pymc_austerity.blocks.columns import Container, Reader, match_columns
+from pymc_austerity.blocks.frames import DaskFrame
+from pymc_austerity.blocks.parquet import ParquetFiles
+from pymc_austerity.blocks.source import Source
+from pymc_austerity.blocks.table import BlockTable
+from pymc_austerity.blocks.yielded import Yielded
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rows on disk, or made on demand, that a step reads in a few passes before sampling.
+
+    The model is written with `pm.Data` containers that hold a *sample* of the rows.  Given as ``data=`` of a step, the
+    blocks take their place: what is known of all rows is summed up over the blocks, and the rows that the chains will
+    read are drawn from them beforehand, into a pool.
+
+    Parameters
+    ----------
+    source : path, sequence of paths, pyarrow.dataset.Dataset, dask.dataframe.DataFrame, mapping, callable or iterable
+        Parquet files or a folder of them, whose subfolders may be partitions; any dataset of pyarrow; a Dask data
+        frame; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays); or a function without arguments that
+        returns an iterator of dicts of arrays (blocks, of any lengths), or an object that can be iterated again and
+        again and yields them.  Rows come in the same order in every pass.
+    columns : mapping of str to str or sequence of str, optional
+        From the name of a `pm.Data` to the column that it stands for, or to those of a matrix.  A container that is
+        not named stands for the column of its own name.
+    codes : mapping of str to str or sequence, optional
+        For containers that hold codes where the column holds labels (strings, dictionaries, categories, numbers of
+        any kind): the coordinate of the model to which the labels belong, or the labels in the order of their codes.
+    filter : pyarrow.dataset.Expression, optional
+        Rows of files to read.
+    n_rows : int, optional
+        Rows of a source that yields blocks, unless it has an attribute of that name.
+    pool : int, default 2,000,000
+        Rows that are drawn for sampling, with replacement, and held in memory.  Each is read once: a chain that has
+        read its share stops, and keeps its draws.
+    chains : int, default 4
+        Chains that share the pool, each with rows of its own; at least those of ``pm.sample``.
+    random_seed : int, default 0
+        For drawing the pool, which is part of setting up a step and the same for all its runs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that are not what they should be; when a step is built, for rows that the model cannot take,
+        with the file or block and the row.
+    ImportError
+        For files without pyarrow (``pip install 'pymc-austerity[parquet]'``).
+
+    Notes
+    -----
+    With weights from the proxy, row i is in a slot of the pool with probability p_i = (1 − floor) s_i/Σs + floor/N, s_i
+    being the typical size of what the proxy leaves of it, and counts for 1/(N p_i) there.  Slots are independent, so
+    that reading them in order is drawing rows with replacement.  They are filled in one pass by reservoirs of one row
+    each (Chao 1982).  The posterior follows from all rows; time and memory of sampling do not depend on how many they
+    are.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> def rows():
+    ...     for k in range(10):
+    ...         rng = np.random.default_rng(k)
+    ...         x = rng.normal(size=3_000)
+    ...         yield {"x": x, "y": rng.random(3_000) < 1 / (1 + np.exp(-x))}
+    >>> some = next(rows())
+    >>> with pm.Model():
+    ...     x, y = pm.Data("x", some["x"]), pm.Data("y", some["y"])
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     pm.Bernoulli("seen", logit_p=slope * x, observed=y)
+    ...     step = pma.PenaltyMH(data=pma.Blocks(rows, n_rows=30_000, pool=100_000), progressbar=False)
+    seen
+    >>> step.decider.n_rows
+    30000
+    """
+
+    source: Any = field(repr=False)
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    codes: Mapping[str, str | Sequence[Any]] = field(default_factory=dict)
+    filter: Any = None
+    n_rows: int | None = None
+    pool: int = 2_000_000
+    chains: int = 4
+    random_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("pool", "chains", "n_rows"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
+                raise ValueError(f"Blocks({name}={value!r}) must be a whole number of at least 1.")
+        if self.pool < 2 * self.chains:
+            raise ValueError(
+                f"Blocks(pool={self.pool}) leaves nothing for each of chains={self.chains}. A decision takes some "
+                "hundred rows, so that a million serve 5,000 draws."
+            )
+        if isinstance(self.random_seed, bool) or not isinstance(self.random_seed, int | np.integer):
+            raise TypeError(f"Blocks(random_seed={self.random_seed!r}) must be a whole number.")
+        for name in ("columns", "codes"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise TypeError(
+                    f"Blocks({name}={getattr(self, name)!r}) must be a dict from the names of pm.Data containers."
+                )
+
+    def table(
+        self,
+        containers: Sequence[Container],
+        coords: Mapping[str, Any],
+        wrong_index: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None],
+        progressbar: bool,
+    ) -> BlockTable:
+        """Return the rows as the containers of a model take them.
+
+        Parameters
+        ----------
+        containers : sequence of Container
+        coords : mapping
+            Coordinates of the model.
+        wrong_index : callable
+            See `Reader`.
+        progressbar : bool
+
+        Raises
+        ------
+        TypeError, ValueError, ImportError
+            See the class.
+        """
+        columns, labels = match_columns(containers, self.columns, self.codes, coords)
+        reader = Reader(tuple(containers), columns, labels, wrong_index)
+        return BlockTable(self._open(), reader, self.pool, self.chains, self.random_seed, progressbar)
+
+    def _open(self) -> Source:
+        if ParquetFiles.takes(self.source):
+            return ParquetFiles(self.source, self.filter)
+        if self.filter is not None:
+            raise ValueError(
+                f"filter={self.filter!r} is for files. Leave out of the source itself what is not to be read."
+            )
+        if DaskFrame.takes(self.source):
+            return DaskFrame(self.source)
+        if Arrays.takes(self.source):
+            return Arrays(self.source)
+        return Yielded(self.source, self.n_rows)

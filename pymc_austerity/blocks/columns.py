@@ -1,0 +1,237 @@
+"""From the columns of a source to the data arrays of a model, with every row looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pymc_austerity.blocks.source import BadRowError, Block
+
+
+class Categories(NamedTuple):
+    """A column of categories.
+
+    Attributes
+    ----------
+    numbers : numpy.ndarray of int, shape (n,)
+        Which of `values` each row has; −1 for none.
+    values : numpy.ndarray
+    """
+
+    numbers: np.ndarray
+    values: np.ndarray
+
+
+class Container(NamedTuple):
+    """A data container of a model, which holds a sample of the rows.
+
+    Attributes
+    ----------
+    name : str
+    dtype : numpy.dtype
+    shape : tuple of int
+        Of a row.
+    """
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Makes the data arrays of a model from a block.
+
+    Attributes
+    ----------
+    containers : tuple of Container
+        In the order of the arrays.
+    columns : mapping of str to str or tuple of str
+        From each container to its column, or to those of a matrix.
+    labels : mapping of str to pandas.Index
+        From a container whose column holds labels to the labels, in the order of their codes.
+    wrong_index : callable
+        Returns the number of a row whose index is outside what it indexes, and what is wrong, or None.
+    """
+
+    containers: tuple[Container, ...]
+    columns: Mapping[str, str | tuple[str, ...]]
+    labels: Mapping[str, pd.Index]
+    wrong_index: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are read."""
+        named = (self.columns[c.name] for c in self.containers)
+        return list(dict.fromkeys(n for names in named for n in ([names] if isinstance(names, str) else names)))
+
+    def arrays(self, block: Block) -> tuple[np.ndarray, ...]:
+        """Return the data arrays of a block.
+
+        Raises
+        ------
+        BadRowError
+            With the place of a row that is missing, not finite, or of an unknown group.
+        ValueError
+            For columns of another type, or of unequal length.
+        """
+        lengths = {name: _length(column) for name, column in block.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(
+                f"{block.where}: the columns of a block differ in length: {lengths}. Row i of each must belong to the "
+                "same observation."
+            )
+        if not next(iter(lengths.values())):
+            return tuple(np.empty((0, *c.shape), c.dtype) for c in self.containers)
+        arrays = tuple(self._container(c, block) for c in self.containers)
+        if (found := self.wrong_index(arrays)) is not None:
+            raise BadRowError(block.where, block.first + found[0], found[1])
+        return arrays
+
+    def _container(self, container: Container, block: Block) -> np.ndarray:
+        names = self.columns[container.name]
+        if isinstance(names, str):
+            array = self._column(container, block, names)
+        else:
+            array = np.column_stack([self._column(container, block, name) for name in names])
+        if array.shape[1:] != container.shape:
+            raise ValueError(
+                f"{block.where}: a row of {names!r} has shape {array.shape[1:]}, and one of {container.name!r} in the "
+                f"model {container.shape}. Name as many columns as it has."
+            )
+        return array
+
+    def _column(self, container: Container, block: Block, name: str) -> np.ndarray:
+        column = as_column(block.columns[name], block, name)
+        if container.name in self.labels:
+            column = _codes(column, self.labels[container.name], block, name)
+        elif isinstance(column, Categories):
+            raise ValueError(
+                f"{block.where}: column {name!r} holds labels such as {_said(column.values[0])}, and the model holds "
+                f"codes in {container.name!r}. Say which coordinate they belong to, codes={{{container.name!r}: 'name "
+                "of the coordinate'}, or give the labels in the order of their codes."
+            )
+        return _converted(column, container, block, name)
+
+
+def as_column(values: Any, block: Block, name: str) -> np.ndarray | Categories:
+    """Return a column as it was yielded, nothing of it missing, as an array or as categories."""
+    if isinstance(values, Categories):
+        column: np.ndarray | Categories = values
+    elif isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        categorical = pd.Categorical(values)
+        column = Categories(np.asarray(categorical.codes), np.asarray(categorical.categories))
+    elif np.ma.isMaskedArray(values):
+        if np.ma.getmaskarray(values).any():
+            bad = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+            _missing(block, bad, name)
+        column = np.asarray(values)
+    else:
+        if isinstance(values, pd.Series):
+            _missing(block, values.isna().to_numpy() & (values.dtype.kind != "f"), name)
+        column = np.asarray(values)
+        if column.dtype.kind in "OUST":
+            numbers, found = pd.factorize(column)
+            column = Categories(numbers, np.asarray(found))
+    if isinstance(column, Categories):
+        _missing(block, column.numbers < 0, name)
+    return column
+
+
+def _missing(block: Block, bad: np.ndarray, name: str) -> None:
+    if bad.any():
+        row = block.first + int(np.flatnonzero(bad)[0])
+        raise BadRowError(block.where, row, f"column {name!r} is missing. Leave such rows out, or impute them.")
+
+
+def _codes(column: np.ndarray | Categories, labels: pd.Index, block: Block, name: str) -> np.ndarray:
+    """Return the places of labels among those that the model knows."""
+    if isinstance(column, Categories):
+        of_value = labels.get_indexer(pd.Index(column.values))
+        codes = of_value[column.numbers]
+        said = column.values[column.numbers] if (codes < 0).any() else None
+    else:
+        codes, said = labels.get_indexer(pd.Index(column)), column
+    if (codes < 0).any():
+        row = int(np.flatnonzero(codes < 0)[0])
+        assert said is not None
+        raise BadRowError(
+            block.where, block.first + row,
+            f"column {name!r} is {_said(said[row])}, which is none of the {len(labels)} labels that the model knows. "
+            "Give the model's coordinate all labels, or leave the row out.",
+        )  # fmt: skip
+    return codes
+
+
+def _said(value: Any) -> str:
+    """Write a label as a user would."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _converted(column: np.ndarray, container: Container, block: Block, name: str) -> np.ndarray:
+    """Return a column in the type of its container, where that loses nothing but digits of a fraction."""
+    kind, wanted = column.dtype.kind, container.dtype.kind
+    if kind not in "biuf" or (wanted in "biu" and kind == "f"):
+        whole = " It is stored as whole numbers in the model: convert it, or hold it as float there." * (kind == "f")
+        raise ValueError(
+            f"{block.where}: column {name!r} is of type {column.dtype}, and {container.name!r} in the model of type "
+            f"{container.dtype}.{whole or ' Numbers are expected.'}"
+        )
+    converted = column.astype(container.dtype, copy=False)
+    if wanted in "biu" and converted.dtype != column.dtype and not np.can_cast(column.dtype, container.dtype):
+        bad = converted != column
+        what = f"does not fit into the {container.dtype} of {container.name!r} in the model"
+    elif wanted == "f":
+        bad = ~np.isfinite(converted)
+        what = "is not finite. A batch that meets such a row has no log-likelihood. Leave it out, or impute it"
+    else:
+        return converted
+    if bad.any():
+        row = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
+        raise BadRowError(block.where, block.first + row, f"column {name!r}, {column[row]}, {what}.")
+    return converted
+
+
+def _length(column: Any) -> int:
+    return len(column.numbers) if isinstance(column, Categories) else int(np.shape(column)[0])
+
+
+def match_columns(
+    containers: Sequence[Container],
+    columns: Mapping[str, str | Sequence[str]],
+    codes: Mapping[str, str | Sequence[Any]],
+    coords: Mapping[str, Any],
+) -> tuple[dict[str, str | tuple[str, ...]], dict[str, pd.Index]]:
+    """Return the columns of each container, and the labels of those that hold codes.
+
+    Raises
+    ------
+    ValueError
+        For names that the model does not have.
+    """
+    known = [c.name for c in containers]
+    for argument, names in (("columns", list(columns)), ("codes", list(codes))):
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"{argument}: the rows of the model read no data container {unknown[0]!r}, only {known}. The keys of "
+                f"{argument}= are names of pm.Data."
+            )
+    found: dict[str, str | tuple[str, ...]] = {}
+    for name in known:
+        chosen = columns.get(name, name)
+        found[name] = chosen if isinstance(chosen, str) else tuple(chosen)
+    labels = {}
+    for name, of in codes.items():
+        if isinstance(of, str) and of not in coords:
+            raise ValueError(
+                f"codes: {name!r} is said to belong to the coordinate {of!r}, and the model has {list(coords)}. Name "
+                "one of these, or give the labels themselves."
+            )
+        labels[name] = pd.Index(np.asarray(coords[of] if isinstance(of, str) else of))
+        if not labels[name].is_unique:
+            raise ValueError(f"codes: the labels of {name!r} are not all different, so a label has several codes.")
+    return found, labels

@@ -1,0 +1,64 @@
+"""Rows that a function or an object of the user's yields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pymc_austerity.blocks.source import Block
+
+
+class Yielded:
+    """Dicts of arrays, yielded anew for every pass.
+
+    Parameters
+    ----------
+    source : callable or iterable
+        A function without arguments that returns an iterator, or an object that can be iterated again and again.
+    n_rows : int or None
+        Rows of a pass; the attribute ``n_rows`` of `source` by default.
+
+    Raises
+    ------
+    TypeError
+        For an iterator, which can be read once.
+    ValueError
+        Where the number of rows is not known.
+    """
+
+    def __init__(self, source: Callable[[], Iterable[Any]] | Iterable[Any], n_rows: int | None):
+        if isinstance(source, Iterator):
+            raise TypeError(
+                f"Blocks({source!r}): an iterator can be read once, and there are several passes. Give the function "
+                "that makes it, without calling it."
+            )
+        if not (callable(source) or isinstance(source, Iterable)):
+            raise TypeError(
+                f"Blocks({source!r}): no source of rows. Give paths of Parquet files, a pyarrow dataset, a Dask data "
+                "frame, a dict of arrays, or a function that yields dicts of arrays."
+            )
+        n_rows = getattr(source, "n_rows", None) if n_rows is None else n_rows
+        if n_rows is None:
+            raise ValueError(
+                "n_rows: a source that yields blocks must say how many rows there are. Pass n_rows=, or give it an "
+                "attribute of that name."
+            )
+        self._source, self._n_rows = source, int(n_rows)
+
+    def count(self) -> int:
+        """Return the number of rows that was given."""
+        return self._n_rows
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+        """Yield the blocks."""
+        for number, block in enumerate(self._source() if callable(self._source) else self._source):
+            if not isinstance(block, Mapping):
+                raise TypeError(
+                    f"Blocks: block {number} is {type(block).__name__}, and a dict from names to arrays was expected."
+                )
+            if missing := [name for name in columns if name not in block]:
+                raise ValueError(
+                    f"Block {number} has no {missing[0]!r}, only {list(block)}. Yield it under that name, or say in "
+                    "columns= which name each container of the model has."
+                )
+            yield Block(f"block {number}", 0, {name: block[name] for name in columns})

@@ -1,0 +1,162 @@
+"""Rows that were drawn before sampling, to be read in order, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.rows.sources import RowSource, Share
+from pymc_austerity.rows.storage import Rows
+from pymc_austerity.rows.weighted import AliasTable, WeightedRows
+
+
+class Pool(NamedTuple):
+    """Rows drawn with replacement from all rows of a table, independently of each other.
+
+    Attributes
+    ----------
+    rows : Rows
+        K rows.
+    weight : numpy.ndarray of float32, shape (K,)
+        1/(N p_i) for the row in each slot, p_i the probability with which it was drawn.
+    n_total : int
+        N, the rows of the table.
+    shares : int
+        Chains that divide the rows among them.
+    """
+
+    rows: Rows
+    weight: np.ndarray
+    n_total: int
+    shares: int
+
+    def to_read(self, rows: Any) -> Rows:
+        """Return the rows that chains read, in place of those that were drawn from."""
+        return self.rows
+
+    def source(self) -> RowSource:
+        """Return how chains draw from them."""
+        return PooledRows(self.weight, self.n_total, self.shares)
+
+
+class PoolState(NamedTuple):
+    """What a chain knows of its share of a pool.
+
+    Attributes
+    ----------
+    weight : numpy.ndarray of float32, shape (K,)
+    n_total : int
+    first, end : int
+        Slots of the share.
+    drawn : numpy.ndarray of int64, shape (1,)
+        Rows of the share that past tests have used up.
+    """
+
+    weight: np.ndarray
+    n_total: int
+    first: int
+    end: int
+    drawn: np.ndarray
+
+
+@njit
+def draw_next(rng: np.random.Generator, state: PoolState, start: int, stop: int) -> np.ndarray:
+    """Return the next slots of the share."""
+    first = state.first + state.drawn[0]
+    return np.arange(first + start, first + stop)
+
+
+@njit
+def use_up(state: PoolState, n_drawn: int) -> None:
+    """End a test: the rows that it has read are not read again."""
+    state.drawn[0] += n_drawn
+
+
+@njit
+def left_of_share(state: PoolState) -> int:
+    """Return the rows of the share that are left."""
+    return state.end - state.first - state.drawn[0]
+
+
+@njit
+def table_size(state: PoolState, n_stored: int) -> int:
+    """Return N, the rows that the pool was drawn from."""
+    return state.n_total
+
+
+@njit
+def weigh_slots(state: PoolState, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
+    """Weigh the row terms so that their mean estimates that of all rows."""
+    for k in range(numbers.size):
+        weight = state.weight[numbers[k]]
+        new[k] *= weight
+        old[k] *= weight
+
+
+@dataclass(frozen=True, eq=False)
+class PooledRows(RowSource):
+    """The row source of a pool.
+
+    Rows of a pool are independent draws, so those that come next are as good as any.  None is used twice: a decision
+    that reads the rows of an earlier one again would not be independent of it.
+    """
+
+    weight: np.ndarray
+    total: int
+    n_shares: int
+
+    draw = staticmethod(draw_next)
+    restore = staticmethod(use_up)
+    weigh = staticmethod(weigh_slots)
+    n_total = staticmethod(table_size)
+    left = staticmethod(left_of_share)
+    weighted: ClassVar[bool] = True
+    complete: ClassVar[bool] = False
+    called: ClassVar[str] = "row of the pool number"
+
+    @property
+    def shares(self) -> int | None:
+        """Chains that the rows are divided among."""
+        return self.n_shares
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """1/(N p_i) for every slot."""
+        return self.weight
+
+    def population(self) -> RowSource:
+        """Return a source that draws slots with replacement, uniformly: what the pool was drawn for, from itself."""
+        k = self.weight.size
+        table = AliasTable(np.ones(k, np.float32), np.arange(k, dtype=np.uint32), np.ones(k, np.float32))
+        return SlotsInPlaceOfRows(table, self.weight * np.float64(self.total / k), self.total)
+
+    def n_rows(self, n_stored: int) -> int:
+        """Return N."""
+        return self.total
+
+    def state(self, n_rows: int, share: Share | None = None) -> PoolState:
+        """Return the share of one chain; nothing beyond the first `n_rows` slots where there are fewer."""
+        chain, drawn = (0, np.zeros(1, np.int64)) if share is None else share
+        size = self.weight.size // self.n_shares
+        first = chain % self.n_shares * size
+        return PoolState(self.weight, self.total, first, min(first + size, n_rows), drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class SlotsInPlaceOfRows(WeightedRows):
+    """The slots of a pool as if they were all rows, each standing for `each` of them."""
+
+    each: np.ndarray
+    total: int
+
+    def n_rows(self, n_stored: int) -> int:
+        """Return N."""
+        return self.total
+
+    @property
+    def counts(self) -> np.ndarray | None:
+        """N times the weight over the number of slots: what a slot adds to an estimate of the sum over all rows."""
+        return self.each

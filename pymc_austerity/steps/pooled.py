@@ -1,0 +1,86 @@
+"""What a step does beside, where its rows were drawn from blocks before sampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pymc.model import Model
+
+from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.blocks import Blocks, BlockTable, Container
+from pymc_austerity.kernel import Chain, Decider
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.steps.orphans import chain_of_worker
+
+#: The statistic of a draw that says how many rows there are, which the data of the model do not.
+ROWS_OF_TABLE: dict[str, Any] = {"total_rows": (np.int64, [])}
+#: Draws that are tried to see how long a pool lasts.
+_TRIED = 50
+
+
+def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bool) -> BlockTable:
+    """Return the rows that take the place of those in the model.
+
+    Raises
+    ------
+    TypeError
+        For `data` that are no blocks.
+    ValueError
+        For a model whose rows cannot be replaced, or read variables that other steps move.
+    """
+    if not isinstance(blocks, Blocks):
+        raise TypeError(f"data={blocks!r} must be pymc_austerity.Blocks(...).")
+    of_others = sorted({b.name for b in example.likelihood.other_blocks} & example.likelihood.read)
+    if of_others:
+        raise ValueError(
+            f"data= needs a step that moves all variables that the rows read, and {of_others} are left to others. They "
+            "would see the rows in the model, which are a sample. Leave out vars=, or add these."
+        )
+    containers = [Container(*c) for c in example.containers()]
+    return blocks.table(containers, model.coords, example.index_check(model), progressbar)
+
+
+def describe_pool(decider: Decider) -> str:
+    """Say for how many draws a pool is good, from some that are tried."""
+    assert decider.prepared is not None
+    chain, tried = Chain(decider, np.random.default_rng(0)), 0
+    for theta in decider.prepared.draws[:_TRIED]:
+        outcome = chain.transition(theta, decider.parts.others0, float(decider.parts.temperature.final))
+        if outcome.status != DECIDED:
+            break
+        tried += 1
+    shares, stored = decider.row_source.shares or 1, len(decider.rows)
+    rows = chain.rows_used / tried if tried else np.nan
+    lasts = f"good for about {stored / shares / rows:,.0f} draws each" if rows > 0 else "too small for a draw"
+    return (
+        f"A pool of {stored:,} rows was drawn from {decider.n_rows:,}: shared by {shares} chains it is {lasts}, tuning "
+        f"included, at {rows:.0f} rows a draw."
+    )
+
+
+class SharesTaken:
+    """Which share of a pool each chain of a run has, so that no two have the same."""
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def check(self, shares: int | None, rng: np.random.Generator) -> None:
+        """Note which chain begins.
+
+        Raises
+        ------
+        ValueError
+            For more chains than the pool was made for.
+        """
+        if shares is None:
+            return
+        seed = rng.bit_generator.seed_seq
+        key = tuple(getattr(seed, "spawn_key", ()))
+        of_run = str(getattr(seed, "entropy", None)), sum(key) % shares
+        number = chain_of_worker()
+        if (number is not None and number >= shares) or self._taken.setdefault(of_run, key) != key:
+            raise ValueError(
+                f"chains: the pool is shared by {shares} chains, and there are more of them; two would read the same "
+                f"rows. Sample with chains={shares}, or build the step with Blocks(..., chains=) as many."
+            )

@@ -1,0 +1,228 @@
+"""Passes over blocks: the same rows in the same pieces, whatever the blocks, and a word where they change."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.blocks import Container, table
+from pymc_austerity.blocks.source import BadRowError
+
+N = 1_000
+ROWS = {"x": np.random.default_rng(1).normal(size=N), "y": np.arange(N)}
+CONTAINERS = [Container("x", np.dtype(float), ()), Container("y", np.dtype("int64"), ())]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(table, "PIECE", 64)
+
+
+def opened(source, progressbar=False, wrong_index=lambda arrays: None, **options):
+    return pma.Blocks(source, **{"pool": 5_000, **options}).table(CONTAINERS, {}, wrong_index, progressbar)
+
+
+def cut(size):
+    def blocks():
+        for start in range(0, N, size):
+            yield {name: column[start : start + size] for name, column in ROWS.items()}
+            yield {name: column[:0] for name, column in ROWS.items()}
+
+    return blocks
+
+
+class Again:
+    """An object that is iterated again and again, as loaders of data are."""
+
+    n_rows = N
+
+    def __iter__(self):
+        return cut(130)()
+
+
+def parquet(folder, **options):
+    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    rows = pa.table(
+        {**ROWS, "half": (np.arange(N) >= 500).astype(int), "city": np.array(["NY", "LA"])[np.arange(N) % 2]}
+    )
+    ds.write_dataset(
+        rows, folder, format="parquet", partitioning=["half"], partitioning_flavor="hive", max_rows_per_file=300,
+        max_rows_per_group=70, existing_data_behavior="overwrite_or_ignore", **options,
+    )  # fmt: skip
+    return folder
+
+
+def dask_frame(folder):
+    return pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(ROWS), npartitions=3)
+
+
+def zarr_arrays(folder):
+    zarr = pytest.importorskip("zarr")
+    stored = {}
+    for name, column in ROWS.items():
+        stored[name] = zarr.create_array(str(folder / name), shape=column.shape, chunks=(90,), dtype=column.dtype)
+        stored[name][:] = column
+    return stored
+
+
+def memory_maps(folder):
+    for name, column in ROWS.items():
+        np.save(folder / f"{name}.npy", column)
+    return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ROWS}
+
+
+SOURCES = {
+    "a folder": parquet,
+    "a table of pyarrow": lambda folder: pytest.importorskip("pyarrow").table(ROWS),
+    "lists": lambda folder: {name: column.tolist() for name, column in ROWS.items()},
+    "its files": lambda folder: sorted(map(str, parquet(folder).rglob("*.parquet"))),
+    "a dataset": lambda folder: pytest.importorskip("pyarrow.dataset").dataset(parquet(folder), partitioning="hive"),
+    "a Dask frame": dask_frame,
+    "Dask arrays": lambda folder: {n: pytest.importorskip("dask.array").from_array(c, 99) for n, c in ROWS.items()},
+    "Zarr": zarr_arrays,
+    "memory maps": memory_maps,
+    "a loader": lambda folder: Again(),
+    "a function": lambda folder: cut(77),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_gives_all_rows_again_and_again(name, tmp_path):
+    source = SOURCES[name](tmp_path)
+    read = opened(source, n_rows=N if name == "a function" else None)
+    for _ in range(2):
+        pieces = list(read.pieces())
+        assert [len(p) for p in pieces] == [64] * 15 + [40]
+        for stored, column in zip(zip(*(p.arrays for p in pieces)), ROWS.values()):
+            assert np.array_equal(np.concatenate(stored), column)
+
+
+def test_pieces_and_the_pool_do_not_depend_on_the_blocks():
+    pools = [opened(cut(size), n_rows=N).weighed(lambda p: np.abs(p.arrays[0]), 0.2) for size in (1, 64, 77, N)]
+    for pool in pools[1:]:
+        assert np.array_equal(pool.rows.arrays[1], pools[0].rows.arrays[1])
+        assert np.array_equal(pool.weight, pools[0].weight)
+    other = opened(cut(77), n_rows=N, random_seed=1).weighed(lambda p: np.abs(p.arrays[0]), 0.2)
+    assert not np.array_equal(other.rows.arrays[1], pools[0].rows.arrays[1])
+
+
+def test_samples_come_from_all_over_the_table():
+    numbers = np.random.default_rng(3).choice(N, 200, replace=False)
+    read = opened(cut(77), n_rows=N)
+    some, everything = read.samples([numbers, None])
+    assert np.array_equal(some.arrays[1], np.sort(numbers))
+    assert np.array_equal(everything.arrays[1], ROWS["y"])
+    assert read.reading_passes == 1
+    assert np.array_equal(read.some(5)[1], np.sort(numbers)[:5])
+
+
+def test_a_pass_shows_a_bar_in_rows(capsys):
+    opened(cut(77), n_rows=N, progressbar=True).samples([None])
+    assert "1,000 rows" in capsys.readouterr().err
+
+
+def test_a_source_that_changes_between_passes_is_caught():
+    seeds = iter(range(9))
+
+    def shuffled():
+        order = np.random.default_rng(next(seeds)).permutation(N)
+        yield {name: column[order] for name, column in ROWS.items()}
+
+    read = opened(shuffled, n_rows=N)
+    read.samples([None])
+    with pytest.raises(ValueError, match=r"block 0: rows 0 to 64 of all are not what they were in the first pass"):
+        read.samples([None])
+
+
+def test_a_file_that_changes_between_passes_is_caught(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    read = opened(parquet(tmp_path))
+    read.samples([None])
+    second = sorted(tmp_path.rglob("*.parquet"))[1]
+    rows = pq.read_table(second, partitioning=None)
+    flipped = pa.array(-rows["x"].to_numpy())
+    pq.write_table(rows.set_column(rows.schema.get_field_index("x"), "x", flipped), second)
+    with pytest.raises(ValueError, match=rf"{second.name} cannot be read.*was changed"):
+        list(read.pieces())
+
+
+@pytest.mark.parametrize(("n_rows", "found"), [(N + 1, "a pass read 1,000 rows"), (N - 1, "a pass read more rows")])
+def test_a_wrong_number_of_rows_is_caught(n_rows, found):
+    with pytest.raises(ValueError, match=f"{found} where {n_rows:,} were expected"):
+        list(opened(cut(100), n_rows=n_rows).pieces())
+
+
+def test_the_row_of_a_file_is_named(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    x = ROWS["x"].copy()
+    x[700] = np.nan
+    pq.write_table(pa.table({"x": x, "y": ROWS["y"]}), tmp_path / "a.parquet", row_group_size=90)
+    with pytest.raises(BadRowError, match=r"a.parquet, row 700: column 'x', nan, is not finite"):
+        list(opened(tmp_path).pieces())
+    missing = pa.array([None if i == 123 else float(i) for i in range(N)])
+    pq.write_table(pa.table({"x": missing, "y": ROWS["y"]}), tmp_path / "a.parquet", row_group_size=90)
+    with pytest.raises(BadRowError, match=r"a.parquet, row 123: column 'x' is missing"):
+        list(opened(tmp_path).pieces())
+
+
+def test_columns_of_files_may_be_partitions_dictionaries_and_filtered(tmp_path):
+    ds = pytest.importorskip("pyarrow.dataset")
+    folder = parquet(tmp_path)
+    read = opened(folder, columns={"y": "half"})
+    assert np.concatenate([p.arrays[1] for p in read.pieces()]).sum() == 500
+    coded = opened(folder, columns={"y": "city"}, codes={"y": ["NY", "LA"]})
+    assert np.concatenate([p.arrays[1] for p in coded.pieces()]).tolist() == [0, 1] * 500
+    late = opened(folder, filter=ds.field("half") == 1)
+    assert len(late) == 500
+    assert next(late.pieces()).arrays[1][0] == 500
+
+
+REFUSED = {
+    "a generator": (lambda: cut(10)(), {"n_rows": N}, TypeError, "an iterator can be read once"),
+    "no number of rows": (lambda: cut(10), {}, ValueError, "n_rows: a source that yields blocks must say"),
+    "no source": (lambda: 3, {}, TypeError, "no source of rows"),
+    "arrays of unequal length": (lambda: {**ROWS, "x": ROWS["x"][:5]}, {}, ValueError, "differ in length"),
+    "a filter for no file": (lambda: ROWS, {"filter": "x"}, ValueError, "filter='x' is for files"),
+    "no rows": (lambda: {name: c[:0] for name, c in ROWS.items()}, {}, ValueError, "the source has no rows"),
+    "no file": (lambda: "/nowhere/at/all", {}, ValueError, "/nowhere/at/all"),
+    "a filter that is none": (lambda: "/nowhere", {"filter": "x > 1"}, TypeError, "must be an expression"),
+}
+
+
+@pytest.mark.parametrize(("source", "options", "error", "message"), REFUSED.values(), ids=list(REFUSED))
+def test_what_is_no_source_is_refused(source, options, error, message):
+    if "file" in message or "expression" in message:
+        pytest.importorskip("pyarrow")
+    with pytest.raises(error, match=message):
+        opened(source(), **options)
+
+
+def test_blocks_that_are_no_dicts_or_lack_a_name_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="block 0 is list, and a dict"):
+        list(opened(lambda: [[1]], n_rows=N).pieces())
+    with pytest.raises(ValueError, match=r"Block 0 has no 'y', only \['x'\]"):
+        list(opened(lambda: [{"x": np.ones(N)}], n_rows=N).pieces())
+    with pytest.raises(ValueError, match="there is no array 'z'"):
+        list(opened(ROWS, columns={"y": "z"}).pieces())
+    with pytest.raises(ValueError, match="the frame has no column 'z'"):
+        list(opened(dask_frame(tmp_path), columns={"y": "z"}).pieces())
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="the files have no column 'z'"):
+        list(opened(parquet(tmp_path), columns={"y": "z"}).pieces())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"pool": 0}, {"pool": 1.5}, {"chains": 0}, {"n_rows": 0}, {"random_seed": "a"}, {"columns": ["x"]}, {"codes": 3}],
+)
+def test_every_wrong_argument_is_named_before_anything_is_read(wrong):
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        pma.Blocks(ROWS, **wrong)
+    with pytest.raises(ValueError, match="leaves nothing for each of chains=4"):
+        pma.Blocks(ROWS, pool=7)
+
+
+def test_an_index_beyond_what_it_indexes_is_named():
+    read = opened(cut(77), n_rows=N, wrong_index=lambda arrays: (3, "too large") if 300 in arrays[1] else None)
+    with pytest.raises(BadRowError, match="block 6, row 3: too large"):
+        list(read.pieces())

@@ -1,0 +1,251 @@
+"""Steps whose rows come from blocks: the posterior of all rows, each row of the pool once, and what is refused."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.blocks import BlockTable, table
+from pymc_austerity.diagnostics.spot_check import evaluate_pair
+from pymc_austerity.likelihood import read_model
+from pymc_austerity.rows import Reservoir, Rows
+from pymc_austerity.steps.pooled import open_table
+
+N = 1_500
+PIECE = 128
+
+
+def time_sorted():
+    """A logistic regression with rare events: rows sorted by time, which is a covariate, and events come late."""
+    rng = np.random.default_rng(8)
+    when = np.sort(rng.normal(size=N))
+    x = rng.exponential(size=N)
+    seen = rng.random(N) < 1 / (1 + np.exp(4.5 - 1.2 * when - 0.4 * x))
+    return {"when": when, "x": x, "seen": seen.astype(np.int8)}
+
+
+ROWS = time_sorted()
+
+
+def model_of(rows):
+    with pm.Model() as model:
+        X = pm.Data("X", np.column_stack([rows["when"], rows["x"]]))
+        y = pm.Data("seen_data", rows["seen"])
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        level = pm.Normal("level", 0, 3)
+        pm.Bernoulli("seen", logit_p=level + X @ beta, observed=y)
+    return model
+
+
+SAMPLE = model_of({name: column[::5] for name, column in ROWS.items()})
+COLUMNS = {"X": ["when", "x"], "seen_data": "seen"}
+
+
+def blocks(source=ROWS, **options):
+    return pma.Blocks(source, COLUMNS, **{"pool": 400_000, "chains": 2, **options})
+
+
+def draw(model, step, draws=1_000, tune=300, cores=1, chains=2, **settings):
+    with model:
+        return pm.sample(
+            draws, tune=tune, step=step, chains=chains, cores=cores, random_seed=4, progressbar=False,
+            compute_convergence_checks=False, **settings,
+        )  # fmt: skip
+
+
+def built(data, step=pma.PenaltyMH, **options):
+    with SAMPLE:
+        return step(data=data, progressbar=False, **options)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(table, "PIECE", PIECE)
+
+
+@pytest.fixture(scope="module")
+def truth():
+    model = model_of(ROWS)
+    with model:
+        step = pma.ExactMH(proposal=pma.CrankNicolson(), proxy=pma.Taylor(), progressbar=False)
+    return draw(model, step, 8_000)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    folder = tmp_path_factory.mktemp("rows")
+    year = pa.array(np.arange(N) // 500)
+    ds.write_dataset(
+        pa.table({**ROWS, "year": year}), folder, format="parquet", partitioning=["year"], partitioning_flavor="hive",
+        max_rows_per_file=200, max_rows_per_group=90,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pma.PenaltyMH, pma.MinibatchBarker])
+def test_the_posterior_from_parquet_is_that_of_all_rows(folder, truth, kind):
+    step = built(blocks(folder, pool=1_600_000), kind)
+    idata = draw(SAMPLE, step, 2_000)
+    found = pma.compare({"blocks": idata, "all rows": truth}, reference="all rows", level=0.001)
+    assert (found["differs"] == "").all(), found.to_string()
+    usage = pma.data_usage(idata)
+    assert usage["total_rows"] == N
+    assert usage["full_scans"] == 0
+
+
+@pytest.mark.slow
+def test_a_pool_from_the_head_of_the_table_would_be_seen(truth, monkeypatch):
+    """Planted mistake: the first rows, which are the earliest, stand for all."""
+
+    def from_the_head(self, sizes_of, floor):
+        reservoir = Reservoir(self._pool, floor, 0)
+        for number, piece in enumerate(self.pieces()):
+            if number < 3:
+                reservoir.take(piece, sizes_of(piece), np.random.default_rng(number))
+        return reservoir.pool(self._shares)._replace(n_total=len(self))
+
+    monkeypatch.setattr(BlockTable, "weighed", from_the_head)
+    idata = draw(SAMPLE, built(blocks(pool=1_600_000)), 2_000)
+    found = pma.compare({"head": idata, "all rows": truth}, reference="all rows", level=0.001)
+    assert (found["differs"] != "").any()
+
+
+@pytest.fixture(scope="module")
+def step():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "PIECE", PIECE)
+        return built(blocks(pool=160_000))
+
+
+@pytest.mark.slow
+def test_what_is_known_of_all_rows_is_summed_over_the_blocks(step):
+    expansion = step.decider.expansion
+    design = np.column_stack([ROWS["when"], ROWS["x"], np.ones(N)])
+    p = 1 / (1 + np.exp(-design @ expansion.centre))
+    np.testing.assert_allclose(expansion.gradient, design.T @ (ROWS["seen"] - p), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(expansion.hessian, -(design.T * (p * (1 - p))) @ design, rtol=1e-9)
+    assert step.decider.prepared.passes > 2
+
+
+@pytest.mark.slow
+def test_draws_do_not_depend_on_processes_and_chains_share_no_row(step):
+    one, two = (draw(SAMPLE, step, 150, 50, cores=cores) for cores in (1, 2))
+    assert np.array_equal(one.posterior["beta"], two.posterior["beta"])
+    used = one.sample_stats["n_rows"].sum("draw")
+    assert (used < 80_000).all()
+    # Of two chains in one process the second has just run: its rows are those of the second half.
+    state = step.chain._row_state
+    assert (state.first, state.end) == (80_000, 160_000)
+    assert state.drawn[0] >= int(used[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cores", [1, 2])
+def test_more_chains_than_the_pool_is_for_are_refused(step, cores):
+    with pytest.raises(Exception, match="the pool is shared by 2 chains, and there are more of them"):
+        draw(SAMPLE, step, 20, 10, cores=cores, chains=3)
+
+
+@pytest.mark.slow
+def test_a_pool_that_is_spent_ends_the_run_and_keeps_its_draws(caplog):
+    step = built(blocks(pool=40_000))
+    idata = draw(SAMPLE, step, 500, 20, chains=1)
+    assert 20 < idata.posterior.sizes["draw"] < 90
+    assert "rows of the pool for this chain are spent" in caplog.text
+    assert "Blocks(..., pool=)" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_run_is_judged_on_the_rows_of_the_pool(step):
+    idata = draw(SAMPLE, step, 250, 50)
+    judged = pma.reliability(idata, SAMPLE, step=step, n_states=30)
+    assert judged.verdict != "do not trust", str(judged)
+    assert "looked at on the 160,000 rows of the pool" in str(judged)
+    decider, everything = step.decider.as_population(), model_of(ROWS)
+    logp = everything.compile_logp(vars=[everything["seen"]], sum=True)
+    rng, others = np.random.default_rng(2), np.empty(0)
+    for theta in decider.prepared.draws[:5]:
+        proposed = decider.propose(theta, others, step.chain.state, rng)
+        pair = evaluate_pair(decider, proposed)
+        ends = [{"beta": t[:2], "level": t[2]} for t in (proposed.theta_new, proposed.theta)]
+        known = [decider.density.known_sum(t, others, decider.expansion) for t in (proposed.theta_new, proposed.theta)]
+        exact = float(logp(ends[0]) - logp(ends[1])) - (known[0] - known[1])
+        assert pair.terms.sum() == pytest.approx(exact, abs=5 * pair.terms.std() * np.sqrt(pair.terms.size))
+
+
+@pytest.mark.slow
+def test_other_data_after_the_step_was_built_are_refused():
+    model = model_of({name: column[::5] for name, column in ROWS.items()})
+    with model:
+        step = pma.PenaltyMH(data=blocks(), progressbar=False)
+        pm.set_data({"seen_data": 1 - ROWS["seen"][::5]})
+        with pytest.raises(ValueError, match="Its pool was drawn for the data as they were"):
+            step.set_rng(np.random.default_rng(1))
+
+
+REFUSED = {
+    "ApproxMH": (pma.ApproxMH, {}, "data= does not go with ApproxMH.*it reads all rows where fewer do not decide"),
+    "MHSubLhd": (pma.MHSubLhd, {}, "does not go with MHSubLhd.*rows drawn without replacement"),
+    "ExactMH": (pma.ExactMH, {}, "does not go with ExactMH.*every decision reads all rows"),
+    "MinibatchMH": (pma.MinibatchMH, {"batch_size": 50}, "does not go with MinibatchMH.*reads all rows"),
+    "MHSS": (pma.MHSS, {}, "does not go with MHSS.*where its bounds ask for that"),
+    "Langevin": (pma.PenaltyMH, {"proposal": pma.Langevin()}, "proposal=Langevin.*reads rows in a way of its own"),
+    "no proxy": (pma.PenaltyMH, {"proxy": None}, "data= needs a proxy"),
+    "third order": (pma.PenaltyMH, {"proxy": pma.Taylor(3)}, "first and second order"),
+}
+
+
+@pytest.mark.parametrize(("kind", "options", "message"), REFUSED.values(), ids=list(REFUSED))
+def test_what_cannot_do_with_rows_drawn_beforehand_is_refused(kind, options, message):
+    with pytest.raises(ValueError, match=message):
+        built(blocks(), kind, **options)
+
+
+def test_what_are_no_blocks_is_refused():
+    with pytest.raises(TypeError, match="must be pymc_austerity.Blocks"):
+        built(ROWS)
+
+
+def test_variables_that_rows_read_are_not_left_to_other_steps():
+    with pytest.raises(ValueError, match=r"\['level'\] are left to others"):
+        built(blocks(), vars=[SAMPLE["beta"]])
+
+
+def test_data_that_are_written_into_the_model_are_refused():
+    with pm.Model():
+        level = pm.Normal("level")
+        pm.Bernoulli("seen", logit_p=level, observed=ROWS["seen"])
+        with pytest.raises(ValueError, match="is written into the model.*pm.Data"):
+            pma.PenaltyMH(data=blocks(), progressbar=False)
+
+
+def grouped(index):
+    """Rows of a model with groups, as a step would open them, where all but one row have a group."""
+    coords = {"place": ["a", "b", "c"]}
+    with pm.Model(coords=coords) as model:
+        g = pm.Data("g", np.array([0, 1, 2, 1]))
+        y = pm.Data("y", np.zeros(4))
+        effect = pm.Normal("effect", dims="place")
+        pm.Normal("seen", effect[g], 1, observed=y)
+    example = read_model(model, model.value_vars, None, None)
+    return open_table(pma.Blocks({"g": index, "y": np.zeros(len(index))}), model, example, False)
+
+
+@pytest.mark.parametrize("bad", [3, -1])
+def test_a_group_that_the_model_does_not_have_is_named(bad):
+    index = np.tile([0, 1, 2], 100)
+    assert len(list(grouped(index).pieces())) == 3
+    index[201] = bad
+    with pytest.raises(ValueError, match=rf"the arrays, row 201: g is {bad}, and effect has 3 entries"):
+        list(grouped(index).pieces())
+
+
+def test_rows_in_memory_answer_as_a_table_does():
+    rows = Rows((ROWS["when"], ROWS["seen"]))
+    assert [len(piece) for piece in rows.pieces()] == [N]
+    some, everything = rows.samples([np.array([5, 3]), None])
+    assert np.array_equal(some.arrays[0], ROWS["when"][[3, 5]])
+    assert everything is rows
+    assert rows.reading_passes == 0
