@@ -11,6 +11,7 @@ coefficients that made the rows: of order one whatever the step, it shows that n
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
@@ -162,14 +163,14 @@ def main() -> None:
         n_rows = int(float(options.rows[0]))
         with tempfile.TemporaryDirectory() as folder:
             source = written(Made(n_rows), folder) if options.parquet else None
-            pd.Series(measure(n_rows, source, int(options.pool))).to_json(sys.stdout)
+            print(json.dumps(measure(n_rows, source, int(options.pool))))
         return
     found = []
     for rows in options.rows:
         command = [sys.executable, __file__, "--one", "--rows", rows, "--pool", str(options.pool)]
         command += ["--parquet"] * options.parquet
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        found.append(pd.read_json(told.splitlines()[-1], typ="series"))
+        found.append(json.loads(told.splitlines()[-1]))
     table = pd.DataFrame(found).set_index("rows").T
     print(table.to_string(float_format=lambda v: f"{v:,.3g}"))
     OUTPUT.mkdir(exist_ok=True)

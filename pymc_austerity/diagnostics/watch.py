@@ -27,6 +27,8 @@ from pymc_austerity.kernel import Chain, Outcome
 _FEWEST, _LAST = 100, 5_000
 #: Proposals whose rows are all read, a pass over the data each.
 _PAIRS = 2
+#: Slots of a pool that stand for all rows: a sum over them is off by a twentieth of the noise of a batch.
+_MOST_SLOTS = 100_000
 
 
 class Watch:
@@ -87,7 +89,7 @@ class Watch:
         return True
 
     def _findings(self, chain: Chain, theta: np.ndarray, others: np.ndarray) -> list[Finding]:
-        decider = chain.decider.as_population()
+        decider = chain.decider.as_population(_MOST_SLOTS)
         accepted, n_rows, full, log_ratio, sd, threshold = (np.array(c) for c in zip(*self._recent))
         rate = float(accepted.mean())
         change, _ = movement(decider, [*self._far_apart, theta], others)

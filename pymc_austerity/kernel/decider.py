@@ -123,13 +123,17 @@ class Decider:
         """Return the looks of the test at all rows."""
         return self.test.looks(len(self.rows) if self.row_source.complete else WITH_REPLACEMENT)
 
-    def as_population(self) -> Decider:
+    def as_population(self, at_most: int | None = None) -> Decider:
         """Return the decider for rows that can all be read, to judge decisions by: itself, unless there is a pool.
 
-        The slots of a pool then stand for all rows.  What it draws is the same, in another order; not for sampling.
+        The slots of a pool then stand for all rows, or the first `at_most` of them, which are as good a sample.  What
+        it draws is the same, in another order; not for sampling.
         """
-        source = self.row_source.population()
-        return self if source is self.row_source else replace(self, row_source=source)
+        if self.row_source.complete:
+            return self
+        k = min(len(self.rows), at_most or len(self.rows))
+        parts = replace(self.parts, rows=Rows(tuple(a[:k] for a in self.rows.arrays)))
+        return replace(self, parts=parts, row_source=self.row_source.population(k))
 
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""

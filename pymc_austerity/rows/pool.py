@@ -127,11 +127,11 @@ class PooledRows(RowSource):
         """1/(N p_i) for every slot."""
         return self.weight
 
-    def population(self) -> RowSource:
+    def population(self, n_stored: int) -> RowSource:
         """Return a source that draws slots with replacement, uniformly: what the pool was drawn for, from itself."""
-        k = self.weight.size
+        k = n_stored
         table = AliasTable(np.ones(k, np.float32), np.arange(k, dtype=np.uint32), np.ones(k, np.float32))
-        return SlotsInPlaceOfRows(table, self.weight * np.float64(self.total / k), self.total)
+        return SlotsInPlaceOfRows(table, self.weight[:k] * np.float64(self.total / k), self.total)
 
     def n_rows(self, n_stored: int) -> int:
         """Return N."""

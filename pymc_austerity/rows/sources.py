@@ -95,8 +95,11 @@ class RowSource(Protocol):
         """How many of all rows each stored row stands for; None where each stands for itself."""
         return None
 
-    def population(self) -> RowSource:
-        """Return a source that draws as this one does from rows that can all be read, to judge a test by."""
+    def population(self, n_stored: int) -> RowSource:
+        """Return a source that draws as this one does from rows that can all be read, to judge a test by.
+
+        Where the stored rows are not all rows, the first `n_stored` of them stand for all.
+        """
         return self
 
     def n_rows(self, n_stored: int) -> int:

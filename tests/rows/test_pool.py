@@ -54,10 +54,11 @@ def test_the_rows_of_a_sum_are_those_of_the_table():
 
 def test_slots_stand_for_all_rows_where_a_test_is_judged():
     source = pooled()
-    population = source.population()
+    population = source.population(K)
     np.testing.assert_allclose(population.counts, source.weights * np.float64(N / K))
     drawn = population.draw(np.random.default_rng(1), population.state(K), 0, 50_000)
     assert np.bincount(drawn, minlength=K).min() > 10
+    np.testing.assert_allclose(source.population(100).counts, source.weights[:100] * np.float64(N / 100))
     new, old = np.ones(3), np.ones(3)
     population.weigh(population.state(K), drawn[:3], new, old)
     assert new.tolist() == [1, 1, 1]
