@@ -53,6 +53,7 @@ _OF_A_DRAW: dict[str, Any] = {
     "log_ratio_sd": (np.float64, []),
     "scaling": (np.float64, []),
     "threshold": (np.float64, []),
+    "total_rows": (np.int64, []),
     "setup_passes": (np.float64, []),
     "setup_seconds": (np.float64, []),
     "warning": (SamplerWarning, None),
@@ -158,6 +159,7 @@ class RowStep(ChainSetup, BlockedStep):
         self.chain = Chain(self.decider, rng)
         self._tuned = TunedState(self.decider)
         self._of_setup = {
+            "total_rows": len(self.decider.rows),
             "setup_passes": self.decider.parts.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
         }
