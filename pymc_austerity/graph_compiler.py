@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -15,11 +18,13 @@ from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.numba.dispatch import basic as numba_basic
-from pytensor.tensor.math import Dot
+from pytensor.tensor.math import Dot, Prod
 
 from pymc_austerity.special_functions import rewrite_polygamma
 
 _REWRITES = "pymc_austerity"
+#: Products of at most so many entries, such as the length scales of a covariance, are written out.
+_FEW_FACTORS = 16
 
 
 def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
@@ -43,7 +48,20 @@ def stabilised(graph: Variable) -> Variable:
     for include in (("stabilize",), ("canonicalize", "stabilize")):
         # Not without what says how to differentiate (`pytensor.gradient.undefined_grad` and its like).
         graph = rewrite_graph(graph, include=include, clone=False, exclude=("local_view_op",))
-    return graph
+    return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_write_out_product))
+
+
+@node_rewriter([Prod])
+def _write_out_product(fgraph: Any, node: Apply) -> list[Variable] | None:
+    """Multiply few entries one by one: PyTensor knows only the first derivative of a product along an axis."""
+    (x,) = node.inputs
+    along = range(x.type.ndim) if node.op.axis is None else node.op.axis
+    lengths = [x.type.shape[a] for a in along]
+    known = [n for n in lengths if n is not None]
+    if len(known) < len(lengths) or not 0 < prod(known) <= _FEW_FACTORS:
+        return None
+    moved = pt.moveaxis(x, list(along), list(range(len(known))))
+    return [pt.cast(reduce(mul, [moved[i] for i in np.ndindex(*known)]), node.outputs[0].type.dtype)]
 
 
 class Product(Dot):

@@ -57,8 +57,9 @@ CHUNK = 25
 RTOL, ATOL = 1e-6, 1e-9
 #: On one machine, as a share of the largest number of the array; ten thousand times what was seen.
 ROUNDING = 1e-11
-#: Statistics that are seconds, and the text in which a tuned proposal is spelled out: what it says shows in the draws.
-NOT_COMPARED = ("perf_counter_start", "perf_counter_diff", "process_time_diff", "setup_seconds", "tuned")
+#: Statistics that are seconds, the number of rows there are, and the text in which a tuned proposal is spelled out:
+#: what it says shows in the draws.
+NOT_COMPARED = ("total_rows", "perf_counter_start", "perf_counter_diff", "process_time_diff", "setup_seconds", "tuned")
 
 
 # Models

@@ -38,7 +38,7 @@ def plot_data_usage(
     idata : InferenceData or DataTree
         What ``pm.sample`` returned for a step of this package.
     total_rows : int, optional
-        Rows of the data. By default the length of the longest observed variable.
+        Rows of the data. By default those that the step drew from, of all outcomes.
     axes : sequence of two matplotlib Axes, optional
         Where to draw; a new figure by default.
 

@@ -105,19 +105,20 @@ def evaluations_per_draw(idata: SamplingResult) -> xr.DataArray | None:
 
 
 def number_of_rows(idata: SamplingResult, total_rows: int | None = None) -> int:
-    """Return the number of rows of the data: ``total_rows`` if given, else what the run says, or the longest variable.
+    """Return the number of rows of the data.
+
+    ``total_rows`` if given, else what a step of the run drew from, else the length of the longest observed variable.
 
     Raises
     ------
     ValueError
-        If ``total_rows`` is not positive, or is not given and nothing observed was stored.
+        If ``total_rows`` is not positive, or is not given and neither a step nor anything observed tells.
     """
     if total_rows is not None:
         if total_rows < 1:
             raise ValueError(f"total_rows: must be at least 1, got {total_rows}. Pass the rows of the data.")
         return int(total_rows)
-    stats = group(idata, "sample_stats")
-    if "total_rows" in stats:  # of a table that the data of the model are a sample of
+    if "total_rows" in (stats := group(idata, "sample_stats")):
         return int(stats["total_rows"].max())
     lengths = [array.shape[0] for array in group(idata, "observed_data").data_vars.values() if array.ndim]
     if not lengths:

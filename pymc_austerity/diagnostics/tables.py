@@ -48,7 +48,7 @@ def data_usage(
     idata : InferenceData or DataTree
         What ``pm.sample`` returned for a step of this package.
     total_rows : int, optional
-        Rows of the data. By default the length of the longest observed variable.
+        Rows of the data. By default those that the step drew from, of all outcomes.
     var_names : sequence of str, optional
         Variables among which the smallest effective sample size is looked for; by default all that do not have an
         entry for each of more than 1,000 rows.

@@ -99,6 +99,11 @@ class Decider:
         return self.row_source.n_rows(len(self.rows))
 
     @property
+    def n_table(self) -> int:
+        """Rows of the user's data: of the table behind a pool, and each of those that were merged into one."""
+        return self.rows.n_table if self.row_source.complete else self.n_rows
+
+    @property
     def fixed(self) -> tuple[np.ndarray, ...]:
         """Data that are not indexed by row."""
         return self.parts.fixed
@@ -142,8 +147,7 @@ class Decider:
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
-        n_rows = self.rows.n_table if self.row_source.complete else self.n_rows
-        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), n_rows)
+        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), self.n_table)
 
     def start(self, rng: np.random.Generator) -> np.ndarray | None:
         """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.

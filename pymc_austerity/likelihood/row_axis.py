@@ -39,7 +39,7 @@ from pymc_austerity.compat import SolveBase
 from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
 from pymc_austerity.likelihood.axis_of_index import axis_of_assignment, axis_of_index
 from pymc_austerity.likelihood.indices import constant_of
-from pymc_austerity.likelihood.number_of_rows import entry_is_number_of_rows, is_number_of_rows
+from pymc_austerity.likelihood.number_of_rows import entry_is_number_of_rows
 
 
 def prove_row_axis(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAxis | None:
@@ -215,8 +215,6 @@ def _alloc(op: Alloc, node: Apply, axes: Axes) -> Axes:
     added = node.outputs[0].type.ndim - source.type.ndim
     if value is None and any(i >= added and not source.type.broadcastable[i - added] for i in rows):
         raise refuse_entries(node, source, rows[0] - added)
-    if not all(is_number_of_rows(node.inputs[1 + i]) for i in rows):
-        raise refuse(node, "an array has another length than the number of rows, but one that depends on it")
     if value is not None:
         rows.append(value.axis + added)
     return [single_axis(node, rows)]

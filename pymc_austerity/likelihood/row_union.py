@@ -27,8 +27,9 @@ from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms, candidate_te
 
 _log = logging.getLogger("pymc_austerity")
 
-#: Sets of at most so many rows are part of the prior: every row that is drawn would evaluate their density as well.
-FEW_ROWS = 30
+#: Sets of at most so many rows are part of the prior.  A draw of some 200 rows would evaluate their density as often,
+#: and what few rows say is less normal than an expansion takes it for (`benchmarks/outcomes.py --few`).
+FEW_ROWS = 300
 #: Type of the number of a row's set.
 _SET_NUMBER = "uint8"
 _MOST_SETS = 255
@@ -66,7 +67,7 @@ def row_sets(
     for own in candidates.sets:
         needed = not kept or candidates.chosen
         if not needed and (own.n_rows <= FEW_ROWS or len(kept) == _MOST_SETS):
-            _log.info(in_full([own], "they are too few to be worth drawing"))
+            _log.info(in_full([own], "there are fewer than it takes for drawing them to cost less"))
             continue
         try:
             kept.append((own, row_set(model, own)))

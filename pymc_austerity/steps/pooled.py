@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pymc.model import Model
 
@@ -13,8 +11,6 @@ from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.steps.orphans import chain_of_worker
 
-#: The statistic of a draw that says how many rows there are, which the data of the model do not.
-ROWS_OF_TABLE: dict[str, Any] = {"total_rows": (np.int64, [])}
 #: Draws that are tried to see how long a pool lasts.
 _TRIED = 50
 

@@ -38,7 +38,7 @@ from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.orphans import end_with_parent
-from pymc_austerity.steps.pooled import ROWS_OF_TABLE, SharesTaken, describe_pool, open_table
+from pymc_austerity.steps.pooled import SharesTaken, describe_pool, open_table
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.revival import revive
 
@@ -55,6 +55,7 @@ _OF_A_DRAW: dict[str, Any] = {
     "log_ratio_sd": (np.float64, []),
     "scaling": (np.float64, []),
     "threshold": (np.float64, []),
+    "total_rows": (np.int64, []),
     "setup_passes": (np.float64, []),
     "setup_seconds": (np.float64, []),
     "warning": (SamplerWarning, None),
@@ -159,7 +160,6 @@ class RowStep(ChainSetup, BlockedStep):
         self._data: ModelData | None = example
         self._tuned, self._shares = TunedState(self.decider), SharesTaken()
         if not self.decider.row_source.complete:
-            self._declare_stats(ROWS_OF_TABLE)
             _log.info(describe_pool(self.decider))
         self._declare_stats(self._tuned.stats_dtypes_shapes)
         if example.likelihood.counts is not None:
@@ -178,9 +178,9 @@ class RowStep(ChainSetup, BlockedStep):
         self.chain = Chain(self.decider, rng)
         self._tuned = TunedState(self.decider)
         self._of_setup: dict[str, Any] = {
+            "total_rows": self.decider.n_table,
             "setup_passes": self.decider.parts.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
-            **({} if self.decider.row_source.complete else {"total_rows": self.decider.n_rows}),
         }
         if self.decider.rows.counts is not None:
             self._of_setup["distinct_rows"] = len(self.decider.rows)

@@ -58,6 +58,15 @@ class TestDataUsage:
         # Whether a draw read everything is for the step to say, not for the count.
         assert usage["full_scans"] == 1 / 8
 
+    def test_rows_are_those_that_the_step_drew_from(self, sampling_result):
+        """Of outcomes of different length all, and not as many as the longest has."""
+        rows = np.full((2, 4), 200)
+        stats = {"n_rows": rows, "full_data": rows > 200, "total_rows": np.full((2, 4), 1500)}
+        draws = {"mean": np.random.default_rng(0).normal(size=(2, 4))}
+        idata = sampling_result(draws, stats, {"y": np.zeros(1000), "z": np.zeros(500)})
+        assert data_usage(idata)["total_rows"] == 1500
+        assert data_usage(idata, total_rows=10_000)["share"] == 0.02
+
     def test_several_steps_add_up(self, sampling_result):
         rows = np.stack([np.full((2, 4), 30), np.full((2, 4), 70)], axis=-1)
         full = np.zeros((2, 4, 2), dtype=bool)

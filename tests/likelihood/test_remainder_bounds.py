@@ -130,7 +130,8 @@ class Problem:
     def __init__(self, build):
         with pm.Model() as model:
             build()
-        self.likelihood, source, _ = row_likelihood(model)
+        names = [rv.name for rv in model.observed_RVs]
+        self.likelihood, source, _ = row_likelihood(model, observed=names)
         self.rows, self.fixed = Rows(source.row_arrays()), source.fixed_arrays()
         theta, s = self.likelihood.theta, pt.dscalar("s")
         rows = self.likelihood.row_log_likelihood

@@ -72,7 +72,6 @@ MIXED = {
     "row numbers that were overwritten": x[pt.set_subtensor(pt.arange(n)[:], g), g],
     "row numbers among sorted numbers": x[pt.searchsorted(np.array([0, 3]), pt.arange(n)), g],
     "a shape of which a length was overwritten": v + pt.zeros(pt.set_subtensor(x.shape[0], 7)[0]),
-    "twice as many zeros": pt.zeros(2 * n),
     "sorted": pt.sort(v),
     "parameters of the length of the rows": v + pt.vector("w"),
     "the number of rows as a number": v / n,

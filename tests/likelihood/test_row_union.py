@@ -52,6 +52,11 @@ def build(define):
     return model
 
 
+def names_of_outcomes(model):
+    """All outcomes: unless they are named, such short ones are part of the prior."""
+    return [term.name for term in (*model.observed_RVs, *model.potentials)]
+
+
 def compiled(likelihood, outputs):
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     return pm.compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
@@ -64,7 +69,7 @@ def moved(model, rng):
 @pytest.mark.parametrize("name", MODELS)
 def test_prior_and_rows_of_all_sets_add_up_to_the_full_graph(name):
     model, rng = build(MODELS[name]), np.random.default_rng(3)
-    likelihood, source, terms = row_likelihood(model)
+    likelihood, source, terms = row_likelihood(model, observed=names_of_outcomes(model))
     assert len(terms.sets) == (3 if name == "three_sources" else 2)
     lengths = [s.n_rows for s in terms.sets]
     assert likelihood.n_rows == sum(lengths)
@@ -93,7 +98,7 @@ def test_where_a_row_is_of_another_set_stand_data_that_the_density_can_take():
         mu, scale = pm.Normal("mu"), pm.HalfNormal("scale")
         pm.Normal("y", mu, 1.0, observed=REAL)
         pm.Normal("measured", mu, scale * POSITIVE[:FEW], observed=REAL[:FEW])
-    likelihood, source, _ = row_likelihood(model)
+    likelihood, source, _ = row_likelihood(model, observed=names_of_outcomes(model))
     rows = likelihood.row_log_likelihood
     evaluate = compiled(likelihood, [rows.sum(), pytensor.grad(rows.sum(), likelihood.theta)])
     (y, *measured, number) = source.row_arrays()
@@ -108,7 +113,7 @@ def test_where_a_row_is_of_another_set_stand_data_that_the_density_can_take():
 @pytest.fixture(scope="module")
 def parts():
     model = build(unequal_groups)
-    data = read_model(model, model.value_vars, None, None)
+    data = read_model(model, model.value_vars, names_of_outcomes(model), None)
     return model, data, compile_density(data.likelihood)
 
 
@@ -135,7 +140,7 @@ def test_new_data_may_have_other_lengths_in_each_set():
         mu = pm.Normal("mu")
         pm.Normal("y", mu, 1.0, observed=pm.Data("y_data", REAL))
         pm.Normal("z", mu * pm.Data("x", X[:FEW, 0]), 2.0, observed=pm.Data("z_data", REAL[:FEW]))
-    likelihood, source, _ = row_likelihood(model)
+    likelihood, source, _ = row_likelihood(model, observed=["y", "z"])
     evaluate = compiled(likelihood, [likelihood.log_prior, likelihood.row_log_likelihood])
     full = model.compile_logp(mode="FAST_COMPILE")
     for n, m in ((N, FEW), (7, 50), (N, 1)):
@@ -166,15 +171,15 @@ def test_data_of_another_length_than_total_size_says_are_refused():
 
 def test_a_shorter_set_that_does_not_split_is_evaluated_in_full(caplog):
     """What is measured of the groups themselves belongs to the entries of the groups, and to no row."""
-    x = np.tile(X, (10, 1))
+    x, level = np.tile(X, (15, 1)), np.tile(REAL, 6)
     with pm.Model() as model:
-        u = pm.Normal("u", shape=FEW)
-        pm.Normal("y", u[np.arange(600) % FEW] + x @ slopes(), 1.0, observed=np.tile(REAL, 10))
-        pm.Normal("level", u, 1.0, observed=REAL[:FEW])
+        u = pm.Normal("u", shape=level.size)
+        pm.Normal("y", u[np.arange(len(x)) % level.size] + x @ slopes(), 1.0, observed=x[:, 0])
+        pm.Normal("level", u, 1.0, observed=level)
     with caplog.at_level("INFO", logger="pymc_austerity"):
         likelihood, _, terms = row_likelihood(model)
-    assert ([t.name for t in terms.all], likelihood.n_rows) == (["y"], 600)
-    assert "The 40 rows of ['level'] are evaluated in full at every draw: 'level' does not split" in caplog.text
+    assert ([t.name for t in terms.all], likelihood.n_rows) == (["y"], 900)
+    assert "The 360 rows of ['level'] are evaluated in full at every draw: 'level' does not split" in caplog.text
     with pytest.raises(NotRowWiseError, match="'level' does not split"):
         row_likelihood(model, observed=["y", "level"])
 
@@ -184,10 +189,13 @@ def test_few_rows_are_evaluated_in_full_unless_they_are_named(caplog):
         mu = pm.Normal("mu")
         pm.Normal("y", mu, 1.0, observed=REAL)
         pm.Normal("z", mu, 2.0, observed=REAL[:20])
+        pm.Normal("many", mu, 2.0, observed=np.tile(REAL, 10))
+        pm.Normal("most", mu, 2.0, observed=np.tile(REAL, 11))
     with caplog.at_level("INFO", logger="pymc_austerity"):
-        assert row_likelihood(model)[0].n_rows == N
+        assert row_likelihood(model)[0].n_rows == 21 * N
         assert row_likelihood(model, observed=["y", "z"])[0].n_rows == N + 20
-    assert "The 20 rows of ['z'] are evaluated in full at every draw: they are too few" in caplog.text
+    assert "The 60 rows of ['y'] are evaluated in full at every draw: there are fewer than" in caplog.text
+    assert "The 20 rows of ['z'] are evaluated in full at every draw: there are fewer than" in caplog.text
     assert "one population of 80: 60 of ['y'], 20 of ['z']" in caplog.text
 
 

@@ -34,7 +34,15 @@ def logistic(n_rows=N_ROWS, seed=1):
 
 @pytest.mark.parametrize(
     "name",
-    ["linear, constants", "Student-t", "negative binomial", "softmax", "ordered logistic", "small neural network"],
+    [
+        "linear, constants",
+        "Student-t",
+        "negative binomial",
+        "softmax",
+        "ordered logistic",
+        "small neural network",
+        "Hilbert-space Gaussian process in two dimensions",
+    ],
 )
 def test_the_remainder_shrinks_with_the_order_of_the_expansion(name):
     model = next(case for case in SPLIT if case.name == name).build()

@@ -61,6 +61,7 @@ def test_statistics_have_the_documented_names_and_types(idata):
         "log_ratio_sd": np.dtype(float),
         "scaling": np.dtype(float),
         "threshold": np.dtype(float),
+        "total_rows": np.dtype(np.int64),
         "setup_passes": np.dtype(float),
         "setup_seconds": np.dtype(float),
     }

@@ -23,7 +23,7 @@ def two_groups(n, m, seed=1):
 @pytest.mark.contract
 def test_decisions_are_those_of_the_log_density_of_all_outcomes():
     model, rng = two_groups(FIRST, SECOND), np.random.default_rng(2)
-    step = pma.ExactMH(proxy=None, proposal=Toggle(), tune=False, model=model, rng=3)
+    step = pma.ExactMH(proxy=None, proposal=Toggle(), tune=False, observed=["first", "second"], model=model, rng=3)
     whole, second = (
         model.compile_logp(mode="FAST_COMPILE"),
         model.compile_logp(vars=model["second"], mode="FAST_COMPILE"),
