@@ -135,7 +135,7 @@ def prepare(
             sums = full_pass(psi, fixed, rows)
             total = sums.scaled(1 / temperature) + prior(psi, fixed, coordinates)
             few = rows.taken(np.arange(min(len(rows), _FEW_ROWS)))
-            scaling = find_scaling(likelihood, coordinates, -total.hessian / len(rows), psi, fixed, few)
+            scaling = find_scaling(likelihood, coordinates, -total.hessian / rows.n_table, psi, fixed, few)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
