@@ -48,6 +48,11 @@ class BlockTable:
     def __len__(self) -> int:
         return self._n_rows
 
+    @property
+    def n_table(self) -> int:
+        """Number of rows: none are merged."""
+        return len(self)
+
     def pieces(self) -> Iterator[Rows]:
         """Yield all rows, in pieces of equal length.
 

@@ -134,7 +134,7 @@ def find_mode(
 
         seen.append(evaluate(few, start))
         here = seen[0].scaled(len(rows) / len(few) / temperature) + prior(start, fixed, c)
-        scaling = find_scaling(likelihood, c, -here.hessian / len(rows), start, fixed, few)
+        scaling = find_scaling(likelihood, c, -here.hessian / rows.n_table, start, fixed, few)
 
         def objective(part: Table) -> Objective:
             return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c, scaling)

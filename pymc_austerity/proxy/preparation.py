@@ -134,7 +134,7 @@ def prepare(
             psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
             sums = full_pass(psi, fixed, rows)
             total = sums.scaled(1 / temperature) + prior(psi, fixed, coordinates)
-            curvature = -total.hessian / len(rows)
+            curvature = -total.hessian / rows.n_table
             scaling = find_scaling(likelihood, coordinates, curvature, psi, fixed, samples.few)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error

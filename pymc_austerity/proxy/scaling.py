@@ -103,7 +103,7 @@ def find_scaling(
     coordinates : numpy.ndarray of int64, shape (E,)
         Entries of ψ that the rows read.
     curvature : numpy.ndarray, shape (E, E)
-        Minus the Hessian of the log posterior along them at `psi`, divided by the number of rows.
+        Minus the Hessian of the log posterior along them at `psi`, divided by the number of rows of the table.
     psi : numpy.ndarray
     fixed : sequence of numpy.ndarray
     few : Rows

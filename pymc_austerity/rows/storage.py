@@ -36,6 +36,11 @@ class Table(Protocol):
         """Passes so far in which rows were read and not evaluated."""
         ...
 
+    @property
+    def n_table(self) -> int:
+        """Number of rows as the user counts them, each by itself where some were merged."""
+        ...
+
     def __len__(self) -> int: ...
 
     def pieces(self) -> Iterator[Rows]:
