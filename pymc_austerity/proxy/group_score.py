@@ -29,7 +29,7 @@ from pymc_austerity.proxy.group_pass import GroupPass, chunks
 from pymc_austerity.rows import Rows
 
 #: Nodes along each of K axes; beyond, and for more parameters a group, so many quasi-random ones.
-_NODES = {1: 7, 2: 5, 3: 4}
+_NODES = {1: 7, 2: 5, 3: 3}
 _QUASI_RANDOM = 64
 #: Steps that the search takes at most, and the distance in standard deviations that is near enough.
 _MOST_STEPS, _NEAR_ENOUGH = 4, 0.1

@@ -97,7 +97,8 @@ class GroupMH(ChainSetup, BlockedStep):
     to second order, so that given φ the u_g are about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
     z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π (det Σ_g(φ′) / det Σ_g(φ))^{1/2}.  The refresh draws
     new z_g.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
-    `test`.  Centre and spread of φ are learnt while tuning and kept from then on.
+    `test`.  The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on
+    while tuning, and kept from then on.
 
     Memory is a copy of the data sorted by group and O(G (K² + K R)) numbers for G groups of K parameters and R shared
     parameters that the rows read.  Where there are several factors, the one with most groups is the one; what the
