@@ -170,7 +170,7 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
 
 def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:
     """Show that entry g of a graph reads entry g of the variables of groups, and no other."""
-    # Data with an entry for each group, such as covariates of groups, are aligned with them; so many entries may also be
+    # Data with an entry for each group, such as covariates, are aligned with them; as many entries may also be
     # chance, as those of the numbers that place three entries in a factor of a covariance where there are three groups.
     leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
     covariates = [v for v in leaves if np.dtype(v.type.dtype).kind == "f"]
