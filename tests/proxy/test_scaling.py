@@ -9,6 +9,7 @@ from pymc_austerity.likelihood import read_model
 from pymc_austerity.proxy import mode
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
+from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 
 N = 4_000
@@ -67,7 +68,8 @@ def search(request):
     def run(units):
         arrays = tuple(a @ units if a.ndim == 2 else a for a in data.rows.arrays)
         rows = type(data.rows)(arrays)
-        psi, sums, scaling = find_mode(likelihood, full_pass, prior, start, data.fixed, rows, 1.0, False)
+        samples = draw_samples(rows, full_pass.coordinates.size)
+        psi, sums, scaling = find_mode(likelihood, full_pass, prior, start, data.fixed, rows, samples, 1.0, False)
         return psi, sums.hessian + prior(psi, data.fixed, full_pass.coordinates).hessian, scaling
 
     return run
