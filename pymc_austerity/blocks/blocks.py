@@ -78,9 +78,8 @@ class Blocks:
     >>> with pm.Model():
     ...     x, y = pm.Data("x", some["x"]), pm.Data("y", some["y"])
     ...     slope = pm.Normal("slope", 0, 1)
-    ...     pm.Bernoulli("seen", logit_p=slope * x, observed=y)
+    ...     seen = pm.Bernoulli("seen", logit_p=slope * x, observed=y)
     ...     step = pma.PenaltyMH(data=pma.Blocks(rows, n_rows=30_000, pool=100_000), progressbar=False)
-    seen
     >>> step.decider.n_rows
     30000
     """
