@@ -9,7 +9,7 @@ from toy import arrow
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.proxy import preparation, steering
+from pymc_austerity.proxy import preparation, samples
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.steering import average, steer
@@ -159,8 +159,8 @@ def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(gr
     mean, sd = groups.exact()
     assert abs(off_by(steered, mean, sd)) < 1
     # From a third of the rows, as where there are very many: what they add to the expansion of all.
-    monkeypatch.setattr(steering, "_MAX_ROWS", 500)
-    monkeypatch.setattr(steering, "_PART", 300)
+    monkeypatch.setattr(samples, "_MAX_ROWS", 500)
+    monkeypatch.setattr(samples, "_PART", 300)
     assert abs(off_by(pma.PenaltyMH(model=groups.model), mean, sd)) < 1.5
     monkeypatch.setattr(preparation, "average", lambda full_pass, sums, *_: sums)
     assert off_by(pma.PenaltyMH(model=groups.model), mean, sd) < -3
