@@ -148,7 +148,7 @@ def test_ctrl_c_while_a_step_draws_is_judged_or_learns_is_nothing_but_a_ctrl_c()
     said, code, errors = _storm()
     assert code == 0, errors
     assert len(said) == 44
-    # Python drops what is raised within the callback of a weak reference, which numba has for its functions, and says so.
+    # Python drops what is raised in the callback of a weak reference, which numba has for its functions, and says so.
     assert 44 - said.count("interrupted") <= min(errors.count("Exception ignored in"), 3), errors
     # Negative control: the transition is called as any other function.
     said, code, _ = _storm("unprotected")
