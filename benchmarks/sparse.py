@@ -29,19 +29,19 @@ FOLDER = Path(os.environ.get("PMA_DATA", Path(__file__).resolve().parents[2] / "
 DRAWS, TUNE = 10_000, 1_000
 
 
-def a9a() -> tuple[sparse.csr_array, np.ndarray]:
+def a9a() -> tuple[sparse.csr_matrix, np.ndarray]:
     """Return the rows of a9a and their labels."""
     stored = np.load(FOLDER / "a9a.npz")
-    return sparse.csr_array(stored["X_train"].astype(float)), (stored["y_train"] > 0).astype(int)
+    return sparse.csr_matrix(stored["X_train"].astype(float)), (stored["y_train"] > 0).astype(int)
 
 
-def synthetic(n_rows: int, n_columns: int, entries: int) -> tuple[sparse.csr_array, np.ndarray]:
+def synthetic(n_rows: int, n_columns: int, entries: int) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Return rows of words, whose frequencies fall like those of a language."""
     rng = np.random.default_rng(0)
     frequency = 1 / np.arange(1, n_columns + 1) ** 0.8
     columns = rng.choice(n_columns, (n_rows, entries), p=frequency / frequency.sum())
     starts = np.arange(n_rows + 1) * entries
-    table = sparse.csr_array((np.ones(columns.size), columns.ravel(), starts), (n_rows, n_columns))
+    table = sparse.csr_matrix((np.ones(columns.size), columns.ravel(), starts), (n_rows, n_columns))
     table.sum_duplicates()
     eta = table @ rng.normal(0, 0.3, n_columns)
     return table, (rng.random(n_rows) < 1 / (1 + np.exp(-eta))).astype(int)
