@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from pymc.model import Model
 
+from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.kernel import Decider
 
 
@@ -62,7 +63,7 @@ def find_decider(model: Model) -> Decider:
             f"step: {len(described)} different steps were built for this model, {'; '.join(described)}, and idata does "
             "not say which of them ran. Pass the one that did as step=."
         )
-    return _NEWEST[model].decider.as_population()
+    return as_population(_NEWEST[model].decider)
 
 
 def decider_of(step: object, use: str) -> Decider:
@@ -75,4 +76,4 @@ def decider_of(step: object, use: str) -> Decider:
     """
     if not isinstance(step, Deciding):
         raise TypeError(f"step={step!r} is not a step of pymc_austerity; {use}.")
-    return step.decider.as_population()
+    return as_population(step.decider)

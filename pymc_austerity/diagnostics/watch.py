@@ -8,6 +8,7 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_austerity.diagnostics.movement import movement
+from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.row_shape import batch_shape
 from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
@@ -89,7 +90,7 @@ class Watch:
         return True
 
     def _findings(self, chain: Chain, theta: np.ndarray, others: np.ndarray) -> list[Finding]:
-        decider = chain.decider.as_population(_MOST_SLOTS)
+        decider = as_population(chain.decider, _MOST_SLOTS)
         accepted, n_rows, full, log_ratio, sd, threshold = (np.array(c) for c in zip(*self._recent))
         rate = float(accepted.mean())
         change, _ = movement(decider, [*self._far_apart, theta], others)

@@ -11,6 +11,7 @@ from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSa
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
+from pymc_austerity.kernel.starting_point import draw_start
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.rows import Share
 
@@ -62,7 +63,7 @@ class Chain(WithSamplingState):
         self._row_state = decider.row_source.state(len(decider.rows), self._share)
         self._looks = decider.looks()
         self.reset_tuning()
-        self.start = decider.start(rng_start)
+        self.start = draw_start(decider, rng_start)
 
     @property
     def rows_used(self) -> int:

@@ -24,12 +24,10 @@ from pymc_austerity.proposals import Move, Target, default_proposal
 from pymc_austerity.proxy import (
     Prepared,
 )
-from pymc_austerity.rows import Rows, RowSource
+from pymc_austerity.rows import Rows, RowSource, largest_count
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
-#: Proposals in a row that lead to a starting point among sub-models.
-_STARTING_PROPOSALS = 20
 #: Frames from the warning that there is no proxy to the constructor that the user calls.
 _STACKLEVEL = 7
 
@@ -128,18 +126,6 @@ class Decider:
         """Return the looks of the test at all rows."""
         return self.test.looks(len(self.rows) if self.row_source.complete else WITH_REPLACEMENT)
 
-    def as_population(self, at_most: int | None = None) -> Decider:
-        """Return the decider for rows that can all be read, to judge decisions by: itself, unless there is a pool.
-
-        The slots of a pool then stand for all rows, or the first `at_most` of them, which are as good a sample.  What
-        it draws is the same, in another order; not for sampling.
-        """
-        if self.row_source.complete:
-            return self
-        k = min(len(self.rows), at_most or len(self.rows))
-        parts = replace(self.parts, rows=Rows(tuple(a[:k] for a in self.rows.arrays)))
-        return replace(self, parts=parts, row_source=self.row_source.population(k))
-
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
         temperature = float(self.parts.temperature.final)
@@ -148,25 +134,6 @@ class Decider:
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
         return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), self.n_table)
-
-    def start(self, rng: np.random.Generator) -> np.ndarray | None:
-        """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
-
-        Twice as far in up to ten dimensions.  In more the factor falls with their fourth root: twice as far in 800
-        dimensions is sixty standard deviations of the log density away, a place that a proxy knows nothing about and
-        that no proposal leads back from.
-        """
-        if self.prepared is None:
-            return None
-        if self.compiled.effects is not None:  # only the surrogate knows which coefficients to start with
-            theta, state, around = self.parts.theta0, self.new_state(), self.surroundings(self.parts.others0)
-            for _ in range(_STARTING_PROPOSALS):
-                theta = uninterrupted(self.move.propose, rng, theta, state, around)[0]
-            return theta
-        draws = self.prepared.draws
-        mean = draws.mean(axis=0)
-        further = np.sqrt(1 + 3 * np.sqrt(10 / max(10, mean.size)))
-        return mean + further * (draws[rng.integers(len(draws))] - mean)
 
     def propose(self, theta: np.ndarray, others: np.ndarray, state: Any, rng: np.random.Generator) -> Proposed:
         """Propose from θ with a state of the proposal."""
@@ -190,7 +157,7 @@ class Decider:
         parts = replace(self.parts, rows=rows, fixed=tuple(fixed))
         if parts.plan.proxy is not None:
             return _complete(_learn(parts, self.compiled), self.compiled)
-        return replace(self, parts=parts, bound_constants=self.bound.constants(None, rows.largest_count))
+        return replace(self, parts=parts, bound_constants=self.bound.constants(None, largest_count(rows)))
 
     def __reduce__(self) -> Any:
         return _assemble_again, (self.parts, self.test, self.bound_constants)
@@ -300,7 +267,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         if compiled.effects is not None and bound.reads_theta:
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
         region = prepared and prepared.region(parts.fixed, parts.stored)
-        bound_constants = bound_constants or bound.constants(region, parts.stored.largest_count)
+        bound_constants = bound_constants or bound.constants(region, largest_count(parts.stored))
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
         transition = cached(build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound))

@@ -21,7 +21,7 @@ from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
 from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
-from pymc_austerity.rows import CHUNK, Rows
+from pymc_austerity.rows import CHUNK, Rows, number_in_table
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -74,7 +74,7 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             break
     else:
         bad = [
-            rows.in_table(b[~np.isfinite(e)][0])
+            number_in_table(rows, b[~np.isfinite(e)][0])
             for b, e in zip(batches, expected, strict=True)
             if not np.isfinite(e).all()
         ]
@@ -93,8 +93,8 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             i = int(np.flatnonzero(wrong)[0])
             names = [t.name for t in data.terms.all]
             raise NotRowWiseError(
-                f"The log-likelihood of {names} at row {rows.in_table(numbers[i])} is {found[i]:.9g} in a batch of "
-                f"{len(numbers)} rows but {values[i]:.9g} among all {n_table}: it depends on the other rows or on "
+                f"The log-likelihood of {names} at row {number_in_table(rows, numbers[i])} is {found[i]:.9g} in a "
+                f"batch of {len(numbers)} rows but {values[i]:.9g} among all {n_table}: it depends on the other rows or on "
                 "their number, so a sum over a batch would not estimate the sum over all rows. Compute what depends "
                 "on all rows outside the model and pass it as data."
             )

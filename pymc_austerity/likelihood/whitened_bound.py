@@ -25,7 +25,7 @@ from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, rows_for_moments
-from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table, rows_to_read
+from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table, number_in_table, rows_to_read
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
 _OUTSIDE = 1e-9
@@ -123,7 +123,7 @@ class WhitenedBound(Bound):
         of_theta[read] = factor
         sizes = self.sizes(region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
         if unknown := np.count_nonzero(~np.isfinite(sizes)):
-            first = region.rows.in_table(np.flatnonzero(~np.isfinite(sizes))[0])
+            first = number_in_table(region.rows, np.flatnonzero(~np.isfinite(sizes))[0])
             raise ValueError(
                 f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
                 f"them row {first}, within {radius:.1f} standard deviations of the "

@@ -4,7 +4,7 @@ Imports nothing of the other rooms.
 """
 
 from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table, rows_to_read
-from pymc_austerity.rows.merged import merge_rows, with_counts
+from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
 from pymc_austerity.rows.reservoir import Reservoir, merged
 from pymc_austerity.rows.sources import InOrder, RowSource, Share, Uniform, draw_in_order, draw_subset
@@ -32,8 +32,10 @@ __all__ = [
     "build_gather",
     "draw_in_order",
     "draw_subset",
+    "largest_count",
     "merge_rows",
     "merged",
+    "number_in_table",
     "row_table",
     "rows_to_read",
     "with_counts",

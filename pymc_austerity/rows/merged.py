@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from pymc_austerity.rows.mapped import are_mapped
 from pymc_austerity.rows.storage import Rows
 
 #: Rows are merged where there are so many of them that to evaluate them takes longer than to call the function, and
@@ -40,7 +41,7 @@ def merge_rows(rows: Rows) -> Rows | None:
         In the order in which they first occur, one that is very frequent in several parts, with an array of counts
         behind the others.
     """
-    if len(rows) < _MANY or rows.are_mapped or not _repeat(rows):
+    if len(rows) < _MANY or are_mapped(rows.arrays) or not _repeat(rows):
         return None
     merged = with_counts(rows)
     return merged if 1 < len(merged) < _WORTH_IT * len(rows) else None
@@ -56,6 +57,16 @@ def with_counts(rows: Rows) -> Rows:
     numbers = np.repeat(first, parts)
     arrays = tuple(np.asarray(a[numbers], order="C") for a in rows.arrays)
     return Rows((*arrays, np.repeat(counts / parts, parts)), numbers)
+
+
+def largest_count(rows: Rows) -> float:
+    """Return how many rows of the table one stands for at most."""
+    return 1.0 if rows.counts is None else float(rows.counts.max())
+
+
+def number_in_table(rows: Rows, number: int) -> int:
+    """Return the number in the table of the first row that one stands for; one that is negative is none."""
+    return int(number) if rows.first is None or number < 0 else int(rows.first[number])
 
 
 def _repeat(rows: Rows) -> bool:

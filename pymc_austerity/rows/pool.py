@@ -10,7 +10,7 @@ from numba import njit
 
 from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.rows.storage import Rows
-from pymc_austerity.rows.weighted import AliasTable, WeightedRows
+from pymc_austerity.rows.weighted import AliasTable, WeightedRows, weigh_rows
 
 
 class Pool(NamedTuple):
@@ -87,15 +87,6 @@ def table_size(state: PoolState, n_stored: int) -> int:
     return state.n_total
 
 
-@njit
-def weigh_slots(state: PoolState, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
-    """Weigh the row terms so that their mean estimates that of all rows."""
-    for k in range(numbers.size):
-        weight = state.weight[numbers[k]]
-        new[k] *= weight
-        old[k] *= weight
-
-
 @dataclass(frozen=True, eq=False)
 class PooledRows(RowSource):
     """The row source of a pool.
@@ -110,7 +101,7 @@ class PooledRows(RowSource):
 
     draw = staticmethod(draw_next)
     restore = staticmethod(use_up)
-    weigh = staticmethod(weigh_slots)
+    weigh = staticmethod(weigh_rows)
     n_total = staticmethod(table_size)
     left = staticmethod(left_of_share)
     weighted: ClassVar[bool] = True

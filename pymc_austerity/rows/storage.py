@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
+from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.weighted import row_table
 
 #: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
@@ -109,20 +110,6 @@ class Rows:
         """Number of rows of the table."""
         return len(self) if self.counts is None else round(float(self.counts.sum()))
 
-    @property
-    def largest_count(self) -> float:
-        """How many rows of the table one stands for at most."""
-        return 1.0 if self.counts is None else float(self.counts.max())
-
-    @property
-    def are_mapped(self) -> bool:
-        """Whether some of the arrays lie in files."""
-        return any(_MappedFile.of(a) is not None for a in self.arrays)
-
-    def in_table(self, number: int) -> int:
-        """Return the number of a row in the table."""
-        return int(number) if self.first is None or number < 0 else int(self.first[number])
-
     def taken(self, numbers: np.ndarray) -> Rows:
         """Return some of the rows, in memory and in their order."""
         return self.reordered(np.sort(numbers))
@@ -157,44 +144,16 @@ class Rows:
         """Return the rows with the given numbers, in that order, as a compiled function takes them."""
         return tuple(np.asarray(a[numbers], order="C") for a in self.arrays)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"arrays": tuple(_MappedFile.of(a) or a for a in self.arrays), "first": self.first}
+    def __reduce__(self) -> Any:
+        return _open_again, (tuple(MappedFile.of(a) or a for a in self.arrays), self.first)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        arrays = tuple(a.open() if isinstance(a, _MappedFile) else a for a in state["arrays"])
-        object.__setattr__(self, "arrays", arrays)
-        object.__setattr__(self, "first", state["first"])
+
+def _open_again(arrays: tuple[np.ndarray | MappedFile, ...], first: np.ndarray | None) -> Rows:
+    return Rows(tuple(a.open() if isinstance(a, MappedFile) else a for a in arrays), first)
 
 
 def _row_contiguous(array: np.ndarray) -> np.ndarray:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
-@dataclass(frozen=True)
-class _MappedFile:
-    """A whole memory-mapped file as an array, by path."""
-
-    path: str
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    offset: int
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> _MappedFile | None:
-        """Describe `array` if it is a view of a memory-mapped file, from wherever in the file it starts."""
-        mapped: Any = array
-        while mapped is not None and not isinstance(mapped, np.memmap):
-            mapped = getattr(mapped, "base", None)
-        if mapped is None or mapped.filename is None or not array.flags.c_contiguous:
-            return None
-        root = mapped
-        while isinstance(root.base, np.memmap):
-            root = root.base
-        start = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-        return cls(str(root.filename), array.dtype, array.shape, root.offset + start)
-
-    def open(self) -> np.ndarray:
-        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
 
 
 @njit

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.rows.sources import RowSource, Share
 
-if TYPE_CHECKING:
-    from pymc_austerity.rows.storage import Rows
+_Rows = TypeVar("_Rows")
 
 
 class AliasTable(NamedTuple):
@@ -31,7 +30,7 @@ class AliasTable(NamedTuple):
     alias: np.ndarray
     weight: np.ndarray
 
-    def to_read(self, rows: Rows) -> Rows:
+    def to_read(self, rows: _Rows) -> _Rows:
         """Return the rows that chains read: those that were weighed."""
         return rows
 
@@ -88,8 +87,8 @@ def draw_weighted(rng: np.random.Generator, table: AliasTable, start: int, stop:
 
 
 @njit
-def weigh_rows(table: AliasTable, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
-    """Weigh the row terms so that their mean estimates that of all rows."""
+def weigh_rows(table: Any, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
+    """Weigh the row terms, by the weights of a table or of a pool, so that their mean estimates that of all rows."""
     for k in range(numbers.size):
         weight = table.weight[numbers[k]]
         new[k] *= weight

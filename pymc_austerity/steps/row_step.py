@@ -34,7 +34,7 @@ from pymc_austerity.likelihood import (
 )
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
-from pymc_austerity.rows import Uniform, Weighted
+from pymc_austerity.rows import Uniform, Weighted, number_in_table
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.orphans import end_with_parent
@@ -206,7 +206,7 @@ class RowStep(ChainSetup, BlockedStep):
         schedule = self.temperature
         outcome = chain.transition(theta, others, float(schedule.at(chain.n_steps) if self.tune else schedule.final))
         if outcome.status != DECIDED:
-            outcome = outcome._replace(row=self.decider.rows.in_table(outcome.row))
+            outcome = outcome._replace(row=number_in_table(self.decider.rows, outcome.row))
             called = chain.decider.row_source.called
             return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound, called)]
         if self.tune and self.decider.parts.tune:

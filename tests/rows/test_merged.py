@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from pymc_austerity.rows import Rows, merge_rows, with_counts
+from pymc_austerity.rows import Rows, merge_rows, number_in_table, with_counts
 
 
 @pytest.fixture
@@ -82,5 +82,5 @@ def test_counts_travel_and_stay_with_their_rows(table):
     some = merged.taken(np.array([7, 2]))
     np.testing.assert_array_equal(some.first, merged.first[[2, 7]])
     np.testing.assert_array_equal(some.counts, merged.counts[[2, 7]])
-    assert merged.in_table(7) == merged.first[7]
-    assert table.in_table(7) == 7
+    assert number_in_table(merged, 7) == merged.first[7]
+    assert number_in_table(table, 7) == 7

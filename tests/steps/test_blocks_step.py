@@ -6,6 +6,7 @@ import pytest
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import BlockTable, table
+from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.rows import Reservoir, Rows
@@ -163,7 +164,7 @@ def test_a_run_is_judged_on_the_rows_of_the_pool(step):
     judged = pma.reliability(idata, SAMPLE, step=step, n_states=30)
     assert judged.verdict != "do not trust", str(judged)
     assert "looked at on the 160,000 rows of the pool" in str(judged)
-    decider, everything = step.decider.as_population(), model_of(ROWS)
+    decider, everything = as_population(step.decider), model_of(ROWS)
     logp = everything.compile_logp(vars=[everything["seen"]], sum=True)
     rng, others = np.random.default_rng(2), np.empty(0)
     for theta in decider.prepared.draws[:5]:
