@@ -94,7 +94,8 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             names = [t.name for t in data.terms.all]
             raise NotRowWiseError(
                 f"The log-likelihood of {names} at row {number_in_table(rows, numbers[i])} is {found[i]:.9g} in a "
-                f"batch of {len(numbers)} rows but {values[i]:.9g} among all {n_table}: it depends on the other rows or on "
+                f"batch of {len(numbers)} rows but {values[i]:.9g} among all {n_table}: it depends on the other rows "
+                "or on "
                 "their number, so a sum over a batch would not estimate the sum over all rows. Compute what depends "
                 "on all rows outside the model and pass it as data."
             )
