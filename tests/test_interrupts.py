@@ -84,7 +84,7 @@ STORM = """
 import sys, time
 import numpy as np, pymc as pm, pymc_austerity as pma
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair
-from pymc_austerity.kernel import chain
+from pymc_austerity.kernel import chain, with_data
 
 if "unprotected" in sys.argv:
     chain.uninterrupted = lambda call, *arguments: call(*arguments)
@@ -106,7 +106,7 @@ def judge():
         repeated(pair, 20, step.chain._looks)
 
 def learn():
-    decider.with_data(decider.rows, decider.fixed)
+    with_data(decider, decider.rows, decider.fixed)
 
 for _ in range(20):
     draw(), judge()

@@ -115,7 +115,7 @@ class BlockTable:
                         parts.append(piece.arrays)
                     else:
                         here = slice(*np.searchsorted(numbers, [start, stop]))
-                        parts.append(piece.taken(numbers[here] - start).arrays)
+                        parts.append(piece.take(numbers[here] - start).arrays)
                 start = stop
                 progress.advance(task, len(piece))
         self.reading_passes += 1

@@ -4,7 +4,7 @@ May import `proposals`, `proxy`, `acceptance`, `likelihood` and `rows`.
 """
 
 from pymc_austerity.kernel.chain import Chain, ChainState
-from pymc_austerity.kernel.decider import Decider, Proposed, assemble
+from pymc_austerity.kernel.decider import Decider, Proposed, assemble, with_data
 from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
@@ -43,4 +43,5 @@ __all__ = [
     "looks_of",
     "pack_generators",
     "restore",
+    "with_data",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance import WITH_REPLACEMENT, AcceptanceTest
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.starting_point import draw_start
@@ -61,7 +61,7 @@ class Chain(WithSamplingState):
         key = getattr(rng.bit_generator.seed_seq, "spawn_key", ())
         self._share = Share(sum(key), np.zeros(1, np.int64))
         self._row_state = decider.row_source.state(len(decider.rows), self._share)
-        self._looks = decider.looks()
+        self._looks = _looks_at_all(decider)
         self.reset_tuning()
         self.start = draw_start(decider, rng_start)
 
@@ -81,7 +81,7 @@ class Chain(WithSamplingState):
     def decide_by(self, test: AcceptanceTest) -> None:
         """Decide from here on by the same test with other settings."""
         self.decider = replace(self.decider, test=test)
-        self._looks = self.decider.looks()
+        self._looks = _looks_at_all(self.decider)
 
     def transition(self, theta: np.ndarray, others: np.ndarray, temperature: float, looks: Any = None) -> Outcome:
         """Propose and decide from flat vectors of the step's variables and of all others.
@@ -127,3 +127,8 @@ class Chain(WithSamplingState):
         if self._packed is None or self._packed[0] != streams:  # generators are equal where they are the same
             self._packed = streams, pack_generators(*streams)
         return self._packed[1]
+
+
+def _looks_at_all(decider: Decider) -> Any:
+    """Return the looks of the test at all rows."""
+    return decider.test.looks(len(decider.rows) if decider.row_source.complete else WITH_REPLACEMENT)

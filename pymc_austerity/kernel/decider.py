@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import NumbaPerformanceWarning
 
-from pymc_austerity.acceptance import WITH_REPLACEMENT, AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
@@ -122,10 +122,6 @@ class Decider:
         links = self.linked.links
         return links if self.prepared is None else links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
 
-    def looks(self) -> Any:
-        """Return the looks of the test at all rows."""
-        return self.test.looks(len(self.rows) if self.row_source.complete else WITH_REPLACEMENT)
-
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
         temperature = float(self.parts.temperature.final)
@@ -140,24 +136,6 @@ class Decider:
         around = self.surroundings(others)
         theta_new, log_q_ratio, _ = uninterrupted(self.move.propose, rng, theta, state, around)
         return Proposed(theta_new, theta, others, float(log_q_ratio))
-
-    def with_data(self, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
-        """Return the decider for other data of the same types; with a proxy that is learnt from them anew.
-
-        Raises
-        ------
-        ValueError
-            Where the rows are those of a pool, for which the data of the model are an example.
-        """
-        if not self.row_source.complete:
-            raise ValueError(
-                "pm.set_data changed the model after a step was built with data=. Its pool was drawn for the data as "
-                "they were. Build the step again."
-            )
-        parts = replace(self.parts, rows=rows, fixed=tuple(fixed))
-        if parts.plan.proxy is not None:
-            return _complete(_learn(parts, self.compiled), self.compiled)
-        return replace(self, parts=parts, bound_constants=self.bound.constants(None, largest_count(rows)))
 
     def __reduce__(self) -> Any:
         return _assemble_again, (self.parts, self.test, self.bound_constants)
@@ -195,6 +173,25 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
         parts = _learn(parts, compiled)
     with phases("Compiling the transition"):
         return _complete(parts, compiled)
+
+
+def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
+    """Return a decider for other data of the same types; with a proxy that is learnt from them anew.
+
+    Raises
+    ------
+    ValueError
+        Where the rows are those of a pool, for which the data of the model are an example.
+    """
+    if not decider.row_source.complete:
+        raise ValueError(
+            "pm.set_data changed the model after a step was built with data=. Its pool was drawn for the data as "
+            "they were. Build the step again."
+        )
+    parts = replace(decider.parts, rows=rows, fixed=tuple(fixed))
+    if parts.plan.proxy is not None:
+        return _complete(_learn(parts, decider.compiled), decider.compiled)
+    return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, largest_count(rows)))
 
 
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:

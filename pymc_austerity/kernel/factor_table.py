@@ -101,7 +101,7 @@ def check_incidence(
             continue
         moved = theta.copy()
         moved[d] = (theta[d] + 1) % n_values[d]
-        new, old = uninterrupted(density.both_sides, moved, theta, others, *fixed, *rows.batch(numbers))
+        new, old = uninterrupted(density.both_sides, moved, theta, others, *fixed, *rows.take(numbers).arrays)
         wrong = np.flatnonzero(~((new == old) | (np.isnan(new) & np.isnan(old))))
         if wrong.size:
             raise ValueError(

@@ -88,7 +88,7 @@ def check_groups(data: ModelData, groups: Groups, density: Density, prior: Group
         changed = theta.copy()
         changed[groups.own[g]] += _SPREAD * rng.standard_normal(groups.own.shape[1])
         numbers = np.union1d(some, np.flatnonzero(of_rows == g)[:_CHECKED_ROWS])
-        new, old = density.both_sides(changed, theta, data.others0, *data.fixed, *data.rows.batch(numbers))
+        new, old = density.both_sides(changed, theta, data.others0, *data.fixed, *data.rows.take(numbers).arrays)
         moved = np.abs(new - old) > _RELATIVE_ERROR * (1 + np.abs(old))
         if moved[of_rows[numbers] != g].any():
             row = numbers[moved & (of_rows[numbers] != g)][0]

@@ -63,7 +63,7 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
         theta, others = (flatten(at, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
 
         def evaluate(numbers: np.ndarray, theta: np.ndarray = theta, others: np.ndarray = others) -> np.ndarray:
-            return uninterrupted(density.both_sides, theta, theta, others, *data.fixed, *rows.batch(numbers))[0]
+            return uninterrupted(density.both_sides, theta, theta, others, *data.fixed, *rows.take(numbers).arrays)[0]
 
         if row_values is not None:
             everything = _merged(row_values(at), rows)

@@ -214,7 +214,7 @@ def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) 
     of_order, size = cache(lambda order: RemainderBounds(likelihood, order)), likelihood.theta_size
     with _refusing():
         # An operation without a rule is told of before a pass over all rows.
-        few = data.rows.taken(np.arange(min(len(data.rows), _TRIED)))
+        few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
         of_order(2)(centre, 1e-3 * np.eye(size), 1.0, data.fixed, few)
 
     def sizes(order: int, *region: Any) -> np.ndarray:

@@ -73,7 +73,7 @@ class Effects:
         """Whether rows have the same log-likelihood at (β, γ) as at (γ∘β, 1), seen at random points."""
         rng = np.random.default_rng(1995)
         numbers = np.sort(rng.choice(len(rows), min(len(rows), _ROWS), replace=False))
-        batch = rows.batch(numbers)
+        batch = rows.take(numbers).arrays
         own = self.indicators >= 0
         for _ in range(_POINTS):
             point = theta.copy()

@@ -72,7 +72,7 @@ def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, np.ndarray, np.ndar
     """Return a copy of the rows in which those of a group lie together, the group of each, and its number before."""
     of_rows = groups.of_rows(rows.arrays)
     order = np.argsort(of_rows, kind="stable")
-    return rows.reordered(order), of_rows[order], order.astype(np.uint32 if len(order) < 2**32 else np.int64)
+    return rows.take(order), of_rows[order], order.astype(np.uint32 if len(order) < 2**32 else np.int64)
 
 
 def prepare_groups(
@@ -150,7 +150,7 @@ def _check_derivatives(
     for g in np.argsort(-sizes, kind="stable")[:_CHECKED]:
         moved = theta.copy()
         moved[e.own[g]] = theta_new[e.own[g]]
-        batch = found.rows.batch(np.arange(found.start[g], found.start[g + 1]))
+        batch = found.rows.take(np.arange(found.start[g], found.start[g + 1])).arrays
         new, old = density.both_sides(moved, theta, others, *fixed, *batch)
         left_new, left = remainders.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()

@@ -29,7 +29,7 @@ def remainder_sizes(
     sizes = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), CHUNK):
         stop = min(start + CHUNK, len(rows))
-        batch = rows.batch(np.arange(start, stop))
+        batch = rows.take(np.arange(start, stop)).arrays
         squares = np.zeros(stop - start)
         for theta_new, theta in pairs:
             new, old = uninterrupted(both_sides, theta_new, theta, others, centre, *fixed, *batch)

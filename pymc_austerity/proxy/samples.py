@@ -44,4 +44,4 @@ def draw_samples(rows: Table, n_coordinates: int) -> Samples:
     part = None if n < _MAX_ROWS else np.random.default_rng(2016).choice(n, _PART, replace=False)
     search, average = rows.samples([numbers, part])
     few = np.sort(numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * n_coordinates)])
-    return Samples(search, search.taken(np.searchsorted(np.sort(numbers), few)), average)
+    return Samples(search, search.take(np.searchsorted(np.sort(numbers), few)), average)

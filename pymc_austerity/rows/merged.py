@@ -75,7 +75,7 @@ def _repeat(rows: Rows) -> bool:
     if size >= len(rows):
         return True
     numbers = np.random.default_rng(2025).choice(len(rows), size, replace=False, shuffle=False)
-    return size - len(_distinct(rows.taken(numbers))[1]) >= _PAIRS
+    return size - len(_distinct(rows.take(np.sort(numbers)))[1]) >= _PAIRS
 
 
 def _distinct(rows: Rows) -> tuple[np.ndarray, np.ndarray]:

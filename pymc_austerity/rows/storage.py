@@ -110,14 +110,10 @@ class Rows:
         """Number of rows of the table."""
         return len(self) if self.counts is None else round(float(self.counts.sum()))
 
-    def taken(self, numbers: np.ndarray) -> Rows:
-        """Return some of the rows, in memory and in their order."""
-        return self.reordered(np.sort(numbers))
-
-    def reordered(self, order: np.ndarray) -> Rows:
-        """Return rows in another order, in memory."""
-        first = None if self.first is None else self.first[order]
-        return Rows(tuple(np.asarray(a[order], order="C") for a in self.arrays), first)
+    def take(self, numbers: np.ndarray) -> Rows:
+        """Return the rows with these numbers, in that order, in memory."""
+        first = None if self.first is None else self.first[numbers]
+        return Rows(tuple(np.asarray(a[numbers], order="C") for a in self.arrays), first)
 
     @property
     def reading_passes(self) -> int:
@@ -130,7 +126,7 @@ class Rows:
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
         """Return the rows with these numbers for each of several samples, or all of them for None."""
-        return [self if numbers is None else self.taken(numbers) for numbers in wanted]
+        return [self if numbers is None else self.take(np.sort(numbers)) for numbers in wanted]
 
     def some(self, n: int) -> tuple[np.ndarray, ...]:
         """Return the arrays of at most `n` rows, to try something on."""
@@ -139,10 +135,6 @@ class Rows:
     def weighed(self, sizes_of: Callable[[Rows], np.ndarray], floor: float) -> DrawnRows:
         """Weigh all rows by their sizes."""
         return row_table(sizes_of(self), floor)
-
-    def batch(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the rows with the given numbers, in that order, as a compiled function takes them."""
-        return tuple(np.asarray(a[numbers], order="C") for a in self.arrays)
 
     def __reduce__(self) -> Any:
         return _open_again, (tuple(MappedFile.of(a) or a for a in self.arrays), self.first)

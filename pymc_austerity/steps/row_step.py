@@ -21,7 +21,7 @@ from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
-from pymc_austerity.kernel import Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble
+from pymc_austerity.kernel import Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble, with_data
 from pymc_austerity.likelihood import (
     Bound,
     ModelData,
@@ -172,7 +172,7 @@ class RowStep(ChainSetup, BlockedStep):
         end_with_parent()
         self._shares.check(self.decider.row_source.shares, rng)
         if self._data is not None and (changed := self._data.changed()):
-            self._data, self.decider = changed, self.decider.with_data(changed.rows, changed.fixed)
+            self._data, self.decider = changed, with_data(self.decider, changed.rows, changed.fixed)
         self.tune = self.decider.parts.tune  # PyMC's parallel sampler takes it for granted
         self.rng = rng
         self.chain = Chain(self.decider, rng)

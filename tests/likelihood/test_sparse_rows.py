@@ -154,7 +154,7 @@ def test_the_hessian_is_summed_from_entries_as_from_whole_rows():
         data = read_model(model, model.value_vars, None, None)
         full = FullPass(data.likelihood, read_coordinates(data.likelihood))
         psi = np.random.default_rng(2).normal(0, 0.3, 80)
-        parts = [data.rows.taken(np.arange(*ends)) for ends in ((0, 3), (3, 4), (4, N))]
+        parts = [data.rows.take(np.arange(*ends)) for ends in ((0, 3), (3, 4), (4, N))]
         found[name] = [full(psi, data.fixed, part) for part in (data.rows, *parts)]
         p = 1 / (1 + np.exp(-(wide @ psi)))
         by_hand = -(wide.T @ sparse.diags_array(p * (1 - p)) @ wide).toarray()

@@ -79,7 +79,7 @@ def test_arrays_in_files_are_left_there(tmp_path):
 
 def test_counts_travel_and_stay_with_their_rows(table):
     merged = pickle.loads(pickle.dumps(merge_rows(table)))
-    some = merged.taken(np.array([7, 2]))
+    some = merged.take(np.array([2, 7]))
     np.testing.assert_array_equal(some.first, merged.first[[2, 7]])
     np.testing.assert_array_equal(some.counts, merged.counts[[2, 7]])
     assert number_in_table(merged, 7) == merged.first[7]
