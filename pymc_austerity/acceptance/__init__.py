@@ -25,6 +25,7 @@ from pymc_austerity.acceptance.decision import (
     Conclude,
     Decision,
     RowReader,
+    Terms,
 )
 from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
@@ -67,6 +68,7 @@ __all__ = [
     "ScalableSubsampling",
     "SequentialT",
     "Shape",
+    "Terms",
     "acceptance_error",
     "add_shape",
     "analyse_test",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance.decision import ACCEPT
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Decide, DrawNoise, Looks
 from pymc_austerity.rows import InOrder
 
 
@@ -31,8 +30,8 @@ class AlwaysAccept(AcceptanceTest):
 
     uses_proxy: ClassVar[bool] = False
     needs_all_rows: ClassVar[str] = "its proposals read rows at every draw and no test corrects them"
-    draw_noise: ClassVar[Callable[..., Any]] = staticmethod(_no_noise)
-    decide: ClassVar[Callable[..., Any]] = staticmethod(_accept)
+    draw_noise: ClassVar[DrawNoise] = staticmethod(_no_noise)
+    decide: ClassVar[Decide] = staticmethod(_accept)
     rows = InOrder()
 
     def looks(self, n_rows: int) -> Looks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -51,19 +50,28 @@ class Decision(NamedTuple):
     threshold: float
 
 
+class Terms(Protocol):
+    """The terms of some rows at a proposal, compiled."""
+
+    def __call__(self, numbers: np.ndarray, at: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return ℓ_i(θ′) and ℓ_i(θ), or what a proxy leaves of them, for the rows with these numbers.
+
+        `at` says at which proposal, and is handed on as it was given.
+        """
+        ...
+
+
 class RowReader(NamedTuple):
     """The rows at a proposal, compiled, as a test reads them.
 
     Attributes
     ----------
-    terms : callable
-        ``terms(numbers, at)`` returns ℓ_i(θ′) and ℓ_i(θ), or what a proxy leaves of them, for the rows with these
-        numbers; `at` says at which proposal, and is handed on as it was given.
+    terms : Terms
     source : RowSource
         How rows are chosen.
     """
 
-    terms: Callable[..., Any]
+    terms: Terms
     source: RowSource
 
 

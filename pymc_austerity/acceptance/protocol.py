@@ -8,7 +8,7 @@ does not read batches which grow says how it reads instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -50,6 +50,22 @@ class Decide(Protocol):
         ...
 
 
+class DrawNoise(Protocol):
+    """The random numbers of a test, compiled."""
+
+    def __call__(self, rng: np.random.Generator) -> Any:
+        """Return them: always as many, drawn before any row is read."""
+        ...
+
+
+class Threshold(Protocol):
+    """What a decision was compared with, compiled."""
+
+    def __call__(self, looks: Any, look: int, moments: Moments, scale: float, noise: Any) -> float:
+        """Return what the estimated log ratio had to exceed; NaN where the test does not tell."""
+        ...
+
+
 class NeedsDistinctRowsError(ValueError):
     """A test whose reasoning does not hold for rows that are drawn with replacement and weights."""
 
@@ -78,15 +94,10 @@ class AcceptanceTest(Protocol):
         What it means that a row broke its bound, and what to do; empty for a test that asks for none.
     rows : RowSource
         How rows are drawn where they all count the same.
-    draw_noise : callable
-        Compiled ``draw_noise(rng)`` returns the random numbers of the test, always as many, drawn before any row is
-        read.
-    decide : callable
-        Compiled ``decide(looks, look, moments, offset, scale, noise)`` returns ACCEPT, REJECT or UNDECIDED, where the
-        log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
-    threshold : callable
-        Compiled ``threshold(looks, look, moments, scale, noise)`` returns what the estimated log ratio of a decision
-        had to exceed; NaN where the test does not tell.
+    draw_noise : DrawNoise
+    decide : Decide
+        The log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
+    threshold : Threshold
     """
 
     uses_proxy: ClassVar[bool] = True
@@ -98,9 +109,9 @@ class AcceptanceTest(Protocol):
     needs_all_rows: ClassVar[str] = "it reads all rows where fewer do not decide"
     broken_bound: ClassVar[str] = ""
     rows: ClassVar[RowSource] = Uniform()
-    draw_noise: ClassVar[Callable[..., Any]]
+    draw_noise: ClassVar[DrawNoise]
     decide: ClassVar[Decide]
-    threshold: ClassVar[Callable[..., Any]] = staticmethod(no_threshold)
+    threshold: ClassVar[Threshold] = staticmethod(no_threshold)
 
     @property
     def reads_shape(self) -> bool:

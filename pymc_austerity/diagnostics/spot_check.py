@@ -18,7 +18,7 @@ from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
-from pymc_austerity.likelihood import Density, LinkedDensity, Links, no_bound
+from pymc_austerity.likelihood import Density, EvaluateBound, LinkedDensity, Links, no_bound
 from pymc_austerity.rows import CHUNK, RowSource
 
 
@@ -170,7 +170,7 @@ class RepeatedTest:
 _LOOPS: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
-def _repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -> Callable[..., Any]:
+def _repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound) -> Callable[..., Any]:
     of_test = (type(test).for_rows, test.decide, test.draw_noise, test.reads_shape)
     parts = (*of_test, rows.draw, rows.restore, rows.weigh, rows.weighted, bound)
     if parts not in _LOOPS:
@@ -178,7 +178,7 @@ def _repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -
     return _LOOPS[parts]
 
 
-def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: Callable[..., Any]) -> Callable[..., Any]:
+def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound) -> Callable[..., Any]:
     density, links = LinkedDensity(_nothing, _look_up), Links()
     transition = build_transition(density, (1,), _propose, test, rows, bound)
     decide, draw_noise = test.decide, test.draw_noise

@@ -17,8 +17,17 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.parts import Parts
-from pymc_austerity.kernel.transition import build_offset, build_transition
-from pymc_austerity.likelihood import Bound, Density, LinkedDensity, Links, RowLikelihood, Surroundings, numba_options
+from pymc_austerity.kernel.transition import OffsetOf, Transition, build_offset, build_transition
+from pymc_austerity.likelihood import (
+    Bound,
+    Density,
+    EvaluateBound,
+    LinkedDensity,
+    Links,
+    RowLikelihood,
+    Surroundings,
+    numba_options,
+)
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Move, Target, default_proposal
 from pymc_austerity.proxy import (
@@ -61,10 +70,9 @@ class Decider:
     bound : Bound
         On what the test sees.
     bound_constants : tuple
-    evaluate_bound, offset_of : callable
-        Compiled; see `Bound` and `build_offset`.
-    transition : callable
-        Compiled; see `build_transition`.
+    evaluate_bound : EvaluateBound
+    offset_of : OffsetOf
+    transition : Transition
     compiled : Compiled
     """
 
@@ -76,9 +84,9 @@ class Decider:
     linked: LinkedDensity
     bound: Bound
     bound_constants: tuple[Any, ...]
-    evaluate_bound: Callable[..., Any]
-    offset_of: Callable[..., Any]
-    transition: Callable[..., tuple[Any, ...]]
+    evaluate_bound: EvaluateBound
+    offset_of: OffsetOf
+    transition: Transition
     compiled: Compiled
 
     @property

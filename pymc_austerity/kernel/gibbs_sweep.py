@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.likelihood import BothSides, LogPrior
 from pymc_austerity.rows import build_gather
 
 #: Factors evaluated at once at most.
@@ -122,9 +123,7 @@ def race(
     return leader if n_alive == 1 else -1
 
 
-def build_conditional(
-    log_prior: Callable[..., Any], both_sides: Callable[..., Any], array_ndims: tuple[int, ...]
-) -> Callable[..., Any]:
+def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
     """Compile a draw of one variable from its conditional law.
 
     Returns
@@ -180,9 +179,7 @@ def build_conditional(
     return conditional
 
 
-def build_sweep(
-    log_prior: Callable[..., Any], both_sides: Callable[..., Any], array_ndims: tuple[int, ...]
-) -> Callable[..., Any]:
+def build_sweep(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
     """Compile a sweep over all variables in random order.
 
     Parameters

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader
+from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader, Terms
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.likelihood import LinkedDensity, Links, Surroundings, no_bound
+from pymc_austerity.likelihood import EvaluateBound, LinkedDensity, Links, Surroundings, no_bound
 from pymc_austerity.proposals import Propose
 from pymc_austerity.rows import RowSource, build_gather
 
@@ -76,16 +75,54 @@ class Place(NamedTuple):
     arrays: tuple[np.ndarray, ...]
 
 
-def build_offset(density: LinkedDensity) -> Callable[..., Any]:
-    """Compile the part of a decision that needs no rows.
+class OffsetOf(Protocol):
+    """The part of a decision that needs no rows, compiled."""
 
-    Returns
-    -------
-    callable
-        ``offset_of(links, theta_new, theta, log_q_ratio, others, fixed, temperature, expansion)`` returns a status,
-        DECIDED or BAD_PRIOR, and the log ratio of prior, proposal and proxy: −∞ where θ′ is impossible whatever the
-        rows say.
-    """
+    def __call__(
+        self,
+        links: Links,
+        theta_new: np.ndarray,
+        theta: np.ndarray,
+        log_q_ratio: float,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        temperature: float,
+        expansion: Any,
+    ) -> tuple[int, float]:
+        """Return DECIDED or BAD_PRIOR, and the log ratio of prior, proposal and proxy.
+
+        It is −∞ where θ′ is impossible whatever the rows say.
+        """
+        ...
+
+
+class Transition(Protocol):
+    """A proposal and its decision, compiled."""
+
+    def __call__(
+        self,
+        links: Links,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        arrays: tuple[np.ndarray, ...],
+        row_state: Any,
+        state: Any,
+        looks: Any,
+        temperature: float,
+        generators: Any,
+        bound_constants: Any,
+        expansion: Any,
+    ) -> tuple[Any, ...]:
+        """Return the fields of an `Outcome`, as a plain tuple because Python makes the named ones.
+
+        The generators are given as `pack_generators` returns them.
+        """
+        ...
+
+
+def build_offset(density: LinkedDensity) -> OffsetOf:
+    """Compile the part of a decision that needs no rows."""
     log_prior, known_sum = density.log_prior, density.known_sum
 
     @njit
@@ -103,7 +140,7 @@ def build_offset(density: LinkedDensity) -> Callable[..., Any]:
     return offset_of
 
 
-def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Terms:
     """Compile ``terms(numbers, at)``: both sides of the log ratio for some rows, at a `Place`."""
     both_sides, gather = density.both_sides, build_gather(array_ndims)
 
@@ -120,8 +157,8 @@ def build_transition(
     propose: Propose,
     test: AcceptanceTest,
     rows: RowSource,
-    bound: Callable[..., Any] = no_bound,
-) -> Callable[..., Any]:
+    bound: EvaluateBound = no_bound,
+) -> Transition:
     """Compose a proposal, a test and a way to draw rows into one compiled function.
 
     Parameters
@@ -131,17 +168,7 @@ def build_transition(
         Number of dimensions of each data array.
     propose, test, rows
         The parts; see `Propose`, `AcceptanceTest` and `RowSource`.
-    bound : callable, optional
-        Compiled ``bound(constants, theta_new, theta, others, fixed, arrays)``, which returns a number C with
-        |l_i| ≤ C for all rows and how many rows it evaluated to find it.  With a proxy l_i is a remainder, and the
-        centre comes first in ``fixed``.
-
-    Returns
-    -------
-    callable
-        ``transition(links, theta, others, fixed, arrays, row_state, state, looks, temperature, generators,
-        bound_constants, expansion)``, which returns the fields of an `Outcome`, as a plain tuple because Python makes
-        the named ones; the generators as `pack_generators` gives them.
+    bound : EvaluateBound, optional
     """
     offset_of, expands = build_offset(density), density.expands
     n_rows_of = rows.n_total

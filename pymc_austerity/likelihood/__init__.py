@@ -4,11 +4,10 @@ May import `rows`.
 """
 
 from pymc_austerity.likelihood.affine import keeps_affine, row_predictor
-from pymc_austerity.likelihood.bounds import Bound, Region, Unbounded, find_bound, no_bound
+from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region, Unbounded, find_bound, no_bound
 from pymc_austerity.likelihood.by_address import (
     VALUE_AND_SLOPE,
     VECTOR,
-    Links,
     Reached,
     build_prior_slope,
     call_at,
@@ -17,8 +16,8 @@ from pymc_austerity.likelihood.by_address import (
     tuple_of,
 )
 from pymc_austerity.likelihood.density import (
-    BothSides,
     Density,
+    KnownSum,
     LinkedDensity,
     Surroundings,
     compile_density,
@@ -34,6 +33,7 @@ from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.signatures import BothSides, LinkedPriorSlope, Links, LogPrior
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, moment_rows
 from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 
@@ -47,12 +47,16 @@ __all__ = [
     "BothSides",
     "Bound",
     "Density",
+    "EvaluateBound",
     "GroupPrior",
     "Groups",
     "GroupsNotFoundError",
+    "KnownSum",
     "Law",
     "LinkedDensity",
+    "LinkedPriorSlope",
     "Links",
+    "LogPrior",
     "ModelData",
     "NoRemainderBoundError",
     "NotRowWiseError",

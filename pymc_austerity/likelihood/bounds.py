@@ -52,6 +52,25 @@ class Region(NamedTuple):
     rows: Rows
 
 
+class EvaluateBound(Protocol):
+    """A bound, compiled."""
+
+    def __call__(
+        self,
+        constants: Any,
+        theta_new: np.ndarray,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        arrays: tuple[np.ndarray, ...],
+    ) -> tuple[float, int]:
+        """Return a number C with |l_i| ≤ C for all rows, and how many rows were evaluated to find it.
+
+        With a proxy l_i is a remainder, and the centre of the expansion comes first among the fixed data.
+        """
+        ...
+
+
 class Bound(Protocol):
     """What a step needs of a bound.
 
@@ -89,7 +108,7 @@ class Bound(Protocol):
         """Return how rows are drawn where each has a bound of its own; None where all share one."""
         return None
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return the compiled function."""
         ...
 
@@ -115,7 +134,7 @@ class Unbounded(Bound):
         """Return nothing."""
         return ()
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return the function that knows no bound."""
         return no_bound
 
@@ -134,7 +153,7 @@ class Scan(Bound):
         """Return nothing."""
         return ()
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Compile a pass over all rows."""
         both_sides, gather = density.both_sides, build_gather(array_ndims)
 
@@ -186,7 +205,7 @@ class Lipschitz(Bound):
         radius, reach = sum(radius for radius, _ in found), np.sum([reach for _, reach in found], axis=0)
         return np.array([largest_count * radius]), largest_count * reach
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return the smaller of the two bounds."""
         return _through_predictor
 
@@ -231,7 +250,7 @@ class Cubic(Bound):
         root = np.cbrt(largest_count)
         return root * np.array([radius for radius, _ in found]), root * np.array([reach for _, reach in found])
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return the sum of the limits at both points."""
         return _through_third_derivative
 
@@ -253,7 +272,7 @@ class Given(Bound):
         """Return the largest count: what was given is a bound for a row of the table."""
         return (largest_count,)
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Compile what was given."""
         if self.function is not None:
             function = self.function

@@ -19,29 +19,20 @@ from numba.extending import intrinsic
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.likelihood.signatures import (
+    BothSides,
+    LinkedBothSides,
+    LinkedLogPrior,
+    LinkedPriorSlope,
+    LogPrior,
+    PriorSlope,
+)
 
 #: θ, and the values of the variables of other steps.
 VECTOR = types.float64[::1]
 _PAIR = types.UniTuple(VECTOR, 2)
 #: A number and its gradient.
 VALUE_AND_SLOPE = types.Tuple((types.float64, VECTOR))
-
-
-class Links(NamedTuple):
-    """Addresses of the functions of one model in this process; 0 for one that nobody calls.
-
-    Attributes
-    ----------
-    log_prior : int
-    both_sides : int
-        The row terms at both ends of a move.
-    prior_slope : int
-        The log prior and its gradient.
-    """
-
-    log_prior: int = 0
-    both_sides: int = 0
-    prior_slope: int = 0
 
 
 class Reached(NamedTuple):
@@ -106,7 +97,7 @@ def tuple_of(variables: Sequence[Variable]) -> types.Type:
     return types.Tuple([types.Array(from_dtype(np.dtype(v.type.dtype)), v.type.ndim, "C") for v in variables])
 
 
-def reach_log_prior(log_prior: Callable[..., Any], fixed: types.Type) -> Reached:
+def reach_log_prior(log_prior: LogPrior, fixed: types.Type) -> Reached:
     """Compile ``log_prior(theta, others, fixed)``, which returns a number, and find it."""
 
     @njit
@@ -116,7 +107,7 @@ def reach_log_prior(log_prior: Callable[..., Any], fixed: types.Type) -> Reached
     return reach(value_of, VECTOR, VECTOR, fixed)
 
 
-def reach_prior_slope(prior: Callable[..., Any], fixed: types.Type) -> Reached:
+def reach_prior_slope(prior: PriorSlope, fixed: types.Type) -> Reached:
     """Compile the log prior as a number and its gradient, and find it."""
 
     @njit
@@ -127,7 +118,7 @@ def reach_prior_slope(prior: Callable[..., Any], fixed: types.Type) -> Reached:
     return reach(value_and_slope, VECTOR, VECTOR, fixed)
 
 
-def reach_both_sides(both_sides: Callable[..., Any], inputs: types.Type, batch: types.Type) -> Reached:
+def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Type) -> Reached:
     """Compile the row terms at both ends of a move, and find them."""
 
     @njit
@@ -138,8 +129,8 @@ def reach_both_sides(both_sides: Callable[..., Any], inputs: types.Type, batch: 
     return reach(new_and_old, VECTOR, VECTOR, VECTOR, inputs, batch)
 
 
-def build_log_prior(fixed: types.Type) -> Callable[..., Any]:
-    """Compile ``log_prior(links, theta, others, fixed)`` for any model whose fixed data have these types."""
+def build_log_prior(fixed: types.Type) -> LinkedLogPrior:
+    """Compile the log prior for any model whose fixed data have these types."""
     result, expected = types.float64, types.Tuple((VECTOR, VECTOR, fixed))
 
     @njit
@@ -149,8 +140,8 @@ def build_log_prior(fixed: types.Type) -> Callable[..., Any]:
     return log_prior
 
 
-def build_prior_slope(fixed: types.Type) -> Callable[..., Any]:
-    """Compile ``prior_slope(links, theta, others, fixed)`` for any model whose fixed data have these types."""
+def build_prior_slope(fixed: types.Type) -> LinkedPriorSlope:
+    """Compile the log prior and its gradient for any model whose fixed data have these types."""
     result, expected = VALUE_AND_SLOPE, types.Tuple((VECTOR, VECTOR, fixed))
 
     @njit
@@ -160,8 +151,8 @@ def build_prior_slope(fixed: types.Type) -> Callable[..., Any]:
     return prior_slope
 
 
-def build_both_sides(inputs: types.Type, batch: types.Type) -> Callable[..., Any]:
-    """Compile ``both_sides(links, theta_new, theta, others, inputs, batch)`` for any model of such data."""
+def build_both_sides(inputs: types.Type, batch: types.Type) -> LinkedBothSides:
+    """Compile the row terms at both ends of a move for any model of such data."""
     result, expected = _PAIR, types.Tuple((VECTOR, VECTOR, VECTOR, inputs, batch))
 
     @njit

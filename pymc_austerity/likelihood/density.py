@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +12,6 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood.by_address import (
     VECTOR,
-    Links,
     Reached,
     build_both_sides,
     build_log_prior,
@@ -22,6 +20,7 @@ from pymc_austerity.likelihood.by_address import (
     tuple_of,
 )
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.signatures import BothSides, LinkedBothSides, LinkedLogPrior, Links, LogPrior
 
 
 class Surroundings(NamedTuple):
@@ -51,13 +50,11 @@ class Surroundings(NamedTuple):
     links: Links = Links()
 
 
-class BothSides(Protocol):
-    """The row terms at both ends of a move, compiled."""
+class KnownSum(Protocol):
+    """The part of a sum over all rows that needs none of them, compiled."""
 
-    def __call__(
-        self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray, *data: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return ℓ_i(θ′) and ℓ_i(θ) for the rows of a batch; `data` are the fixed arrays and then the batch."""
+    def __call__(self, theta: np.ndarray, others: np.ndarray, expansion: Any) -> float:
+        """Return the sum of the expansions of all rows; 0 without a proxy."""
         ...
 
 
@@ -73,17 +70,15 @@ class Density:
 
     Attributes
     ----------
-    log_prior : callable
-        ``log_prior(theta, others, *fixed)`` returns a tuple with one 0-d array.
+    log_prior : LogPrior
     both_sides : BothSides
         With a proxy, ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` returns the remainders.
-    known_sum : callable
-        ``known_sum(theta, others, expansion)`` returns what the proxy knows of the sum over all rows.
+    known_sum : KnownSum
     """
 
-    log_prior: Callable[..., Any]
+    log_prior: LogPrior
     both_sides: BothSides
-    known_sum: Callable[..., Any] = nothing_known
+    known_sum: KnownSum = nothing_known
 
     @property
     def expands(self) -> bool:
@@ -104,20 +99,16 @@ class LinkedDensity:
 
     Attributes
     ----------
-    log_prior : callable
-        ``log_prior(links, theta, others, fixed)`` returns a number.
-    both_sides : callable
-        ``both_sides(links, theta_new, theta, others, inputs, batch)`` returns two arrays; `inputs` are the fixed data,
-        the centre of the expansion first where there is one.
-    known_sum : callable
-        As in `Density`.
+    log_prior : LinkedLogPrior
+    both_sides : LinkedBothSides
+    known_sum : KnownSum
     reached : tuple of Reached
         What lies at the addresses: the log prior, and both sides.
     """
 
-    log_prior: Callable[..., Any]
-    both_sides: Callable[..., Any]
-    known_sum: Callable[..., Any] = nothing_known
+    log_prior: LinkedLogPrior
+    both_sides: LinkedBothSides
+    known_sum: KnownSum = nothing_known
     reached: tuple[Reached, Reached] | None = None
 
     @property

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 
-from pymc_austerity.likelihood.bounds import Bound, Region
+from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
 
@@ -31,7 +30,7 @@ class NothingLeft(Bound):
         """Return a table from which nothing is ever drawn."""
         return (), bound_table(np.zeros(1))
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return the function that is zero."""
         return no_span
 

@@ -17,7 +17,7 @@ from numba import njit
 from pymc.model import Model
 from scipy import linalg, special, stats
 
-from pymc_austerity.likelihood.bounds import Bound, Region
+from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.nothing_left import NothingLeft
@@ -133,7 +133,7 @@ class WhitenedBound(Bound):
         table = bound_table(sizes * (1 + _OUTWARDS), always)
         return Whitened(read, whiten, radius, region.order + 1, outwards), table
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
+    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return M, compiled."""
         return whitened_distance
 

@@ -8,7 +8,7 @@ and Σ∇²ℓ_i(ψ̂), read once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Density, RowLikelihood
+from pymc_austerity.likelihood import BothSides, Density, KnownSum, RowLikelihood
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
 _ORDER_SLACK = 0.75
@@ -140,7 +140,7 @@ def expanded_cubic_sum(theta: np.ndarray, others: np.ndarray, expansion: CubicEx
     return quadratic + np.dot(contracted, h)
 
 
-def known_sum(order: int) -> Callable[..., Any]:
+def known_sum(order: int) -> KnownSum:
     """Return what is known of the sum over all rows by an expansion of that order, compiled."""
     return expanded_cubic_sum if order == 3 else expanded_sum
 
@@ -172,7 +172,7 @@ def row_remainder(likelihood: RowLikelihood, order: int) -> tuple[Variable, Vari
     return likelihood.row_log_likelihood - sum(at_centre[1:], start=at_centre[0]), centre
 
 
-def compile_remainder(likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
+def compile_remainder(likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any]) -> BothSides:
     """Compile ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` for the remainders.
 
     Returned values keep the constant ℓ_i(ψ̂), which cancels in the difference of the two sides.
@@ -190,7 +190,7 @@ def compile_remainder_density(density: Density, likelihood: RowLikelihood, order
 
 
 def check_order(
-    both_sides: Callable[..., Any],
+    both_sides: BothSides,
     expansion: Expansion,
     order: int,
     spread: np.ndarray,
@@ -202,7 +202,7 @@ def check_order(
 
     Parameters
     ----------
-    both_sides : callable
+    both_sides : BothSides
         Of `compile_remainder`.
     spread : numpy.ndarray, shape (D + O,)
         A step of posterior size.

@@ -6,8 +6,8 @@ decides on the remainder alone (surrogate transition method: Liu 2001, §9.4; Ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -16,7 +16,16 @@ from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood import Links, Reached, RowLikelihood, build_prior_slope, reach_prior_slope, tuple_of
+from pymc_austerity.likelihood import (
+    LinkedPriorSlope,
+    Links,
+    Reached,
+    RowLikelihood,
+    Surroundings,
+    build_prior_slope,
+    reach_prior_slope,
+    tuple_of,
+)
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
 from pymc_austerity.proxy.robbins_monro import towards_target
@@ -123,22 +132,37 @@ def path_search(choices: Sequence[tuple[float, int]], size: int) -> PathSearch:
     )
 
 
+class Evaluate(Protocol):
+    """The log surrogate and its gradient, compiled."""
+
+    def __call__(self, theta: np.ndarray, steering: Steering, surroundings: Surroundings) -> tuple[float, np.ndarray]:
+        """Return log π̃(θ) and its gradient by θ."""
+        ...
+
+
+class Trajectory(Protocol):
+    """A Hamiltonian transition reversible for the surrogate, compiled."""
+
+    def __call__(
+        self, rng: np.random.Generator, theta: np.ndarray, state: Any, surroundings: Surroundings
+    ) -> tuple[np.ndarray, float, float, float]:
+        """Return θ′, log π̃(θ), log π̃(θ′) and the acceptance probability of the trajectory."""
+        ...
+
+
 class Surrogate(NamedTuple):
     """The compiled surrogate of one model.
 
     Attributes
     ----------
-    evaluate : callable
-        ``evaluate(theta, steering, surroundings)`` returns log π̃ and its gradient by θ.
-    trajectory : callable
-        ``trajectory(rng, theta, state, surroundings)`` makes one Hamiltonian transition reversible for π̃; it returns
-        θ′, log π̃(θ), log π̃(θ′) and the acceptance probability of the trajectory.
+    evaluate : Evaluate
+    trajectory : Trajectory
     prior_slope : Reached
         What both find by its address in ``surroundings.links``.
     """
 
-    evaluate: Callable[..., Any]
-    trajectory: Callable[..., Any]
+    evaluate: Evaluate
+    trajectory: Trajectory
     prior_slope: Reached
 
     @property
@@ -157,7 +181,7 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
     return Surrogate(evaluate, _build_trajectory(evaluate), reach_prior_slope(prior, fixed))
 
 
-def _build_evaluation(prior_slope: Callable[..., Any]) -> Callable[..., Any]:
+def _build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
     @njit
     def evaluate(theta, steering, surroundings):  # type: ignore[no-untyped-def]
         others, temperature = surroundings.others, surroundings.temperature
@@ -175,7 +199,7 @@ def _build_evaluation(prior_slope: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
-def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
+def _build_trajectory(surrogate: Evaluate) -> Trajectory:
     @njit
     def trajectory(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         step = np.exp(state.log_scale[0])

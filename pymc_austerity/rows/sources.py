@@ -47,18 +47,38 @@ def weigh_equally(order: np.ndarray, numbers: np.ndarray, new: np.ndarray, old: 
     """Leave the row terms as they are."""
 
 
+class DrawRows(Protocol):
+    """The choice of rows, compiled."""
+
+    def __call__(self, rng: np.random.Generator, state: Any, start: int, stop: int) -> np.ndarray:
+        """Return the numbers, among the stored rows, of the rows at positions start..stop of the current test."""
+        ...
+
+
+class RestoreRows(Protocol):
+    """The end of a test, compiled."""
+
+    def __call__(self, state: Any, n_drawn: int) -> None:
+        """Put the state in order after `n_drawn` rows."""
+        ...
+
+
+class WeighRows(Protocol):
+    """The weights of rows, compiled."""
+
+    def __call__(self, state: Any, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
+        """Multiply the terms of the rows with these numbers by their weights, in place."""
+        ...
+
+
 class RowSource(Protocol):
     """How the rows of a batch are chosen; a class that inherits from this one answers the rest by default.
 
     Attributes
     ----------
-    draw : callable
-        Compiled ``draw(rng, state, start, stop)`` returns the numbers, among the stored rows, of the rows at positions
-        start..stop of the current test.
-    restore : callable
-        Compiled ``restore(state, n_drawn)`` ends the test.
-    weigh : callable
-        Compiled ``weigh(state, numbers, new, old)`` applies the weights of rows, in place.
+    draw : DrawRows
+    restore : RestoreRows
+    weigh : WeighRows
     weighted : bool
         Whether rows come with replacement and weights.
     complete : bool
@@ -71,9 +91,9 @@ class RowSource(Protocol):
         What a stored row is called in messages, before its number.
     """
 
-    draw: ClassVar[Callable[..., Any]]
-    restore: ClassVar[Callable[..., Any]] = staticmethod(nothing_to_restore)
-    weigh: ClassVar[Callable[..., Any]] = staticmethod(weigh_equally)
+    draw: ClassVar[DrawRows]
+    restore: ClassVar[RestoreRows] = staticmethod(nothing_to_restore)
+    weigh: ClassVar[WeighRows] = staticmethod(weigh_equally)
     weighted: ClassVar[bool] = False
     complete: ClassVar[bool] = True
     called: ClassVar[str] = "row"

@@ -148,6 +148,14 @@ def _row_contiguous(array: np.ndarray) -> np.ndarray:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
+class Gather(Protocol):
+    """The copying of rows, compiled."""
+
+    def __call__(self, arrays: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the rows with these numbers of every array, contiguous and in that order."""
+        ...
+
+
 @njit
 def _take_scalars(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
     out = np.empty(rows.size, array.dtype)
@@ -180,8 +188,8 @@ def _gather_nothing(arrays: tuple[()], rows: np.ndarray) -> tuple[()]:
 
 
 @cache
-def build_gather(ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``gather(arrays, rows)``, which copies some rows of every array into contiguous batches.
+def build_gather(ndims: tuple[int, ...]) -> Gather:
+    """Compile the copying of some rows of every array into contiguous batches.
 
     Parameters
     ----------

@@ -9,13 +9,8 @@ from numba.core.errors import TypingError
 
 import pymc_austerity as pma
 from pymc_austerity import compile_cache
-from pymc_austerity.likelihood.by_address import (
-    Links,
-    build_both_sides,
-    build_log_prior,
-    reach_both_sides,
-    reach_log_prior,
-)
+from pymc_austerity.likelihood import Links
+from pymc_austerity.likelihood.by_address import build_both_sides, build_log_prior, reach_both_sides, reach_log_prior
 
 NO_DATA = types.Tuple(())
 N = 300

@@ -1,0 +1,87 @@
+"""Signatures of the functions that a model is compiled to, and the links by which code for all models reaches them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+
+class LogPrior(Protocol):
+    """The log prior, compiled."""
+
+    def __call__(self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray) -> tuple[np.ndarray]:
+        """Return log ρ(θ) as an array of no dimension."""
+        ...
+
+
+class PriorSlope(Protocol):
+    """The log prior and its gradient, compiled."""
+
+    def __call__(self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log ρ(θ) as an array of no dimension, and its gradient by θ."""
+        ...
+
+
+class BothSides(Protocol):
+    """The row terms at both ends of a move, compiled."""
+
+    def __call__(
+        self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray, *data: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ℓ_i(θ′) and ℓ_i(θ) for the rows of a batch; `data` are the fixed arrays and then the batch."""
+        ...
+
+
+class Links(NamedTuple):
+    """Addresses of the functions of one model in this process; 0 for one that nobody calls.
+
+    Attributes
+    ----------
+    log_prior : int
+    both_sides : int
+        The row terms at both ends of a move.
+    prior_slope : int
+        The log prior and its gradient.
+    """
+
+    log_prior: int = 0
+    both_sides: int = 0
+    prior_slope: int = 0
+
+
+class LinkedLogPrior(Protocol):
+    """The log prior of whichever model the links lead to, compiled."""
+
+    def __call__(self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...]) -> float:
+        """Return log ρ(θ)."""
+        ...
+
+
+class LinkedPriorSlope(Protocol):
+    """The log prior of whichever model the links lead to and its gradient, compiled."""
+
+    def __call__(
+        self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...]
+    ) -> tuple[float, np.ndarray]:
+        """Return log ρ(θ) and its gradient by θ."""
+        ...
+
+
+class LinkedBothSides(Protocol):
+    """The row terms of whichever model the links lead to, compiled."""
+
+    def __call__(
+        self,
+        links: Links,
+        theta_new: np.ndarray,
+        theta: np.ndarray,
+        others: np.ndarray,
+        inputs: tuple[np.ndarray, ...],
+        batch: tuple[np.ndarray, ...],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ℓ_i(θ′) and ℓ_i(θ) for the rows of a batch.
+
+        With a proxy they are remainders, and the centre of the expansion comes first among the inputs.
+        """
+        ...
