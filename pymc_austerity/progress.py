@@ -51,7 +51,7 @@ class Phases:
                 line.add_task(what, total=None)
                 yield
         finally:
-            self.seconds[what] = time.perf_counter() - start
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
 
     def __str__(self) -> str:
         """Write the seconds of all phases, and their sum."""

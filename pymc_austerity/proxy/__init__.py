@@ -27,6 +27,7 @@ from pymc_austerity.proxy.resolved_remainder import compile_resolved_density
 from pymc_austerity.proxy.robbins_monro import towards_target
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_surrogate, path_search
+from pymc_austerity.proxy.third_derivatives import check_triples
 
 __all__ = [
     "Conditional",
@@ -45,6 +46,7 @@ __all__ = [
     "along_line",
     "build_condition",
     "build_effects",
+    "check_triples",
     "compile_known_density",
     "compile_remainder_density",
     "compile_resolved_density",

@@ -60,10 +60,9 @@ class Recommendation:
 def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
     """Say which step to use for a model, from what each would read and take.
 
-    Builds `MHSS` (of second order, and of third where that is predicted to read less), `PenaltyMH` and
-    `MinibatchBarker` with their default settings, and makes 500 timed transitions of each on the surrogate's side of
-    the posterior, after 200 to tune.  For NUTS the gradient of the whole model is timed.  That takes as long as setting
-    up these steps, seconds to minutes.
+    Builds `MHSS`, `PenaltyMH` and `MinibatchBarker` with their default settings, and makes 500 timed transitions of
+    each on the surrogate's side of the posterior, after 200 to tune.  For NUTS the gradient of the whole model is
+    timed.  That takes as long as setting up these steps, seconds to minutes.
 
     Parameters
     ----------
@@ -107,23 +106,17 @@ def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
     model = modelcontext(model)
     lines: dict[str, dict[str, Any]] = {}
     with not_remembered(model):
-        for name, make in (("MHSS", MHSS), ("MHSS(order=3)", _third_order), ("PenaltyMH", PenaltyMH),
-                           ("MinibatchBarker", MinibatchBarker)):  # fmt: skip
-            if name != "MHSS(order=3)" or lines["MHSS"].get("rows a draw", 0) > 1:
-                lines[name] = _tried(make, model, seed)
+        for make in (MHSS, PenaltyMH, MinibatchBarker):
+            lines[make.__name__] = _tried(make, model, seed)
     lines["NUTS"] = _nuts(model)
     table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
     table["remark"] = table["remark"].fillna("")
     return Recommendation(*choose(table), table)
 
 
-def _third_order(**options: Any) -> MHSS:
-    return MHSS(order=3, **options)
-
-
 def _tried(make: Callable[..., RowStep], model: Model, seed: int) -> dict[str, Any]:
     """Return the line of a step, or why it cannot be built."""
-    exact = make in (MHSS, _third_order)
+    exact = make is MHSS
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -208,8 +201,7 @@ def choose(table: pd.DataFrame) -> tuple[str, str]:
     if costs.empty:
         raise ValueError(f"No step can sample this model. {table['remark'].str.cat(sep='; ')}")
     cheapest = str(costs.idxmin())
-    ours = [name for name in costs.index if name.startswith("MHSS")]
-    exact = str(costs[ours].idxmin()) if ours else None
+    exact = "MHSS" if "MHSS" in costs else None
     rows = table["rows a draw"]
     if cheapest == "NUTS" or exact is None:
         because = f". Not MHSS: {table.loc['MHSS', 'remark']!s}" if exact is None else ""

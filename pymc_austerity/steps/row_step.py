@@ -21,9 +21,20 @@ from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
-from pymc_austerity.kernel import Chain, ChainState, Parts, Schedule, TunedState, as_schedule, assemble, with_data
+from pymc_austerity.kernel import (
+    Chain,
+    ChainState,
+    Decider,
+    Parts,
+    Schedule,
+    TunedState,
+    as_schedule,
+    assemble,
+    with_data,
+)
 from pymc_austerity.likelihood import (
     Bound,
+    Density,
     ModelData,
     Unbounded,
     check_rows,
@@ -154,7 +165,7 @@ class RowStep(ChainSetup, BlockedStep):
             example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
             known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
         )  # fmt: skip
-        self.decider = assemble(parts, partial(check_rows, model, example), phases)
+        self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
         self._data: ModelData | None = example
@@ -166,6 +177,9 @@ class RowStep(ChainSetup, BlockedStep):
             self._declare_stats(_OF_MERGED_ROWS)
         self.start_chain(get_random_generator(rng))
         remember(model, self)
+
+    def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
+        return assemble(parts, check, phases)
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""

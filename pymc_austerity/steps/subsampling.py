@@ -14,13 +14,21 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import ScalableSubsampling
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Bound, find_remainder_bound
-from pymc_austerity.proxy import Taylor
+from pymc_austerity.kernel import Decider, Parts
+from pymc_austerity.likelihood import Bound, Density, find_remainder_bound
+from pymc_austerity.progress import Phases
+from pymc_austerity.proxy import Taylor, check_triples
+from pymc_austerity.rows import largest_count
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 
 #: Moves on a surrogate of sub-models from which rows are predicted.
 _PROPOSALS = 100
+#: Rows that cost about as much time as a third-order sum of E entries at both ends of a move: E³ over this.  Measured
+#: on logistic rows: 13, 40, 300 and 1,900 of them at 10, 20, 50 and 100 entries.
+_TRIPLES_A_ROW = 400
+#: Rows a draw below which there is nothing to save: a draw costs as much by itself.
+_LEAST_SAVED = 50
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -45,10 +53,12 @@ class MHSS(RowStep):
         (D, E), has a column for each of the E entries that the rows read, with θ = centre + factor @ z; and the
         numbers must hold for ‖z‖ ≤ `radius`.  A row that breaks its own stops the run with an error.  Rows are not
         merged, since there is a number for each of the table.
-    order : {2, 3}, default 2
-        k, the order of the expansion that is the proxy.  Third order leaves less of every row, and is worth it from
-        some twenty parameters on; it keeps a number for every triple of the entries of θ that the rows read, takes a
-        pass over all rows more, and some E³/3 multiplications a draw.
+    order : {"auto", 2, 3}, default "auto"
+        k, the order of the expansion that is the proxy.  Third order leaves less of every row; it keeps a number for
+        every triple of the entries of θ that the rows read, takes a pass over all rows more, and some E³/3
+        multiplications a draw.  ``"auto"`` takes it where it is predicted to save more time than that, which it does
+        from some twenty parameters on, and says so; second order where `bound` is a function
+        or `proxy` is given.
     proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
@@ -111,12 +121,12 @@ class MHSS(RowStep):
         vars: Sequence[Variable] | None = None,
         *,
         bound: str | Callable[..., Any] = "auto",
-        order: int = 2,
+        order: int | str = "auto",
         **options: Unpack[StepOptions],
     ):
-        if order not in (2, 3):
+        if order not in ("auto", 2, 3):
             raise ValueError(
-                f"order={order!r} must be 2 or 3: bounds are known on what expansions of these orders leave."
+                f"order={order!r} must be 'auto', 2 or 3: bounds are known on what expansions of these orders leave."
             )
         proxy = options.get("proxy", "auto")
         if isinstance(proxy, Taylor) and proxy.order == 1:
@@ -124,42 +134,80 @@ class MHSS(RowStep):
                 f"proxy={proxy}: MHSS knows bounds on what an expansion of second order leaves of a row, and one of "
                 "first order would leave a hundred times as much. Leave out proxy=, or use Taylor(order=2)."
             )
-        if order == 3 and proxy is not None:
-            options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
         if callable(bound):  # it gives a number for each row of the table
             options["merge_rows"] = False
+        if order == 3 and proxy is not None:
+            options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
+        self._may_choose = order == "auto" and not callable(bound) and not isinstance(proxy, Taylor)
         super().__init__(ScalableSubsampling(), vars, bound=bound, **options)
         if self.decider.parts.plan.by_sums:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
         else:
             _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {len(self.decider.rows):,} rows a draw.")
 
+    def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
+        second = super()._assemble(parts, check, phases)
+        plan = second.parts.plan
+        of_rows = second.compiled.effects is None and not plan.by_sums
+        if not (self._may_choose and of_rows and second.row_source.complete):
+            return second
+        with phases("Choosing the order"):
+            n_second = _predict(second, second.bound_constants)
+            n_third = _predict_third_order(second) if n_second > _LEAST_SAVED else n_second
+        if n_second - n_third < max(_LEAST_SAVED, second.expansion.coordinates.size**3 / _TRIPLES_A_ROW):
+            return second
+        _log.info(f"Third order: it leaves {n_third:.3g} rows a draw to be read, second order {n_second:.3g}.")
+        assert plan.proxy is not None
+        assert second.prepared is not None
+        of_third = replace(parts, plan=replace(plan, proxy=replace(plan.proxy, order=3)))
+        third = super()._assemble(of_third, _checked_before, phases)
+        assert third.prepared is not None
+        passes = second.prepared.passes + third.prepared.passes
+        return replace(third, parts=replace(third.parts, prepared=third.prepared._replace(passes=passes)))
+
     @property
     def predicted_rows(self) -> float:
         """Rows always read and C·M/K, or N where that is less: the mean over pairs of draws of the surrogate."""
-        decider = self.decider
-        assert decider.prepared is not None
-        draws, temperature = self._draws(), float(decider.parts.temperature.final)
-        at = (decider.parts.others0, (decider.expansion.centre, *decider.fixed), decider.rows.arrays)
-        constants, n_rows = decider.bound_constants, len(decider.rows)
-        span = partial(uninterrupted, decider.evaluate_bound, constants)
-        spans = np.array([span(*pair, *at)[0] for pair in pairwise(draws)])
-        total, n_always = constants[1].total, constants[1].always.size
-        drawn = total * spans / temperature if total > 0 else np.zeros(spans.size)
-        return float(np.minimum(n_rows, n_always + drawn).mean())
-
-    def _draws(self) -> np.ndarray:
-        """Return draws of θ from the surrogate."""
-        decider = self.decider
-        assert decider.prepared is not None
-        if decider.compiled.effects is None:
-            return decider.prepared.draws
-        rng, state, draws = np.random.default_rng(0), decider.new_state(), [decider.parts.theta0]
-        for _ in range(_PROPOSALS):
-            draws.append(decider.propose(draws[-1], decider.parts.others0, state, rng).theta_new)
-        return np.array(draws[_PROPOSALS // 10 :])
+        return _predict(self.decider, self.decider.bound_constants)
 
     @property
     def rows_always_read(self) -> int:
         """Rows that are read at every draw."""
         return int(self.decider.bound_constants[1].always.size)
+
+
+def _checked_before(density: Density) -> None:
+    """Check nothing."""
+
+
+def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
+    """Return the mean number of rows that a draw reads with these constants of the bound."""
+    at = (decider.parts.others0, (decider.expansion.centre, *decider.fixed), decider.rows.arrays)
+    span = partial(uninterrupted, decider.evaluate_bound, constants)
+    spans = np.array([span(*pair, *at)[0] for pair in pairwise(_draws_of_surrogate(decider))])
+    total, n_always = constants[1].total, constants[1].always.size
+    drawn = total * spans / float(decider.parts.temperature.final) if total > 0 else np.zeros(spans.size)
+    return float(np.minimum(len(decider.rows), n_always + drawn).mean())
+
+
+def _predict_third_order(decider: Decider) -> float:
+    """Return the same for third order, of which the bounds alone are found; infinite where there are none."""
+    prepared = decider.prepared
+    assert prepared is not None
+    try:
+        check_triples(decider.likelihood)
+        region = prepared.region(decider.fixed, decider.rows)._replace(order=3)
+        return _predict(decider, decider.bound.constants(region, largest_count(decider.rows)))
+    except ValueError:
+        return np.inf
+
+
+def _draws_of_surrogate(decider: Decider) -> np.ndarray:
+    """Return draws of θ from the surrogate."""
+    assert decider.prepared is not None
+    if decider.compiled.effects is None:
+        return decider.prepared.draws
+    rng, state, draws = np.random.default_rng(0), decider.new_state(), [decider.parts.theta0]
+    for _ in range(_PROPOSALS):
+        draws.append(decider.propose(draws[-1], decider.parts.others0, state, rng).theta_new)
+    return np.array(draws[_PROPOSALS // 10 :])

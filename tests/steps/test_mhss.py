@@ -69,6 +69,29 @@ def test_draws_have_the_moments_of_the_posterior_and_not_of_the_surrogate(run):
 
 
 @pytest.mark.slow
+def test_the_order_is_that_which_reads_less_where_it_pays(caplog):
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(1_000, 20))
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=20)
+        pm.Bernoulli("y", logit_p=x @ beta, observed=rng.random(1_000) < 1 / (1 + np.exp(-x[:, 0])))
+    draws = {}
+    caplog.set_level("INFO", logger="pymc_austerity")
+    for order in ("auto", 3):
+        step = pma.MHSS(order=order, model=model, rng=1, progressbar=False)
+        point, _ = step.step(model.initial_point())
+        draws[order] = point["beta"]
+        assert step.decider.prepared.order == 3
+    np.testing.assert_array_equal(draws["auto"], draws[3])
+    assert "Third order: it leaves" in caplog.text
+    second = pma.MHSS(order=2, model=model, rng=1, progressbar=False)
+    assert second.predicted_rows > step.predicted_rows + 50
+    with rare_events() as few:
+        step = pma.MHSS(model=few, rng=1, progressbar=False)
+    assert step.decider.prepared.order == 2  # there is nothing to save
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"proposal": pma.CrankNicolson()}, {"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
@@ -153,8 +176,8 @@ def test_another_process_gets_the_bounds_and_not_the_model(run):
         ({"rows": pma.Weighted()}, "does not go with ScalableSubsampling"),
         ({"bound": "scan"}, "'scan' is not 'auto' or a function.*PenaltyMH"),
         ({"bound": 3}, "3 is not 'auto' or a function"),
-        ({"order": 1}, "order=1 must be 2 or 3"),
-        ({"order": "3"}, "order='3' must be 2 or 3"),
+        ({"order": 1}, "order=1 must be 'auto', 2 or 3"),
+        ({"order": "3"}, "order='3' must be 'auto', 2 or 3"),
     ],
     ids=lambda x: "" if isinstance(x, str) else next(iter(x)),
 )
