@@ -81,14 +81,14 @@ class Timed:
 
     def __init__(self) -> None:
         self.passes: list[float] = []
-        pieces = BlockTable.pieces
+        each = BlockTable._each
 
-        def timed(table: BlockTable) -> Iterator[object]:
+        def timed(table: BlockTable, *arguments: object) -> Iterator[object]:
             start = time.perf_counter()
-            yield from pieces(table)
+            yield from each(table, *arguments)
             self.passes.append(time.perf_counter() - start)
 
-        BlockTable.pieces = timed
+        BlockTable._each = timed
 
 
 def peak() -> float:

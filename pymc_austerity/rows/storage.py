@@ -29,6 +29,36 @@ class DrawnRows(Protocol):
         ...
 
 
+def nobody(n: int) -> None:
+    """Tell nobody how many rows are done."""
+
+
+class Work(Protocol):
+    """What a pass does with rows; it travels to other processes."""
+
+    @property
+    def about(self) -> tuple[np.ndarray, ...]:
+        """What the result depends on beside the rows and the model."""
+        ...
+
+    def released(self) -> Work:
+        """Return the same for several threads at once."""
+        ...
+
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> Any:
+        """Return what is learnt from some rows.
+
+        Parameters
+        ----------
+        rows : Rows
+        n_threads : int, optional
+            That it may use; all cores by default.
+        advance : callable
+            Told how many rows more are done.
+        """
+        ...
+
+
 class Table(Protocol):
     """All rows of the data, wherever they are, for what is learnt in passes over them."""
 
@@ -44,8 +74,12 @@ class Table(Protocol):
 
     def __len__(self) -> int: ...
 
-    def pieces(self) -> Iterator[Rows]:
-        """Yield all rows, in the same order and the same pieces each time."""
+    def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
+        """Yield what is learnt from each part of the rows, in their order: the same parts each time."""
+        ...
+
+    def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the numbers and arrays that `learn` returns from a pass, or did in a set-up that was cut short."""
         ...
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
@@ -56,13 +90,16 @@ class Table(Protocol):
         """Return the arrays of at most `n` rows, to try something on."""
         ...
 
-    def weighed(self, sizes_of: Callable[[Rows], np.ndarray], floor: float) -> DrawnRows:
+    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> DrawnRows:
         """Return rows that are drawn in proportion to their sizes, a share of `floor` of them uniformly.
 
         Parameters
         ----------
-        sizes_of : callable
+        sizes_of : Work
             Returns a number ≥ 0 for each of some rows.
+        floor : float
+        advance : callable
+            Told how many rows more are done.
         """
         ...
 
@@ -136,9 +173,17 @@ class Rows:
         """Return the arrays of at most `n` rows, to try something on."""
         return tuple(a[: min(len(self), n)] for a in self.arrays)
 
-    def weighed(self, sizes_of: Callable[[Rows], np.ndarray], floor: float) -> DrawnRows:
+    def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
+        """Yield what is learnt from all rows."""
+        yield work(self, advance=advance)
+
+    def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Learn it: a pass over rows in memory is not kept."""
+        return learn()
+
+    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> DrawnRows:
         """Weigh all rows by their sizes."""
-        return row_table(sizes_of(self), floor)
+        return row_table(sizes_of(self, advance=advance), floor)
 
     def batch(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows with the given numbers, in that order, as a compiled function takes them."""

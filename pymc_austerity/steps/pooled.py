@@ -8,7 +8,7 @@ from pymc.model import Model
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.kernel import Chain, Decider
-from pymc_austerity.likelihood import ModelData
+from pymc_austerity.likelihood import ModelData, likelihood_key
 from pymc_austerity.steps.orphans import chain_of_worker
 
 #: Draws that are tried to see how long a pool lasts.
@@ -34,7 +34,8 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
             "would see the rows in the model, which are a sample. Leave out vars=, or add these."
         )
     containers = [Container(*c) for c in example.containers()]
-    return blocks.table(containers, model.coords, example.index_check(model), progressbar)
+    key = likelihood_key(example.likelihood)
+    return blocks.table(containers, model.coords, example.index_check(model), progressbar, key)
 
 
 def describe_pool(decider: Decider) -> str:

@@ -1,5 +1,7 @@
 """Steps whose rows come from blocks: the posterior of all rows, each row of the pool once, and what is refused."""
 
+from itertools import islice
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -100,11 +102,11 @@ def test_the_posterior_from_parquet_is_that_of_all_rows(folder, truth, kind):
 def test_a_pool_from_the_head_of_the_table_would_be_seen(truth, monkeypatch):
     """Planted mistake: the first rows, which are the earliest, stand for all."""
 
-    def from_the_head(self, sizes_of, floor):
-        reservoir = Reservoir(self._pool, floor, 0)
-        for number, piece in enumerate(self.pieces()):
-            if number < 3:
-                reservoir.take(piece, sizes_of(piece), np.random.default_rng(number))
+    def from_the_head(self, sizes_of, floor, advance):
+        slots = self._slots._replace(floor=floor)
+        reservoir = Reservoir(slots)
+        for number, piece in enumerate(islice(self.pieces(), 3)):
+            reservoir.let_in(slots.offer(piece, sizes_of(piece), number, reservoir.clocks))
         return reservoir.pool(self._shares)._replace(n_total=len(self))
 
     monkeypatch.setattr(BlockTable, "weighed", from_the_head)
