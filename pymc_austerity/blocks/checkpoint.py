@@ -64,7 +64,7 @@ class Checkpoint:
         if self._folder is None or not (path := self._path(name, about)).exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
                 found = [stored[f"arr_{k}"] for k in range(len(stored.files))]
         except _DAMAGED as error:
             _log.warning(f"{path} is damaged ({type(error).__name__}: {error}): its pass is done again.")

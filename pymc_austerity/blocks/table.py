@@ -13,10 +13,12 @@ from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.blocks.passes import Assigned, Executor, Worked
 from pymc_austerity.blocks.source import Source
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.rows import Offer, Pool, Reservoir, Rows, Slots, Work, nobody
+from pymc_austerity.rows import OUTWARDS, BoundPool, Offer, Pool, Reservoir, Rows, Slots, Work, nobody, rows_to_read
 
 #: Rows of a part, and the bytes that they take at most: enough to make a task of, few enough to hold some a core.
 PIECE, _PIECE_BYTES = 524_288, 64_000_000
+#: Of an average bound, by which all are raised.
+_RAISED = 1e-6
 
 
 class BlockTable:
@@ -180,13 +182,39 @@ class BlockTable:
         return [*pool.rows.arrays, pool.weight]
 
     def _fill(self, reservoir: Reservoir, work: Offers, advance: Callable[[int], None]) -> None:
+        for offer in self._offered(reservoir, work, advance):
+            reservoir.let_in(offer)
+
+    def bounded(self, bounds_of: Work, span: float) -> tuple[BoundPool, Rows]:
+        """Draw the pool in proportion to bounds, in one pass in which they are found too."""
+        about = [*bounds_of.about, np.array(span)]
+        found = self._remembered("BoundPool", about, lambda: self._drawn_by_bounds(bounds_of, span))
+        size, total, *arrays = found
+        always = np.arange(len(size) - self._slots.n)
+        self.reading_passes += 1
+        return BoundPool(size, float(total), always, len(self), self._shares), Rows(tuple(arrays))
+
+    def _drawn_by_bounds(self, bounds_of: Work, span: float) -> list[Any]:
+        slots = self._slots._replace(floor=0.0)
+        work, reservoir = BoundedOffers(OnOneThread(bounds_of.released()), slots, span), Reservoir(slots)
+        read_always: list[tuple[np.ndarray, ...]] = []
+        with setup_progress(self._shown) as progress:
+            task = progress.add_task("Bounds", total=len(self), what=f"{len(self):,} rows")
+            for offer, always in self._offered(reservoir, work, lambda n: progress.advance(task, n)):
+                reservoir.let_in(offer)
+                read_always.append(always)
+        first = [np.concatenate(of_array) for of_array in zip(*read_always, strict=True)]
+        slots_filled, sizes, total = reservoir.by_size()
+        arrays = [np.concatenate([of_all, of_slots]) for of_all, of_slots in zip(first, slots_filled, strict=True)]
+        return [np.concatenate([np.zeros(len(first[0])), sizes]), total, *arrays]
+
+    def _offered(self, reservoir: Reservoir, work: Callable[..., Any], advance: Callable[[int], None]) -> Iterator[Any]:
         shared = self._executor.shares_memory
 
         def more(number: int, start: int, stop: int) -> tuple[Any, ...]:
             return number, reservoir.clocks if shared else reservoir.limits
 
-        for offer in self._each(work, advance, more):
-            reservoir.let_in(offer)
+        return self._each(work, advance, more)
 
 
 @dataclass(frozen=True)
@@ -210,6 +238,24 @@ class Offers:
     def __call__(self, rows: Rows, number: int, limits: Any) -> Offer:
         """Weigh and draw."""
         return self.slots.offer(rows, self.sizes_of(rows), number, limits)
+
+
+@dataclass(frozen=True)
+class BoundedOffers:
+    """What the pass for a pool by bounds does with a part."""
+
+    bounds_of: Callable[[Rows], np.ndarray]
+    slots: Slots
+    span: float
+
+    def __call__(self, rows: Rows, number: int, limits: Any) -> tuple[Offer, tuple[np.ndarray, ...]]:
+        """Find the bounds, draw from most of the rows, and return those that are to be read always."""
+        bounds = self.bounds_of(rows)
+        always = rows_to_read(bounds, self.span)
+        # More than the rounding of the sums that are drawn by: the bound of a slot is what it was drawn with.
+        bounds = bounds * (1 + OUTWARDS) + _RAISED * bounds.mean()
+        bounds[always] = 0.0
+        return self.slots.offer(rows, bounds, number, limits), rows.taken(always).arrays
 
 
 def _itself(rows: Rows) -> Rows:

@@ -34,7 +34,7 @@ from pymc_austerity.proxy.surrogate import (
     SurrogateState,
 )
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
-from pymc_austerity.rows import DrawnRows, Rows, Table
+from pymc_austerity.rows import DrawnRows, Table
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -75,7 +75,7 @@ class Prepared(NamedTuple):
     table: DrawnRows | None
     passes: float
 
-    def region(self, fixed: tuple[np.ndarray, ...], rows: Rows) -> Region:
+    def region(self, fixed: tuple[np.ndarray, ...], rows: Any) -> Region:
         """Return where the rows are expanded, and how wide the posterior is there."""
         centre, coordinates, *_ = self.expansion
         return Region(centre, coordinates, self.normal.factor, self.order, fixed, rows)

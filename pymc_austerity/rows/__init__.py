@@ -3,7 +3,15 @@
 Imports nothing of the other rooms.
 """
 
-from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table, rows_to_read
+from pymc_austerity.rows.by_bounds import (
+    OUTWARDS,
+    BoundPool,
+    BoundTable,
+    PooledByBounds,
+    RowsByBounds,
+    bound_table,
+    rows_to_read,
+)
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
@@ -14,13 +22,16 @@ from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row
 
 __all__ = [
     "CHUNK",
+    "OUTWARDS",
     "AliasTable",
+    "BoundPool",
     "BoundTable",
     "DrawnRows",
     "InOrder",
     "MappedFile",
     "Offer",
     "Pool",
+    "PooledByBounds",
     "PooledRows",
     "Reservoir",
     "RowSource",

@@ -160,3 +160,8 @@ class Reservoir:
         floor, (total, n_rows) = self._slots.floor, (fsum(of_kind) for of_kind in zip(*self._weights, strict=True))
         probability = (1 - floor) * self._sizes / total + floor / n_rows
         return Pool(Rows(self._arrays), (1 / (n_rows * probability)).astype(np.float32), round(n_rows), shares)
+
+    def by_size(self) -> tuple[tuple[np.ndarray, ...], np.ndarray, float]:
+        """Return the rows in the slots, the size that each was drawn by, and the sum of all sizes."""
+        assert self._arrays is not None
+        return self._arrays, self._sizes, fsum(by_size for by_size, _ in self._weights)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
+from pymc_austerity.rows.by_bounds import OUTWARDS, BoundPool, BoundTable, bound_table, rows_to_read
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.weighted import row_table
 
@@ -103,6 +104,18 @@ class Table(Protocol):
         """
         ...
 
+    def bounded(self, bounds_of: Work, span: float) -> tuple[BoundTable | BoundPool, Rows]:
+        """Return rows that are drawn in proportion to their bounds, and those among which their numbers are.
+
+        Parameters
+        ----------
+        bounds_of : Work
+            Returns c_i ≥ 0 for each of some rows.
+        span : float
+            M of a typical decision; rows that would be drawn more than once a decision are read always.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -184,6 +197,11 @@ class Rows:
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> DrawnRows:
         """Weigh all rows by their sizes."""
         return row_table(sizes_of(self, advance=advance), floor)
+
+    def bounded(self, bounds_of: Work, span: float) -> tuple[BoundTable, Rows]:
+        """Return all rows by their bounds."""
+        sizes = bounds_of(self)
+        return bound_table(sizes * (1 + OUTWARDS), rows_to_read(sizes, span)), self
 
     def batch(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows with the given numbers, in that order, as a compiled function takes them."""

@@ -48,11 +48,14 @@ def describe_pool(decider: Decider) -> str:
             break
         tried += 1
     shares, stored = decider.row_source.shares or 1, len(decider.rows)
-    rows = chain.rows_used / tried if tried else np.nan
-    lasts = f"good for about {stored / shares / rows:,.0f} draws each" if rows > 0 else "too small for a draw"
+    drawn = f"A pool of {stored:,} rows was drawn from {decider.n_rows:,}: shared by {shares} chains it is "
+    if not tried:
+        return f"{drawn}too small for a draw."
+    if not chain.rows_used:
+        return f"{drawn}good for more than {stored / shares * tried:,.0f} draws each, of which {tried} read no row."
+    rows = chain.rows_used / tried
     return (
-        f"A pool of {stored:,} rows was drawn from {decider.n_rows:,}: shared by {shares} chains it is {lasts}, tuning "
-        f"included, at {rows:.0f} rows a draw."
+        f"{drawn}good for about {stored / shares / rows:,.0f} draws each, tuning included, at {rows:.3g} rows a draw."
     )
 
 

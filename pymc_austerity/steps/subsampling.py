@@ -128,11 +128,16 @@ class MHSS(RowStep):
             options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
         if callable(bound):  # it gives a number for each row of the table
             options["merge_rows"] = False
+            if options.get("data") is not None:
+                raise ValueError(
+                    "bound= is a function that returns a number for every row at once, and the rows of data= are never "
+                    "all there. Leave bound= out, or use PenaltyMH, which needs none."
+                )
         super().__init__(ScalableSubsampling(), vars, bound=bound, **options)
         if self.decider.parts.plan.by_sums:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
         else:
-            _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {len(self.decider.rows):,} rows a draw.")
+            _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {self.decider.n_rows:,} rows a draw.")
 
     @property
     def predicted_rows(self) -> float:
@@ -141,7 +146,7 @@ class MHSS(RowStep):
         assert decider.prepared is not None
         draws, temperature = self._draws(), float(decider.parts.temperature.final)
         at = (decider.parts.others0, (decider.expansion.centre, *decider.fixed), decider.rows.arrays)
-        constants, n_rows = decider.bound_constants, len(decider.rows)
+        constants, n_rows = decider.bound_constants, decider.n_rows
         span = partial(uninterrupted, decider.evaluate_bound, constants)
         spans = np.array([span(*pair, *at)[0] for pair in pairwise(draws)])
         total, n_always = constants[1].total, constants[1].always.size
