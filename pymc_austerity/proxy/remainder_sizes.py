@@ -74,10 +74,11 @@ class SizesOfRows:
     def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> np.ndarray:
         """Return the sizes."""
         with _one_at_a_time:
-            if self.both_sides is None:
-                self.both_sides = self.released().both_sides
+            both_sides = self.both_sides or self.released().both_sides
+            assert both_sides is not None
+            self.both_sides = both_sides
         others = self.psi[self.pairs[0][0].size :]
-        return remainder_sizes(self.both_sides, self.pairs, others, self.psi, self.fixed, rows, advance)
+        return remainder_sizes(both_sides, self.pairs, others, self.psi, self.fixed, rows, advance)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "both_sides": None}

@@ -75,6 +75,10 @@ class Table(Protocol):
 
     def __len__(self) -> int: ...
 
+    def pieces(self) -> Iterator[Rows]:
+        """Yield all rows, part by part, in the same order each time."""
+        ...
+
     def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
         """Yield what is learnt from each part of the rows, in their order: the same parts each time."""
         ...

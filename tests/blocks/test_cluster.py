@@ -60,6 +60,13 @@ def assert_same(found, expected):
     assert all(map(np.array_equal, found[2].rows.arrays, expected[2].rows.arrays))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def threads():
+    """Without a client Dask computes bags in processes, which take seconds to start."""
+    with pytest.importorskip("dask").config.set(scheduler="threads"):
+        yield
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
