@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -81,14 +82,14 @@ class Timed:
 
     def __init__(self) -> None:
         self.passes: list[float] = []
-        pieces = BlockTable.pieces
+        each = BlockTable._each
 
-        def timed(table: BlockTable) -> Iterator[object]:
+        def timed(table: BlockTable, *arguments: object) -> Iterator[object]:
             start = time.perf_counter()
-            yield from pieces(table)
+            yield from each(table, *arguments)
             self.passes.append(time.perf_counter() - start)
 
-        BlockTable.pieces = timed
+        BlockTable._each = timed
 
 
 def peak() -> float:
@@ -113,7 +114,7 @@ def plain_read(folder: str | None, made: Made) -> float:
 
 def measure(n_rows: int, folder: str | None, pool: int) -> dict[str, float]:
     """Build a step for so many rows, sample, and return what it took."""
-    made, timed = Made(n_rows), Timed()
+    made, timed, cores = Made(n_rows), Timed(), os.cpu_count() or 1
     read = plain_read(folder, made)
     before = peak()
     example = made.block(0)
@@ -123,16 +124,19 @@ def measure(n_rows: int, folder: str | None, pool: int) -> dict[str, float]:
         beta = pm.Normal("beta", 0, 1, shape=D)
         pm.Bernoulli("seen", logit_p=X @ beta, observed=y)
         step = pma.PenaltyMH(data=pma.Blocks(folder or made, columns, pool=pool, chains=CHAINS))
+        settings = {
+            "step": step, "chains": CHAINS, "cores": 1, "random_seed": 1, "progressbar": False,
+            "compute_convergence_checks": False,
+        }  # fmt: skip
+        pm.sample(150, tune=50, **settings)  # what is imported and loaded once, which says nothing of a draw
         start = time.perf_counter()
-        idata = pm.sample(
-            DRAWS, tune=TUNE, step=step, chains=CHAINS, cores=1, random_seed=1, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+        idata = pm.sample(DRAWS, tune=TUNE, **settings)
         seconds = time.perf_counter() - start
     draws = idata.posterior["beta"]
     ess = min(float(v.min()) for v in as_dataset(az.ess(idata)).values())
     off = (draws.mean(("chain", "draw")) - BETA) / draws.std(("chain", "draw"))
     samples, *sums, weights = timed.passes
+    slowest = max(samples, float(np.mean(sums)), weights)
     return {
         "rows": n_rows,
         "plain read s": read,
@@ -140,7 +144,8 @@ def measure(n_rows: int, folder: str | None, pool: int) -> dict[str, float]:
         "sums s, each": float(np.mean(sums)),
         "passes for sums": len(sums),
         "weights and pool s": weights,
-        "sums, rows a second": n_rows / float(np.mean(sums)),
+        "sums, rows a second a core": n_rows / float(np.mean(sums)) / cores,
+        "slowest pass, reads": slowest / read,
         "peak GB before": before,
         "peak GB": peak(),
         "rows a draw": float(idata.sample_stats["n_rows"].mean()),

@@ -12,7 +12,7 @@ from pymc_austerity.rows import RowSource
 UNDECIDED, REJECT, ACCEPT = -1, 0, 1
 
 #: What a decision may end with: BAD_PRIOR is for whoever evaluates the prior.
-DECIDED, BAD_PRIOR, BAD_ROW, BAD_BOUND, ROWS_SPENT = 0, 1, 2, 3, 4
+DECIDED, BAD_PRIOR, BAD_ROW, BAD_BOUND, ROWS_SPENT, OUT_OF_REACH = 0, 1, 2, 3, 4, 5
 
 
 class Decision(NamedTuple):
@@ -23,7 +23,8 @@ class Decision(NamedTuple):
     accepted : bool
     status : int
         DECIDED, or that the log-likelihood of a row is not finite at the present point (BAD_ROW), that a row broke
-        its bound (BAD_BOUND), or that there are not as many rows as the decision asks for (ROWS_SPENT).
+        its bound (BAD_BOUND), that there are not as many rows as the decision asks for (ROWS_SPENT),
+        or that only all rows could decide, which are not at hand (OUT_OF_REACH).
     n_rows : int
         Rows evaluated, both sides of the ratio counted once.
     n_stages : int

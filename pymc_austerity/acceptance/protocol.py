@@ -90,6 +90,8 @@ class AcceptanceTest(Protocol):
         Why it cannot do without a proxy and what to use instead; empty where it can.
     needs_all_rows : str
         Why it cannot do with rows that were drawn beforehand; empty where it can.
+    draws_by_bounds : bool
+        Whether it draws rows in proportion to bounds on them, and not by their typical size.
     broken_bound : str
         What it means that a row broke its bound, and what to do; empty for a test that asks for none.
     rows : RowSource
@@ -107,6 +109,7 @@ class AcceptanceTest(Protocol):
     resolves_remainders: ClassVar[bool] = False
     without_proxy: ClassVar[str] = ""
     needs_all_rows: ClassVar[str] = "it reads all rows where fewer do not decide"
+    draws_by_bounds: ClassVar[bool] = False
     broken_bound: ClassVar[str] = ""
     rows: ClassVar[RowSource] = Uniform()
     draw_noise: ClassVar[DrawNoise]

@@ -8,7 +8,17 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance.decision import BAD_BOUND, BAD_ROW, DECIDED, Conclude, Decision, RowReader, examine
+from pymc_austerity.acceptance.decision import (
+    BAD_BOUND,
+    BAD_ROW,
+    DECIDED,
+    OUT_OF_REACH,
+    ROWS_SPENT,
+    Conclude,
+    Decision,
+    RowReader,
+    examine,
+)
 from pymc_austerity.acceptance.metropolis import (
     decide_against_threshold,
     draw_log_uniform,
@@ -17,6 +27,9 @@ from pymc_austerity.acceptance.metropolis import (
 )
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
 from pymc_austerity.rows import CHUNK, draw_in_order
+
+#: Rows that no pool holds: where the bounds ask for more, there are none.
+_MOST_ROWS = 2.0**53
 
 
 @njit
@@ -64,8 +77,9 @@ class ScalableSubsampling(AcceptanceTest):
     With R_i = −(ℓ_i − q_i) what the proxy leaves of row i, ΔR_i = R_i(θ′) − R_i(θ), and a symmetric M(θ, θ′) such that
     ΔR_i lies within ± c_i M: draw B ~ Poisson(C M) rows with probabilities c_i/C, C = Σc_i; keep each with probability
     φ_i/(c_i M), φ_i = min(0, ΔR_i) + c_i M; accept with probability min(1, r ∏ φ′_i/φ_i) over the kept, φ′_i = φ_i −
-    ΔR_i and r the ratio of prior, proposal and proxy.  Where C M ≥ N, which is so seen from θ′ too, read all rows.  At
-    temperature K all of these are divided by K.
+    ΔR_i and r the ratio of prior, proposal and proxy.  Where C M ≥ N, which is so seen from θ′ too, read all rows; that
+    saves time and changes nothing, so of rows that were drawn before sampling B are read whatever B is, and only where
+    M is infinite there is no decision.  At temperature K all of these are divided by K.
 
     The row source is a table of the c_i, the bound of a proposal is M, infinite where there is none.  Of rows that the
     table names to be read always, R_i is in r, like the proxy.
@@ -75,9 +89,8 @@ class ScalableSubsampling(AcceptanceTest):
     resolves_remainders: ClassVar[bool] = True
     reads_moments: ClassVar[bool] = False
     corrects_noise: ClassVar[bool] = True
-    needs_all_rows: ClassVar[str] = (
-        "it reads all rows where its bounds ask for that, and those of the largest bounds at every draw"
-    )
+    needs_all_rows: ClassVar[str] = ""
+    draws_by_bounds: ClassVar[bool] = True
     broken_bound: ClassVar[str] = "No draw so far is then exact. Correct the bound, or sample with PenaltyMH."
     without_proxy: ClassVar[str] = (
         "MHSS reads rows by bounds on what a proxy leaves of them. Use PenaltyMH, which needs no bound and does "
@@ -109,16 +122,23 @@ class ScalableSubsampling(AcceptanceTest):
     def for_rows(self, reader: RowReader) -> Conclude:
         """Return the compiled way to a decision: by a Poisson number of rows, or by all."""
         terms, rows = reader
-        draw = rows.draw
+        draw, complete, left, restore = rows.draw, rows.complete, rows.left, rows.restore
 
         @njit
         def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
             n_always = row_state.always.size
             mean_rows = row_state.total * row_bound * scale / n_total
-            all_rows = not mean_rows + n_always < n_total
+            if complete:
+                all_rows = not mean_rows + n_always < n_total
+            else:
+                all_rows = False
+                if not mean_rows < _MOST_ROWS:
+                    return Decision(False, OUT_OF_REACH, 0, 0, np.nan, np.nan, -1, False, np.nan)
             n_exact = n_total if all_rows else n_always
             n, log_ratio = n_exact + (0 if all_rows else rng.poisson(mean_rows)), offset
             sd, start = 0.0 if all_rows else np.nan, 0
+            if n > left(row_state):
+                return Decision(False, ROWS_SPENT, 0, 0, np.nan, np.nan, -1, False, np.nan)
             while start < n:  # one loop for all kinds: the model's code is compiled once for each call
                 exactly = start < n_exact
                 stop = min(start + CHUNK, n_exact if exactly else n)
@@ -142,6 +162,8 @@ class ScalableSubsampling(AcceptanceTest):
                         return Decision(False, status, n, 1, log_ratio, sd, int(numbers[broken]), False, noise)
                     log_ratio += change
                 start = stop
+            if not complete:
+                restore(row_state, n)
             return Decision(log_ratio > noise, DECIDED, n, 1, log_ratio, sd, -1, all_rows, noise)
 
         return conclude

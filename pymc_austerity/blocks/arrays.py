@@ -3,14 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pymc_austerity.blocks.source import Block
+from pymc_austerity.blocks.source import Block, Loaded, Part
+from pymc_austerity.rows import MappedFile
 
-#: Rows of a slice.
-_SLICE = 131_072
+
+@dataclass(frozen=True)
+class Slices(Part):
+    """Some rows of arrays; mapped files travel as their paths."""
+
+    start: int
+    n_rows: int
+    arrays: Mapping[str, Any]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the slices."""
+        yield Block("the arrays", self.start, {name: np.asarray(a) for name, a in self.arrays.items()})
+
+    def on(self, client: Any) -> Any:
+        """Return the part, or where its arrays are Dask's the future of it."""
+        lazy = {name: a for name, a in self.arrays.items() if hasattr(a, "__dask_graph__")}
+        if not lazy:
+            return self
+        computed = dict(zip(lazy, client.compute(list(lazy.values())), strict=True))
+        return client.submit(_with_arrays, self.start, self.n_rows, {**self.arrays, **computed}, pure=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        mapped = {name: _mapped(a) or a for name, a in self.arrays.items()}
+        return {"start": self.start, "n_rows": self.n_rows, "arrays": mapped}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        opened = {name: a.open() if isinstance(a, MappedFile) else a for name, a in state["arrays"].items()}
+        self.__dict__.update(state, arrays=opened)
+
+
+def _mapped(array: Any) -> MappedFile | None:
+    return MappedFile.of(array) if isinstance(array, np.ndarray) else None
+
+
+def _with_arrays(start: int, n_rows: int, arrays: Mapping[str, Any]) -> Part:
+    return Loaded(n_rows, (Block("the arrays", start, arrays),))
 
 
 class Arrays:
@@ -45,13 +81,35 @@ class Arrays:
         """Return the length."""
         return self._n_rows
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+    def identity(self) -> str:
+        """Return the types of the arrays."""
+        return ", ".join(f"{name}: {a.dtype}{list(a.shape)}" for name, a in sorted(self._arrays.items()))
+
+    def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield slices."""
         if missing := [name for name in columns if name not in self._arrays]:
             raise ValueError(
                 f"columns: there is no array {missing[0]!r}, only {list(self._arrays)}. Say which array each container "
                 "of the model is."
             )
-        for start in range(0, self._n_rows, _SLICE):
-            stop = min(start + _SLICE, self._n_rows)
-            yield Block("the arrays", start, {name: np.asarray(self._arrays[name][start:stop]) for name in columns})
+        for start in range(0, self._n_rows, size):
+            stop = min(start + size, self._n_rows)
+            yield Slices(start, stop - start, {name: _slice(self._arrays[name], start, stop) for name in columns})
+
+
+def _slice(array: Any, start: int, stop: int) -> Any:
+    """Return some rows, read when they are asked for where the array can wait."""
+    at_hand = isinstance(array, np.ndarray) or hasattr(array, "__dask_graph__")
+    return array[start:stop] if at_hand else _Later(array, start, stop)
+
+
+@dataclass(frozen=True)
+class _Later:
+    """Some rows of an array in a store, such as one of Zarr."""
+
+    array: Any
+    start: int
+    stop: int
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.array[self.start : self.stop], dtype)

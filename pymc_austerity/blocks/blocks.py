@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.blocks.arrays import Arrays
+from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
-from pymc_austerity.blocks.frames import DaskFrame
+from pymc_austerity.blocks.frames import DaskPartitions
 from pymc_austerity.blocks.parquet import ParquetFiles
+from pymc_austerity.blocks.passes import Cluster, Threads
 from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table import BlockTable
 from pymc_austerity.blocks.yielded import Yielded
+from pymc_austerity.rows import Slots
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,9 @@ class Blocks:
     ----------
     source : path, sequence of paths, pyarrow.dataset.Dataset, dask.dataframe.DataFrame, mapping, callable or iterable
         Parquet files or a folder of them, whose subfolders may be partitions; any dataset of pyarrow; a Dask data
-        frame; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays); or a function without arguments that
-        returns an iterator of dicts of arrays (blocks, of any lengths), or an object that can be iterated again and
-        again and yields them.  Rows come in the same order in every pass.
+        frame, or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays); or a
+        function without arguments that returns an iterator of dicts of arrays (blocks, of any lengths), or an object
+        that can be iterated again and again and yields them.  Rows come in the same order in every pass.
     columns : mapping of str to str or sequence of str, optional
         From the name of a `pm.Data` to the column that it stands for, or to those of a matrix.  A container that is
         not named stands for the column of its own name.
@@ -49,6 +53,13 @@ class Blocks:
         Chains that share the pool, each with rows of its own; at least those of ``pm.sample``.
     random_seed : int, default 0
         For drawing the pool, which is part of setting up a step and the same for all its runs.
+    client : dask.distributed.Client, optional
+        A Dask cluster on whose workers the passes run, in place of the threads of this process: each reads the parts of
+        the source that it works on, and sends back sums, and rows for the pool.  Sums are the same to rounding and
+        the pool the same rows, whatever the number of workers and whichever of them dies.
+    checkpoint : path, optional
+        A folder in which what a pass has learnt is kept, for a set-up that is killed and begun again: passes that are
+        done are not done again, and the result is the same.
 
     Raises
     ------
@@ -63,8 +74,8 @@ class Blocks:
     With weights from the proxy, row i is in a slot of the pool with probability p_i = (1 − floor) s_i/Σs + floor/N, s_i
     being the typical size of what the proxy leaves of it, and counts for 1/(N p_i) there.  Slots are independent, so
     that reading them in order is drawing rows with replacement.  They are filled in one pass by reservoirs of one row
-    each (Chao 1982).  The posterior follows from all rows; time and memory of sampling do not depend on how many they
-    are.
+    each (Efraimidis and Spirakis 2006).  The posterior follows from all rows; time and memory of sampling do not depend
+    on how many they are.
 
     Examples
     --------
@@ -92,6 +103,8 @@ class Blocks:
     pool: int = 2_000_000
     chains: int = 4
     random_seed: int = 0
+    client: Any = field(default=None, repr=False)
+    checkpoint: Any = None
 
     def __post_init__(self) -> None:
         for name in ("pool", "chains", "n_rows"):
@@ -105,6 +118,10 @@ class Blocks:
             )
         if isinstance(self.random_seed, bool) or not isinstance(self.random_seed, int | np.integer):
             raise TypeError(f"Blocks(random_seed={self.random_seed!r}) must be a whole number.")
+        if self.client is not None and not callable(getattr(self.client, "submit", None)):
+            raise TypeError(f"Blocks(client={self.client!r}) must be a dask.distributed.Client.")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
+            raise TypeError(f"Blocks(checkpoint={self.checkpoint!r}) must be the path of a folder.")
         for name in ("columns", "codes"):
             if not isinstance(getattr(self, name), Mapping):
                 raise TypeError(
@@ -117,6 +134,7 @@ class Blocks:
         coords: Mapping[str, Any],
         wrong_index: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None],
         progressbar: bool,
+        model_key: str = "",
     ) -> BlockTable:
         """Return the rows as the containers of a model take them.
 
@@ -128,6 +146,8 @@ class Blocks:
         wrong_index : callable
             See `Reader`.
         progressbar : bool
+        model_key : str
+            Differs between models, for the checkpoint.
 
         Raises
         ------
@@ -135,8 +155,18 @@ class Blocks:
             See the class.
         """
         columns, labels = match_columns(containers, self.columns, self.codes, coords)
-        reader = Reader(tuple(containers), columns, labels, wrong_index)
-        return BlockTable(self._open(), reader, self.pool, self.chains, self.random_seed, progressbar)
+        reader, source = Reader(tuple(containers), columns, labels, wrong_index), self._open()
+        identity = {
+            "source": f"{type(source).__name__}: {source.identity()}" if self.checkpoint is not None else "",
+            "columns": repr([(c.name, str(c.dtype), c.shape, columns[c.name]) for c in containers]),
+            "codes": repr({name: list(of) for name, of in labels.items()}),
+            "model": model_key,
+            "pool": f"{self.pool} rows for {self.chains} chains",
+            "random_seed": str(self.random_seed),
+        }
+        executor = Threads() if self.client is None else Cluster(self.client)
+        slots, checkpoint = Slots(self.pool, 0.0, int(self.random_seed)), Checkpoint(self.checkpoint, identity)
+        return BlockTable(source, reader, slots, self.chains, executor, checkpoint, progressbar)
 
     def _open(self) -> Source:
         if ParquetFiles.takes(self.source):
@@ -145,8 +175,8 @@ class Blocks:
             raise ValueError(
                 f"filter={self.filter!r} is for files. Leave out of the source itself what is not to be read."
             )
-        if DaskFrame.takes(self.source):
-            return DaskFrame(self.source)
+        if DaskPartitions.takes(self.source):
+            return DaskPartitions(self.source)
         if Arrays.takes(self.source):
             return Arrays(self.source)
         return Yielded(self.source, self.n_rows)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from pymc_austerity.blocks.source import BadRowError, Block
+from pymc_austerity.blocks.source import BadRowError, Block, Part
+from pymc_austerity.rows import Rows
+
+_one_at_a_time = Lock()
 
 
 class Categories(NamedTuple):
@@ -69,6 +74,30 @@ class Reader:
         named = (self.columns[c.name] for c in self.containers)
         return list(dict.fromkeys(n for names in named for n in ([names] if isinstance(names, str) else names)))
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return max(1, sum(c.dtype.itemsize * math.prod(c.shape) for c in self.containers))
+
+    def rows(self, part: Part) -> tuple[Rows, str]:
+        """Return the data arrays of a part, in memory of their own, and where it begins.
+
+        Raises
+        ------
+        BadRowError, ValueError
+            See `arrays`.
+        """
+        found, where = [], ""
+        for block in part.blocks():
+            where = where or block.where
+            arrays = self.arrays(block)
+            if len(arrays[0]):
+                found.append(arrays)
+        if len(found) == 1:
+            return Rows(tuple(np.array(a, order="C") for a in found[0])), where
+        found = found or [tuple(np.empty((0, *c.shape), c.dtype) for c in self.containers)]
+        return Rows(tuple(np.concatenate(of_array) for of_array in zip(*found, strict=True))), where
+
     def arrays(self, block: Block) -> tuple[np.ndarray, ...]:
         """Return the data arrays of a block.
 
@@ -88,7 +117,9 @@ class Reader:
         if not next(iter(lengths.values())):
             return tuple(np.empty((0, *c.shape), c.dtype) for c in self.containers)
         arrays = tuple(self._container(c, block) for c in self.containers)
-        if (found := self.wrong_index(arrays)) is not None:
+        with _one_at_a_time:  # a function of PyTensor serves one thread
+            found = self.wrong_index(arrays)
+        if found is not None:
             raise BadRowError(block.where, block.first + found[0], found[1])
         return arrays
 

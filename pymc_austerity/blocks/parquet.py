@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_austerity.blocks.columns import Categories
-from pymc_austerity.blocks.source import BadRowError, Block
+from pymc_austerity.blocks.cut import cut
+from pymc_austerity.blocks.source import BadRowError, Block, Part
 
 #: Rows that are decoded at once, where a row group has more.
 _BATCH = 131_072
@@ -50,7 +52,7 @@ class ParquetFiles:
     """
 
     def __init__(self, dataset: Any, filter: Any = None):
-        pa = self._pa = _pyarrow()
+        pa = _pyarrow()
         if filter is not None and not isinstance(filter, pa.dataset.Expression):
             raise TypeError(f"filter={filter!r} must be an expression such as pyarrow.dataset.field('year') == 2013.")
         if not isinstance(dataset, pa.dataset.Dataset):
@@ -64,6 +66,7 @@ class ParquetFiles:
                 except FileNotFoundError as error:
                     raise ValueError(f"Blocks({paths!r}): {error}.") from error
         self._dataset, self._filter = dataset, filter
+        self._counted: list[Span] | None = None
 
     @staticmethod
     def takes(source: Any) -> bool:
@@ -73,55 +76,135 @@ class ParquetFiles:
 
     def count(self) -> int:
         """Return the number of rows, from the files' own account of themselves where nothing is filtered."""
-        return int(self._dataset.count_rows(filter=self._filter))
+        return sum(span.n_rows for span in self._spans())
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """Yield all rows, file by file."""
+    def identity(self) -> str:
+        """Return the files with their sizes and when they were last written, and the filter."""
+        paths = dict.fromkeys(path for span in self._spans() if (path := getattr(span.fragment, "path", "")))
+        if not paths:
+            return f"{self.count()} rows, {self._filter}"
+        found = next(self._dataset.get_fragments()).filesystem.get_file_info(list(paths))
+        return f"{[(f.path, f.size, f.mtime_ns) for f in found]}, {self._filter}"
+
+    def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
+        """Yield all rows: those of a row group, or of several where they are small, of several files if need be."""
         if missing := [name for name in columns if name not in self._dataset.schema.names]:
             raise ValueError(
                 f"columns: the files have no column {missing[0]!r}, only {self._dataset.schema.names}. Say which "
                 "column each container of the model is."
             )
-        for number, fragment in enumerate(self._dataset.get_fragments(filter=self._filter)):
-            where, first = getattr(fragment, "path", "") or f"fragment {number}", 0
-            for batch in self._batches(fragment, where, columns):
-                taken = {name: self._column(batch.column(name), where, first, name) for name in columns}
+        chosen, waiting, n = tuple(columns), list[Span](), 0
+
+        def part() -> FilePart:
+            return FilePart(n, tuple(waiting), chosen, self._dataset.schema, self._filter)
+
+        for span in self._spans():
+            if waiting and n + span.n_rows > size:
+                yield part()
+                waiting, n = [], 0
+            waiting.append(span)
+            n += span.n_rows
+            if n > size and not span.splits:  # a large file without row groups is read here, bit by bit
+                yield from cut(part().blocks(), size)
+                waiting, n = [], 0
+        if waiting:
+            yield part()
+
+    def _spans(self) -> list[Span]:
+        """Return the row groups in order, or the whole files where they have none."""
+        if self._counted is None:
+            self._counted = [
+                span
+                for number, fragment in enumerate(self._dataset.get_fragments(filter=self._filter))
+                for span in self._spans_of(fragment, getattr(fragment, "path", "") or f"fragment {number}")
+            ]
+        return self._counted
+
+    def _spans_of(self, fragment: Any, where: str) -> Iterator[Span]:
+        splits, first = hasattr(fragment, "split_by_row_group"), 0
+        for group in fragment.split_by_row_group() if splits else [fragment]:
+            if self._filter is not None:
+                n = group.to_table(schema=self._dataset.schema, columns=[], filter=self._filter).num_rows
+            else:  # of a row group count_rows says how many the file has
+                n = sum(g.num_rows for g in group.row_groups) if splits else group.count_rows()
+            yield Span(group, where, first, n, splits)
+            first += n
+
+
+class Span(NamedTuple):
+    """Rows of one file that are read together.
+
+    Attributes
+    ----------
+    fragment : pyarrow.dataset.Fragment
+    where : str
+    first : int
+        Number of the first of its rows in the file.
+    n_rows : int
+    splits : bool
+        Whether the rows of the file are in groups.
+    """
+
+    fragment: Any
+    where: str
+    first: int
+    n_rows: int
+    splits: bool
+
+
+@dataclass(frozen=True)
+class FilePart(Part):
+    """Some row groups."""
+
+    n_rows: int
+    spans: tuple[Span, ...]
+    columns: tuple[str, ...]
+    schema: Any
+    filter: Any
+
+    def blocks(self) -> Iterator[Block]:
+        """Read the row groups."""
+        pa = _pyarrow()
+        for fragment, where, first, *_ in self.spans:
+            for batch in _batches(pa, fragment, where, self):
+                taken = {name: _column(pa, batch.column(name), where, first, name) for name in self.columns}
                 yield Block(where, first, taken)
                 first += batch.num_rows
 
-    def _batches(self, fragment: Any, where: str, columns: Sequence[str]) -> Iterator[Any]:
-        try:
-            yield from fragment.to_batches(
-                schema=self._dataset.schema,
-                columns=list(columns),
-                filter=self._filter,
-                batch_size=_BATCH,
-                batch_readahead=_AHEAD,
-            )
-        except (OSError, self._pa.ArrowInvalid) as error:
-            raise ValueError(
-                f"{where} cannot be read: {error}. If the file was changed after its first pass, build the step again."
-            ) from error
 
-    def _column(self, column: Any, where: str, first: int, name: str) -> Any:
-        """Return a column as an array, or as numbers of categories."""
-        pa = self._pa
-        if column.null_count:
-            row = int(np.flatnonzero(pa.compute.is_null(column).to_numpy(zero_copy_only=False))[0])
-            raise BadRowError(
-                where, first + row, f"column {name!r} is missing. Leave such rows out by filter=, or impute them."
-            )
-        kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            column = column.dictionary_encode()
-        if isinstance(column, pa.DictionaryArray):
-            numbers = column.indices.to_numpy(zero_copy_only=False)
-            return Categories(numbers, column.dictionary.to_pandas().to_numpy())
-        if pa.types.is_fixed_size_list(kind):
-            return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), kind.list_size)
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-            return column.to_numpy(zero_copy_only=False)
-        raise ValueError(
-            f"{where}: column {name!r} is of type {kind}, which is no number. Store it as one, or give a function that "
-            "yields dicts of arrays."
+def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any]:
+    try:
+        yield from fragment.to_batches(
+            schema=part.schema,
+            columns=list(part.columns),
+            filter=part.filter,
+            batch_size=_BATCH,
+            batch_readahead=_AHEAD,
         )
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(
+            f"{where} cannot be read: {error}. If the file was changed after its first pass, build the step again."
+        ) from error
+
+
+def _column(pa: Any, column: Any, where: str, first: int, name: str) -> Any:
+    """Return a column as an array, or as numbers of categories."""
+    if column.null_count:
+        row = int(np.flatnonzero(pa.compute.is_null(column).to_numpy(zero_copy_only=False))[0])
+        raise BadRowError(
+            where, first + row, f"column {name!r} is missing. Leave such rows out by filter=, or impute them."
+        )
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column = column.dictionary_encode()
+    if isinstance(column, pa.DictionaryArray):
+        numbers = column.indices.to_numpy(zero_copy_only=False)
+        return Categories(numbers, column.dictionary.to_pandas().to_numpy())
+    if pa.types.is_fixed_size_list(kind):
+        return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), kind.list_size)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return column.to_numpy(zero_copy_only=False)
+    raise ValueError(
+        f"{where}: column {name!r} is of type {kind}, which is no number. Store it as one, or give a function that "
+        "yields dicts of arrays."
+    )

@@ -1,8 +1,9 @@
-"""What a source of rows is asked: how many there are, and blocks of them, again and again in the same order."""
+"""What a source of rows is asked: how many there are, and parts of them, again and again in the same order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 
@@ -24,6 +25,25 @@ class Block(NamedTuple):
     columns: Mapping[str, Any]
 
 
+class Part(Protocol):
+    """Consecutive rows that are worked on at once, read where that is done: it travels to other processes.
+
+    Attributes
+    ----------
+    n_rows : int
+    """
+
+    n_rows: int
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield them."""
+        ...
+
+    def on(self, client: Any) -> Any:
+        """Return what stands for the part in a task of a Dask cluster: itself, or the future of a part."""
+        return self
+
+
 class Source(Protocol):
     """Rows that do not have to fit in memory."""
 
@@ -37,9 +57,25 @@ class Source(Protocol):
         """
         ...
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """Yield all rows, in the same order each time."""
+    def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
+        """Yield all rows in parts of about `size`, the same ones in the same order each time."""
         ...
+
+    def identity(self) -> str:
+        """Return words that differ between sources, as far as that can be known without reading them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Loaded(Part):
+    """Rows that are at hand."""
+
+    n_rows: int
+    held: tuple[Block, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield them."""
+        yield from self.held
 
 
 class BadRowError(ValueError):
@@ -47,3 +83,7 @@ class BadRowError(ValueError):
 
     def __init__(self, where: str, row: int, what: str):
         super().__init__(f"{where}, row {row}: {what}")
+        self._said = where, row, what
+
+    def __reduce__(self) -> Any:
+        return BadRowError, self._said

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pymc_austerity.blocks.source import Block
+from pymc_austerity.blocks.cut import cut
+from pymc_austerity.blocks.source import Block, Part
 
 
 class Yielded:
@@ -49,16 +50,33 @@ class Yielded:
         """Return the number of rows that was given."""
         return self._n_rows
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """Yield the blocks."""
+    def identity(self) -> str:
+        """Return the name of what yields the blocks: more is not known of it."""
+        return str(getattr(self._source, "__qualname__", type(self._source).__qualname__))
+
+    def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
+        """Yield the rows of all blocks, cut to parts of equal length whatever that of the blocks."""
+        return cut(self._blocks(columns), size)
+
+    def _blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         for number, block in enumerate(self._source() if callable(self._source) else self._source):
-            if not isinstance(block, Mapping):
-                raise TypeError(
-                    f"Blocks: block {number} is {type(block).__name__}, and a dict from names to arrays was expected."
-                )
-            if missing := [name for name in columns if name not in block]:
-                raise ValueError(
-                    f"Block {number} has no {missing[0]!r}, only {list(block)}. Yield it under that name, or say in "
-                    "columns= which name each container of the model has."
-                )
-            yield Block(f"block {number}", 0, {name: block[name] for name in columns})
+            where = f"block {number}"
+            yield Block(where, 0, checked(block, where, columns))
+
+
+def checked(block: Any, where: str, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of a block.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a block that is no dict, or lacks one.
+    """
+    if not isinstance(block, Mapping):
+        raise TypeError(f"Blocks: {where} is {type(block).__name__}, and a dict from names to arrays was expected.")
+    if missing := [name for name in columns if name not in block]:
+        raise ValueError(
+            f"{where.capitalize()} has no {missing[0]!r}, only {list(block)}. Yield it under that name, or say in "
+            "columns= which name each container of the model has."
+        )
+    return {name: block[name] for name in columns}

@@ -252,6 +252,9 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         found = bound.of_remainder(prepared.order)
         assert found is not None
         bound, surrogate = found, compiled.surrogate
+        if bound_constants is None:
+            bound_constants, rows = bound.learn(prepared.region(parts.fixed, parts.rows), parts.rows)
+            parts = replace(parts, rows=rows)
         if prepared.table is not None:
             test, row_source = test.with_replacement(), prepared.table.source()
         if test.uses_proxy:
@@ -271,8 +274,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         evaluate_bound = bound.build(density, ndims)
         if compiled.effects is not None and bound.reads_theta:
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
-        region = prepared and prepared.region(parts.fixed, parts.stored)
-        bound_constants = bound_constants or bound.constants(region, largest_count(parts.stored))
+        bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
         transition = cached(build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound))

@@ -32,7 +32,7 @@ from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, arr
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
 from pymc_austerity.likelihood.signatures import BothSides, LinkedPriorSlope, Links, LogPrior
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, moment_rows
 from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
@@ -82,6 +82,7 @@ __all__ = [
     "is_quadratic_in_data",
     "keeps_affine",
     "leaf_identity",
+    "likelihood_key",
     "moment_rows",
     "no_bound",
     "numba_options",

@@ -23,7 +23,7 @@ from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.rows import CHUNK, Rows, RowSource, build_gather
+from pymc_austerity.rows import CHUNK, Rows, RowSource, build_gather, largest_count
 
 
 class Region(NamedTuple):
@@ -99,6 +99,10 @@ class Bound(Protocol):
             How many rows of the table a row of the step stands for at most.
         """
         ...
+
+    def learn(self, region: Region | None, rows: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the constants, and the rows that are drawn from."""
+        return self.constants(region, largest_count(rows)), rows
 
     def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound where rows read a function of θ alone and `likelihood` is the model of that, or None."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.printing import debugprint
 
 from pymc_austerity.graph_compiler import stabilised
 from pymc_austerity.likelihood.layout import Block, layout, split
@@ -256,3 +258,13 @@ def _require_finite(label: str, array: np.ndarray) -> None:
                 f"{_FINITE_CHUNK}). A batch that meets such a row has no log-likelihood, so every test would "
                 "depend on whether it was drawn. Remove or impute these rows."
             )
+
+
+def likelihood_key(likelihood: RowLikelihood) -> str:
+    """Return a number, in words, that differs between models: in their graphs, or the constants in them."""
+    graphs = [likelihood.log_prior, likelihood.row_log_likelihood]
+    digest = hashlib.sha256(debugprint(graphs, file="str", print_type=True).encode())
+    for variable in ancestors(graphs):
+        if isinstance(variable, Constant) and (data := np.asarray(variable.data)).dtype.kind in "biufc":
+            digest.update(data.tobytes())
+    return digest.hexdigest()[:16]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +26,14 @@ from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, rows_for_moments
-from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table, number_in_table, rows_to_read
+from pymc_austerity.rows import OUTWARDS, Rows, RowSource, nobody, number_in_table
+
+_one_at_a_time = Lock()
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
 _OUTSIDE = 1e-9
 #: Rows on which the graph is tried.
 _TRIED = 64
-#: Bounds are raised by this share: rounding of the remainders and of ‖z‖ must not break them.
-_OUTWARDS = 1e-9
 
 
 class Whitened(NamedTuple):
@@ -98,13 +99,16 @@ class WhitenedBound(Bound):
         D.
     find : callable, optional
         ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
+    likelihood : RowLikelihood, optional
+        That it was read from.
     """
 
     sizes: Callable[..., np.ndarray]
     theta_size: int
     find: Callable[[RowLikelihood], WhitenedBound] | None = None
+    likelihood: RowLikelihood | None = None
 
-    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Whitened, BoundTable]:
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return the whitening of the region, and the rows in proportion to their bounds.
 
         Raises
@@ -113,25 +117,23 @@ class WhitenedBound(Bound):
             Where no bound is known.
         """
         assert region is not None
+        return self.learn(region, region.rows)[0]
+
+    def learn(self, region: Region | None, rows: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the constants, and the rows that are drawn from: those of a pool, where there are blocks."""
+        assert region is not None
         read = region.coordinates
         radius = float(np.sqrt(stats.chi2.isf(_OUTSIDE, max(1, read.size))))
         factor = linalg.cholesky(region.spread[read] @ region.spread[read].T, lower=True)
         whiten = np.ascontiguousarray(linalg.solve_triangular(factor, np.eye(read.size), lower=True))
         unclear = np.abs(whiten @ factor - np.eye(read.size)).sum()
-        outwards = (1 + _OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
+        outwards = (1 + OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
         of_theta = np.zeros((self.theta_size, read.size))
         of_theta[read] = factor
-        sizes = self.sizes(region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed, region.rows)
-        if unknown := np.count_nonzero(~np.isfinite(sizes)):
-            first = number_in_table(region.rows, np.flatnonzero(~np.isfinite(sizes))[0])
-            raise ValueError(
-                f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
-                f"them row {first}, within {radius:.1f} standard deviations of the "
-                "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
-            )
-        always = rows_to_read(sizes, typical_span(read.size, region.order))
-        table = bound_table(sizes * (1 + _OUTWARDS), always)
-        return Whitened(read, whiten, radius, region.order + 1, outwards), table
+        at = (region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed)
+        bounds_of = BoundsOfRows(self.likelihood, at, self.sizes)
+        table, stored = rows.bounded(bounds_of, typical_span(read.size, region.order))
+        return (Whitened(read, whiten, radius, region.order + 1, outwards), table), stored
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return M, compiled."""
@@ -151,7 +153,62 @@ class WhitenedBound(Bound):
 
     def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
         """Return the rows in proportion to their bounds."""
-        return RowsByBounds(constants[1])
+        return constants[1].source()
+
+
+@dataclass(eq=False)
+class BoundsOfRows:
+    """What a pass does with rows: find the c_i.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood or None
+        From which they are found in another process.
+    at : tuple
+        Order, centre, factor, radius, and the data that are not indexed by row.
+    sizes : callable or None
+        See `WhitenedBound`; None in another process before it is made.
+    """
+
+    likelihood: RowLikelihood | None
+    at: tuple[Any, ...]
+    sizes: Callable[..., np.ndarray] | None
+
+    @property
+    def about(self) -> tuple[np.ndarray, ...]:
+        """The region."""
+        order, centre, factor, radius, fixed = self.at
+        return np.array(order), centre, factor, np.array(radius), *fixed
+
+    def released(self) -> BoundsOfRows:
+        """Return itself: what it calls serves one thread at a time."""
+        return self
+
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> np.ndarray:
+        """Return the c_i.
+
+        Raises
+        ------
+        ValueError
+            Where one is not known.
+        """
+        with _one_at_a_time:
+            if self.sizes is None:
+                assert self.likelihood is not None
+                self.sizes = _sizes_from_graph(self.likelihood)
+            sizes = self.sizes(*self.at, rows)
+        advance(len(rows))
+        if unknown := np.count_nonzero(~np.isfinite(sizes)):
+            first = number_in_table(rows, np.flatnonzero(~np.isfinite(sizes))[0])
+            raise ValueError(
+                f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
+                f"them row {first}, within {self.at[3]:.1f} standard deviations of the "
+                "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
+            )
+        return sizes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "sizes": None}
 
 
 def _left_behind(*region: Any) -> np.ndarray:
@@ -211,17 +268,21 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
 
 def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) -> WhitenedBound:
     """Return the bounds that are read from the graph of the rows, tried on a few of them."""
-    of_order, size = cache(lambda order: RemainderBounds(likelihood, order)), likelihood.theta_size
-    with _refusing():
-        # An operation without a rule is told of before a pass over all rows.
-        few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
-        of_order(2)(centre, 1e-3 * np.eye(size), 1.0, data.fixed, few)
+    sizes = _sizes_from_graph(likelihood)
+    # An operation without a rule is told of before a pass over all rows.
+    few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
+    sizes(2, centre, 1e-3 * np.eye(likelihood.theta_size), 1.0, data.fixed, few)
+    return WhitenedBound(sizes, likelihood.theta_size, likelihood=likelihood)
+
+
+def _sizes_from_graph(likelihood: RowLikelihood) -> Callable[..., np.ndarray]:
+    of_order = cache(lambda order: RemainderBounds(likelihood, order))
 
     def sizes(order: int, *region: Any) -> np.ndarray:
         with _refusing():
             return of_order(order)(*region)
 
-    return WhitenedBound(sizes, size)
+    return sizes
 
 
 @contextmanager

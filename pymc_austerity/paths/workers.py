@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 
 #: Up to this size φ rides along with every job; above, it goes through a file that each worker opens once.
 _INLINE_BYTES = 256 * 1024

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ from threadpoolctl import ThreadpoolController
 
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.proxy.row_sums import compile_sums
-from pymc_austerity.rows import Rows, Table
+from pymc_austerity.proxy.row_sums import RowSums, compile_sums
+from pymc_austerity.rows import Rows, Table, nobody
+
+_one_at_a_time = Lock()
 
 #: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
 _CHUNK = 2048
@@ -87,7 +90,8 @@ class FullPass:
     ):
         self.coordinates, self.theta_size = coordinates, likelihood.theta_size
         self.rows_read = 0
-        self._sums = compile_sums(likelihood, {"mode": "NUMBA", **(compile_kwargs or {})})
+        self._likelihood, self._options = likelihood, {"mode": "NUMBA", **(compile_kwargs or {})}
+        self._sums: RowSums | None = None
 
     def __call__(
         self,
@@ -96,7 +100,7 @@ class FullPass:
         rows: Table,
         *,
         hessian: bool = True,
-        advance: Callable[[int], None] = lambda n: None,
+        advance: Callable[[int], None] = nobody,
     ) -> Sums:
         """Sum over all rows.
 
@@ -111,29 +115,74 @@ class FullPass:
         advance : callable
             Told the number of rows done, chunk by chunk.
         """
-        coordinates = self.coordinates if hessian else self.coordinates[:0]
-        fixed = tuple(fixed)
+        work = SumsAt(self, psi, tuple(fixed), hessian)
 
-        def of_piece(piece: Rows) -> Sums:
-            def chunk(start: int) -> tuple[int, Sums]:
-                stop = min(start + _CHUNK, len(piece))
-                arrays = tuple(np.array(a[start:stop], order="C") for a in piece.arrays)
-                value, gradient, curvature = self._sums(psi, fixed + arrays, coordinates)
-                return stop - start, Sums(value, gradient[self.coordinates], curvature)
+        def learn() -> Sums:
+            # A BLAS with threads of its own in each of these would have them wait for each other.
+            with _blas().limit(limits=1, user_api="blas"):
+                return summed(rows.each(work, advance))
 
-            total: Sums | None = None
-            # Added up in order, so that the sum does not depend on the number of threads.
-            for n, part in _in_order(chunk, range(0, len(piece), _CHUNK)):
-                total = part if total is None else total + part
-                advance(n)
-            assert total is not None
-            return total
-
-        # A BLAS with threads of its own in each of these would have them wait for each other.
-        with _blas().limit(limits=1, user_api="blas"):
-            total = summed(of_piece(piece) for piece in rows.pieces())
+        value, gradient, curvature = rows.remembered(work, learn)
         self.rows_read += len(rows)
-        return Sums(total.value, total.gradient, (total.hessian + total.hessian.T) / 2)
+        return Sums(float(value), gradient, (curvature + curvature.T) / 2)
+
+    @property
+    def sums(self) -> RowSums:
+        """The sums over a chunk of rows, compiled when they are first asked for."""
+        with _one_at_a_time:
+            if self._sums is None:
+                self._sums = compile_sums(self._likelihood, self._options)
+            return self._sums
+
+    def __reduce__(self) -> Any:
+        # Another process compiles for itself.
+        return FullPass, (self._likelihood, self.coordinates, self._options)
+
+
+class SumsAt(NamedTuple):
+    """What a pass does with rows: add up the log-likelihood and its derivatives at one point.
+
+    Attributes
+    ----------
+    of : FullPass
+    psi : numpy.ndarray
+    fixed : tuple of numpy.ndarray
+    hessian : bool
+    """
+
+    of: FullPass
+    psi: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    hessian: bool
+
+    @property
+    def about(self) -> tuple[np.ndarray, ...]:
+        """The point, and along what derivatives are taken."""
+        return self.psi, self.of.coordinates, np.array(self.hessian), *self.fixed
+
+    def released(self) -> SumsAt:
+        """Return itself, once it is compiled."""
+        assert self.of.sums is not None
+        return self
+
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> Sums:
+        """Add up, in order, so that the sum does not depend on the number of threads."""
+        sums_of, coordinates = self.of.sums, self.of.coordinates
+
+        def chunk(start: int) -> tuple[int, Sums]:
+            stop = min(start + _CHUNK, len(rows))
+            arrays = tuple(np.array(a[start:stop], order="C") for a in rows.arrays)
+            value, gradient, curvature = sums_of(
+                self.psi, self.fixed + arrays, coordinates if self.hessian else coordinates[:0]
+            )
+            return stop - start, Sums(value, gradient[coordinates], curvature)
+
+        total: Sums | None = None
+        for n, part in _in_order(chunk, range(0, len(rows), _CHUNK), n_threads or os.cpu_count() or 1):
+            total = part if total is None else total + part
+            advance(n)
+        assert total is not None
+        return total
 
 
 @cache
@@ -142,18 +191,18 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _in_order(task: Callable[[int], Any], starts: Sequence[int]) -> Iterator[Any]:
-    """Yield results in order, on all cores where there are several of them."""
-    if len(starts) == 1:
-        yield uninterrupted(task, starts[0])
+def _in_order(task: Callable[[int], Any], starts: Sequence[int], n_threads: int) -> Iterator[Any]:
+    """Yield results in order, on several threads where there are several of them."""
+    if len(starts) == 1 or n_threads == 1:
+        for start in starts:
+            yield uninterrupted(task, start)
         return
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from _ordered(pool, task, starts)
+    with ThreadPoolExecutor(n_threads) as pool:
+        yield from _ordered(pool, task, starts, 4 * n_threads)
 
 
-def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Sequence[int]) -> Iterator[Any]:
+def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Sequence[int], ahead: int) -> Iterator[Any]:
     """Yield results in order while keeping only a few tasks ahead, so that memory stays bounded and Ctrl-C works."""
-    ahead = 4 * (os.cpu_count() or 1)
     pending = [pool.submit(task, start) for start in starts[:ahead]]
     try:
         for i in range(len(starts)):

@@ -13,7 +13,6 @@ from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.likelihood import (
-    BothSides,
     Density,
     Region,
     RowLikelihood,
@@ -26,7 +25,7 @@ from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, ch
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
-from pymc_austerity.proxy.remainder_sizes import remainder_sizes
+from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.proxy.steering import average, steer
@@ -35,7 +34,7 @@ from pymc_austerity.proxy.surrogate import (
     SurrogateState,
 )
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
-from pymc_austerity.rows import DrawnRows, Rows, Table
+from pymc_austerity.rows import DrawnRows, Table
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -76,7 +75,7 @@ class Prepared(NamedTuple):
     table: DrawnRows | None
     passes: float
 
-    def region(self, fixed: tuple[np.ndarray, ...], rows: Rows) -> Region:
+    def region(self, fixed: tuple[np.ndarray, ...], rows: Any) -> Region:
         """Return where the rows are expanded, and how wide the posterior is there."""
         centre, coordinates, *_ = self.expansion
         return Region(centre, coordinates, self.normal.factor, self.order, fixed, rows)
@@ -154,7 +153,11 @@ def prepare(
     wrong = check_order(both_sides, expansion, taylor.order, spread, fixed, batch, d)
     if wrong is not None:
         raise NoProxyError(wrong)
-    table = None if floor is None else _weigh(both_sides, tuned.draws, psi, fixed, rows, floor, progressbar)
+    table = None
+    if floor is not None:
+        pairs = _pairs_of(tuned.draws)
+        sizes_of = SizesOfRows(likelihood, taylor.order, options, pairs, psi, tuple(fixed), both_sides)
+        table = _weigh(sizes_of, rows, floor, progressbar)
     passes = full_pass.rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), surrogate.links)
@@ -246,23 +249,14 @@ def _settle(
     return psi, sums, tuned
 
 
-def _weigh(
-    both_sides: BothSides,
-    draws: np.ndarray,
-    psi: np.ndarray,
-    fixed: Sequence[np.ndarray],
-    rows: Table,
-    floor: float,
-    progressbar: bool,
-) -> DrawnRows:
+def _pairs_of(draws: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return draws that lie far apart in the chain, two by two, between which remainders change."""
+    far = len(draws) // 2
+    return [(draws[-1 - k], draws[-1 - k - far]) for k in range(_WEIGHT_PAIRS)]
+
+
+def _weigh(sizes_of: SizesOfRows, rows: Table, floor: float, progressbar: bool) -> DrawnRows:
     """Weigh the rows by what the proxy leaves of them between some draws, in one pass."""
-    far, d = len(draws) // 2, draws.shape[1]
-    pairs = [(draws[-1 - k], draws[-1 - k - far]) for k in range(_WEIGHT_PAIRS)]
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
-        advance = partial(progress.advance, task)
-
-        def sizes_of(piece: Rows) -> np.ndarray:
-            return remainder_sizes(both_sides, pairs, psi[d:], psi, fixed, piece, advance)
-
-        return rows.weighed(sizes_of, floor)
+        return rows.weighed(sizes_of, floor, partial(progress.advance, task))

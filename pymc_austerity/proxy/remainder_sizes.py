@@ -3,12 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numba import types as numba_types
 
+from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.rows import CHUNK, Rows
+from pymc_austerity.likelihood import VECTOR, RowLikelihood, tuple_of
+from pymc_austerity.proxy.expansion import compile_remainder
+from pymc_austerity.rows import CHUNK, Rows, nobody
+
+_one_at_a_time = Lock()
+
+
+@dataclass(eq=False)
+class SizesOfRows:
+    """What a pass does with rows: find how much the proxy typically leaves of each.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+    order : int
+    options : dict
+        From which remainders are compiled in another process.
+    pairs : sequence of tuple of numpy.ndarray
+        Draws of θ between which remainders change.
+    psi : numpy.ndarray
+        The centre.
+    fixed : tuple of numpy.ndarray
+    both_sides : callable or None
+        The remainders, compiled; None in another process before they are.
+    """
+
+    likelihood: RowLikelihood
+    order: int
+    options: dict[str, Any]
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]]
+    psi: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    both_sides: Callable[..., Any] | None
+
+    @property
+    def about(self) -> tuple[np.ndarray, ...]:
+        """The draws and the centre."""
+        return np.array(self.pairs), self.psi, np.array(self.order), *self.fixed
+
+    def released(self) -> SizesOfRows:
+        """Return the same with code that lets other threads run."""
+        both = self.both_sides or compile_remainder(self.likelihood, self.order, self.options)
+
+        @njit(nogil=True)
+        def of_types(theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
+            new, old = both(theta_new, theta, others, *(inputs + batch))
+            return np.ascontiguousarray(new), np.ascontiguousarray(old)
+
+        compiled: Any = cached(of_types)
+        fixed, batch = tuple_of(self.likelihood.fixed), tuple_of(self.likelihood.batches)
+        compiled.compile((VECTOR, VECTOR, VECTOR, numba_types.Tuple((VECTOR, *fixed.types)), batch))
+        n_inputs = 1 + len(self.fixed)
+
+        def both_sides(theta_new: Any, theta: Any, others: Any, *data: Any) -> Any:
+            return compiled(theta_new, theta, others, data[:n_inputs], data[n_inputs:])
+
+        return replace(self, both_sides=both_sides)
+
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> np.ndarray:
+        """Return the sizes."""
+        with _one_at_a_time:
+            both_sides = self.both_sides or self.released().both_sides
+            assert both_sides is not None
+            self.both_sides = both_sides
+        others = self.psi[self.pairs[0][0].size :]
+        return remainder_sizes(both_sides, self.pairs, others, self.psi, self.fixed, rows, advance)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "both_sides": None}
 
 
 def remainder_sizes(
@@ -18,7 +91,7 @@ def remainder_sizes(
     centre: np.ndarray,
     fixed: Sequence[np.ndarray],
     rows: Rows,
-    advance: Callable[[int], None] = lambda n: None,
+    advance: Callable[[int], None] = nobody,
 ) -> np.ndarray:
     """Return the root mean square of r_i(θ′) − r_i(θ) over some pairs of draws, for every row, in one pass.
 

@@ -3,38 +3,54 @@
 Imports nothing of the other rooms.
 """
 
-from pymc_austerity.rows.by_bounds import BoundTable, RowsByBounds, bound_table, rows_to_read
+from pymc_austerity.rows.by_bounds import (
+    OUTWARDS,
+    BoundPool,
+    BoundTable,
+    PooledByBounds,
+    RowsByBounds,
+    bound_table,
+    rows_to_read,
+)
+from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
-from pymc_austerity.rows.reservoir import Reservoir, merged
+from pymc_austerity.rows.reservoir import Offer, Reservoir, Slots
 from pymc_austerity.rows.sources import InOrder, RowSource, Share, Uniform, draw_in_order, draw_subset
-from pymc_austerity.rows.storage import CHUNK, DrawnRows, Rows, Table, build_gather
+from pymc_austerity.rows.storage import CHUNK, DrawnRows, Rows, Table, Work, build_gather, nobody
 from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row_table
 
 __all__ = [
     "CHUNK",
+    "OUTWARDS",
     "AliasTable",
+    "BoundPool",
     "BoundTable",
     "DrawnRows",
     "InOrder",
+    "MappedFile",
+    "Offer",
     "Pool",
+    "PooledByBounds",
     "PooledRows",
     "Reservoir",
     "RowSource",
     "Rows",
     "RowsByBounds",
     "Share",
+    "Slots",
     "Table",
     "Uniform",
     "Weighted",
     "WeightedRows",
+    "Work",
     "bound_table",
     "build_gather",
     "draw_in_order",
     "draw_subset",
     "largest_count",
     "merge_rows",
-    "merged",
+    "nobody",
     "number_in_table",
     "row_table",
     "rows_to_read",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -11,6 +11,8 @@ from numba import njit
 from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.rows.weighted import alias_table
 
+#: Bounds are raised by this share: rounding of the remainders and of ‖z‖ must not break them.
+OUTWARDS = 1e-9
 #: More than the rounding of a sum of shares.
 _OUTWARDS = 1 + 1e-12
 
@@ -37,6 +39,10 @@ class BoundTable(NamedTuple):
     size: np.ndarray
     total: float
     always: np.ndarray
+
+    def source(self) -> RowSource:
+        """Return how chains draw from them."""
+        return RowsByBounds(self)
 
 
 def rows_to_read(bounds: np.ndarray, span: float) -> np.ndarray:
@@ -111,3 +117,131 @@ class RowsByBounds(RowSource):
             return table
         numbers = np.arange(n_rows, dtype=table.alias.dtype)
         return BoundTable(np.ones(n_rows), numbers, np.zeros(n_rows), 0.0, np.empty(0, np.int64))
+
+
+class BoundPool(NamedTuple):
+    """Rows that were drawn in proportion to their bounds before sampling, behind those that are read always.
+
+    Attributes
+    ----------
+    size : numpy.ndarray of float64, shape (m + K,)
+        c_i of the row in each slot: the probability with which it was drawn, times `total`; 0 for the first m.
+    total : float
+        C = Σc_i over all rows of the table.
+    always : numpy.ndarray of int64, shape (m,)
+        0 … m − 1.
+    n_total : int
+        N.
+    shares : int
+        Chains that divide the slots among them.
+    """
+
+    size: np.ndarray
+    total: float
+    always: np.ndarray
+    n_total: int
+    shares: int
+
+    def source(self) -> RowSource:
+        """Return how chains draw from them."""
+        return PooledByBounds(self)
+
+
+class BoundPoolState(NamedTuple):
+    """What a chain knows of its share of such a pool.
+
+    Attributes
+    ----------
+    size, total, always, n_total
+        See `BoundPool`.
+    first, end : int
+        Slots of the share.
+    drawn : numpy.ndarray of int64, shape (1,)
+        Slots of the share that past tests have used up.
+    """
+
+    size: np.ndarray
+    total: float
+    always: np.ndarray
+    n_total: int
+    first: int
+    end: int
+    drawn: np.ndarray
+
+
+@njit
+def draw_next_by_bounds(rng: np.random.Generator, state: BoundPoolState, start: int, stop: int) -> np.ndarray:
+    """Return the next slots of the share; positions of a test begin with the rows that it reads always."""
+    first = state.first + state.drawn[0] - state.always.size
+    return np.arange(first + start, first + stop)
+
+
+@njit
+def use_up_by_bounds(state: BoundPoolState, n_drawn: int) -> None:
+    """End a test: the slots that it has read are not read again."""
+    state.drawn[0] += max(0, n_drawn - state.always.size)
+
+
+@njit
+def left_by_bounds(state: BoundPoolState) -> int:
+    """Return how many rows a test may read: those that it reads always, and what is left of the share."""
+    return state.always.size + state.end - state.first - state.drawn[0]
+
+
+@njit
+def table_size_by_bounds(state: BoundPoolState, n_stored: int) -> int:
+    """Return N."""
+    return state.n_total
+
+
+@dataclass(frozen=True, eq=False)
+class PooledByBounds(RowSource):
+    """The row source of a `BoundPool`: each slot is an independent draw, and read once."""
+
+    pool: BoundPool
+
+    draw = staticmethod(draw_next_by_bounds)
+    restore = staticmethod(use_up_by_bounds)
+    left = staticmethod(left_by_bounds)
+    n_total = staticmethod(table_size_by_bounds)
+    complete: ClassVar[bool] = False
+    called: ClassVar[str] = "row of the pool number"
+
+    @property
+    def shares(self) -> int | None:
+        """Chains that the slots are divided among."""
+        return self.pool.shares
+
+    def n_rows(self, n_stored: int) -> int:
+        """Return N."""
+        return self.pool.n_total
+
+    def population(self, n_stored: int) -> RowSource:
+        """Return a source that says what each of the first rows stands for."""
+        n_always = self.pool.always.size
+        with np.errstate(divide="ignore"):
+            counts = self.pool.total / (max(1, n_stored - n_always) * self.pool.size[:n_stored])
+        return BoundedSlots(self.pool, np.where(np.arange(counts.size) < n_always, 1.0, counts))
+
+    def state(self, n_rows: int, share: Share | None = None) -> BoundPoolState:
+        """Return the share of one chain; for fewer rows, on which code is tried, one that draws none."""
+        pool = self.pool
+        if n_rows < pool.size.size:
+            none = np.empty(0, np.int64)
+            return BoundPoolState(np.zeros(n_rows), 0.0, none, n_rows, 0, n_rows, np.zeros(1, np.int64))
+        chain, drawn = (0, np.zeros(1, np.int64)) if share is None else share
+        size = (pool.size.size - pool.always.size) // pool.shares
+        first = pool.always.size + chain % pool.shares * size
+        return BoundPoolState(pool.size, pool.total, pool.always, pool.n_total, first, first + size, drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedSlots(PooledByBounds):
+    """The rows of such a pool as if they were all rows, each standing for `each` of them; not drawn from."""
+
+    each: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray | None:
+        """What a row adds to an estimate of the sum over all rows."""
+        return self.each

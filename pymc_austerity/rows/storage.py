@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
+from pymc_austerity.rows.by_bounds import OUTWARDS, BoundPool, BoundTable, bound_table, rows_to_read
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.weighted import row_table
 
@@ -29,6 +30,36 @@ class DrawnRows(Protocol):
         ...
 
 
+def nobody(n: int) -> None:
+    """Tell nobody how many rows are done."""
+
+
+class Work(Protocol):
+    """What a pass does with rows; it travels to other processes."""
+
+    @property
+    def about(self) -> tuple[np.ndarray, ...]:
+        """What the result depends on beside the rows and the model."""
+        ...
+
+    def released(self) -> Work:
+        """Return the same for several threads at once."""
+        ...
+
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> Any:
+        """Return what is learnt from some rows.
+
+        Parameters
+        ----------
+        rows : Rows
+        n_threads : int, optional
+            That it may use; all cores by default.
+        advance : callable
+            Told how many rows more are done.
+        """
+        ...
+
+
 class Table(Protocol):
     """All rows of the data, wherever they are, for what is learnt in passes over them."""
 
@@ -45,7 +76,15 @@ class Table(Protocol):
     def __len__(self) -> int: ...
 
     def pieces(self) -> Iterator[Rows]:
-        """Yield all rows, in the same order and the same pieces each time."""
+        """Yield all rows, part by part, in the same order each time."""
+        ...
+
+    def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
+        """Yield what is learnt from each part of the rows, in their order: the same parts each time."""
+        ...
+
+    def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the numbers and arrays that `learn` returns from a pass, or did in a set-up that was cut short."""
         ...
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
@@ -56,13 +95,28 @@ class Table(Protocol):
         """Return the arrays of at most `n` rows, to try something on."""
         ...
 
-    def weighed(self, sizes_of: Callable[[Rows], np.ndarray], floor: float) -> DrawnRows:
+    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> DrawnRows:
         """Return rows that are drawn in proportion to their sizes, a share of `floor` of them uniformly.
 
         Parameters
         ----------
-        sizes_of : callable
+        sizes_of : Work
             Returns a number ≥ 0 for each of some rows.
+        floor : float
+        advance : callable
+            Told how many rows more are done.
+        """
+        ...
+
+    def bounded(self, bounds_of: Work, span: float) -> tuple[BoundTable | BoundPool, Rows]:
+        """Return rows that are drawn in proportion to their bounds, and those among which their numbers are.
+
+        Parameters
+        ----------
+        bounds_of : Work
+            Returns c_i ≥ 0 for each of some rows.
+        span : float
+            M of a typical decision; rows that would be drawn more than once a decision are read always.
         """
         ...
 
@@ -132,9 +186,22 @@ class Rows:
         """Return the arrays of at most `n` rows, to try something on."""
         return tuple(a[: min(len(self), n)] for a in self.arrays)
 
-    def weighed(self, sizes_of: Callable[[Rows], np.ndarray], floor: float) -> DrawnRows:
+    def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
+        """Yield what is learnt from all rows."""
+        yield work(self, advance=advance)
+
+    def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Learn it: a pass over rows in memory is not kept."""
+        return learn()
+
+    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> DrawnRows:
         """Weigh all rows by their sizes."""
-        return row_table(sizes_of(self), floor)
+        return row_table(sizes_of(self, advance=advance), floor)
+
+    def bounded(self, bounds_of: Work, span: float) -> tuple[BoundTable, Rows]:
+        """Return all rows by their bounds."""
+        sizes = bounds_of(self)
+        return bound_table(sizes * (1 + OUTWARDS), rows_to_read(sizes, span)), self
 
     def __reduce__(self) -> Any:
         return _open_again, (tuple(MappedFile.of(a) or a for a in self.arrays), self.first)

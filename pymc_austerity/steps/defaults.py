@@ -78,7 +78,7 @@ def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, 
     if test.needs_all_rows:
         raise ValueError(
             f"data= does not go with {name}: rows of blocks are drawn before sampling, and {test.needs_all_rows}. Use "
-            "PenaltyMH or MinibatchBarker."
+            "PenaltyMH, MinibatchBarker or MHSS."
         )
     if proposal is not None and (proposal.reads_rows or proposal.expands_effects):
         raise ValueError(
@@ -93,7 +93,8 @@ def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, 
     if plan.proxy.order == 3:
         raise ValueError("data= goes with proxies of first and second order. Use Taylor(order=2).")
     otherwise = "Rows in blocks need a proxy; a part of the rows that fits in memory can be sampled without."
-    return replace(plan, floor=1.0 if plan.floor is None else plan.floor, required=True, otherwise=otherwise)
+    weighted = None if test.draws_by_bounds else 1.0 if plan.floor is None else plan.floor
+    return replace(plan, floor=weighted, required=True, otherwise=otherwise)
 
 
 def _floor(test: AcceptanceTest, rows: Uniform | Weighted | None) -> float | None:

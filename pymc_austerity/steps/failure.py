@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from pymc.blocking import PointType
 from pymc.exceptions import SamplingError
 
-from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR, ROWS_SPENT
+from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR, OUT_OF_REACH, ROWS_SPENT
 from pymc_austerity.kernel import Outcome
 from pymc_austerity.steps.orphans import in_worker
 
@@ -65,6 +65,14 @@ def stop_at(
             f"The rows of the pool for this chain are spent after {n_steps:,} draws, tuning included. Each is read "
             "once, or decisions would depend on each other. For more draws build the step with a larger pool: "
             "Blocks(..., pool=).",
+            n_steps,
+            tuning,
+        )
+    if outcome.status == OUT_OF_REACH:
+        return _end(
+            f"After {n_steps:,} draws the chain proposed a point so far out that the bounds on the rows do not hold. "
+            "All rows together would decide there, and data= does not keep them. It happens about once in 10⁹ draws "
+            "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound.",
             n_steps,
             tuning,
         )

@@ -8,7 +8,7 @@ from pymc.model import Model
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.kernel import Chain, Decider
-from pymc_austerity.likelihood import ModelData
+from pymc_austerity.likelihood import ModelData, likelihood_key
 from pymc_austerity.steps.orphans import chain_of_worker
 
 #: Draws that are tried to see how long a pool lasts.
@@ -34,7 +34,8 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
             "would see the rows in the model, which are a sample. Leave out vars=, or add these."
         )
     containers = [Container(*c) for c in example.containers()]
-    return blocks.table(containers, model.coords, example.index_check(model), progressbar)
+    key = likelihood_key(example.likelihood)
+    return blocks.table(containers, model.coords, example.index_check(model), progressbar, key)
 
 
 def describe_pool(decider: Decider) -> str:
@@ -47,11 +48,14 @@ def describe_pool(decider: Decider) -> str:
             break
         tried += 1
     shares, stored = decider.row_source.shares or 1, len(decider.rows)
-    rows = chain.rows_used / tried if tried else np.nan
-    lasts = f"good for about {stored / shares / rows:,.0f} draws each" if rows > 0 else "too small for a draw"
+    drawn = f"A pool of {stored:,} rows was drawn from {decider.n_rows:,}: shared by {shares} chains it is "
+    if not tried:
+        return f"{drawn}too small for a draw."
+    if not chain.rows_used:
+        return f"{drawn}good for more than {stored / shares * tried:,.0f} draws each, of which {tried} read no row."
+    rows = chain.rows_used / tried
     return (
-        f"A pool of {stored:,} rows was drawn from {decider.n_rows:,}: shared by {shares} chains it is {lasts}, tuning "
-        f"included, at {rows:.0f} rows a draw."
+        f"{drawn}good for about {stored / shares / rows:,.0f} draws each, tuning included, at {rows:.3g} rows a draw."
     )
 
 

@@ -161,6 +161,11 @@ class RowStep(ChainSetup, BlockedStep):
             example = read_model(model, self.vars, observed, initial_point, merge=merge_rows and own, several=own)
         table = example.rows if data is None else open_table(data, model, example, phases.shown)
         known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
+        if data is not None and known_bound.known_by_sums:
+            raise ValueError(
+                f"data= does not go with {type(self).__name__} for this model: sums over the data determine its "
+                "likelihood, and are taken of rows in memory. Use PenaltyMH."
+            )
         parts = Parts(
             example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
             known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,

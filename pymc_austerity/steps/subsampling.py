@@ -136,6 +136,11 @@ class MHSS(RowStep):
             )
         if callable(bound):  # it gives a number for each row of the table
             options["merge_rows"] = False
+            if options.get("data") is not None:
+                raise ValueError(
+                    "bound= is a function that returns a number for every row at once, and the rows of data= are never "
+                    "all there. Leave bound= out, or use PenaltyMH, which needs none."
+                )
         if order == 3 and proxy is not None:
             options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
         self._may_choose = order == "auto" and not callable(bound) and not isinstance(proxy, Taylor)
@@ -143,7 +148,7 @@ class MHSS(RowStep):
         if self.decider.parts.plan.by_sums:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
         else:
-            _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {len(self.decider.rows):,} rows a draw.")
+            _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {self.decider.n_rows:,} rows a draw.")
 
     def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         second = super()._assemble(parts, check, phases)
@@ -187,7 +192,7 @@ def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
     spans = np.array([span(*pair, *at)[0] for pair in pairwise(_draws_of_surrogate(decider))])
     total, n_always = constants[1].total, constants[1].always.size
     drawn = total * spans / float(decider.parts.temperature.final) if total > 0 else np.zeros(spans.size)
-    return float(np.minimum(len(decider.rows), n_always + drawn).mean())
+    return float(np.minimum(decider.n_rows, n_always + drawn).mean())
 
 
 def _predict_third_order(decider: Decider) -> float:

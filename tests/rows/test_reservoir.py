@@ -1,10 +1,10 @@
-"""The pool's law: whatever the order of the rows and however blocks are cut and merged, a slot holds row i with p_i."""
+"""The pool's law: whatever the order of the rows and whoever reads which part when, a slot holds row i with p_i."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_austerity.rows import Reservoir, Rows, reservoir
+from pymc_austerity.rows import Reservoir, Rows, Slots
 
 N, SLOTS, FLOOR = 60, 40_000, 0.2
 SIZES = np.random.default_rng(1).lognormal(0, 1.5, N)
@@ -18,11 +18,20 @@ ORDERS = {
 CUTS = [5, 6, 30, 47]
 
 
-def fill(order, cuts=CUTS, seed=3, into=None):
-    filled = Reservoir(SLOTS, FLOOR, random_seed=7) if into is None else into
-    for number, numbers in enumerate(np.split(order, cuts)):
-        filled.take(Rows((numbers.astype(np.int64),)), SIZES[numbers], np.random.default_rng([seed, number]))
-    return filled
+DRAWN = Slots(SLOTS, FLOOR, random_seed=7)
+
+
+def offers(order, cuts=CUTS, first=0, limits=(np.inf, np.inf), sizes=SIZES):
+    for number, numbers in enumerate(np.split(order, cuts), start=first):
+        yield DRAWN.offer(Rows((numbers.astype(np.int64),)), sizes[numbers], number, limits)
+
+
+def filled(offered, **cut_off):
+    reservoir = Reservoir(DRAWN, **cut_off)
+    for offer in offered:
+        reservoir.let_in(offer)
+    assert reservoir.is_full
+    return reservoir.pool(1)
 
 
 def fit(pool):
@@ -32,56 +41,57 @@ def fit(pool):
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=list(ORDERS))
 def test_a_slot_holds_each_row_with_its_probability(order):
-    assert fit(fill(order).pool(1)) > 1e-4
+    assert fit(filled(offers(order))) > 1e-4
 
 
 def test_slots_are_independent_of_each_other():
-    held = fill(ORDERS["heavy rows first"]).pool(1).rows.arrays[0]
+    held = filled(offers(ORDERS["heavy rows first"])).rows.arrays[0]
     pairs = stats.contingency.crosstab(held[:-1:2] % 5, held[1::2] % 5).count
     assert stats.chi2_contingency(pairs).pvalue > 1e-4
 
 
-def test_reservoirs_of_two_workers_merge_to_that_of_one():
-    order = ORDERS["light rows first"]
-    halves = [fill(part, [3, 20], seed) for seed, part in enumerate((order[:25], order[25:]))]
-    pool = reservoir.merged(halves, np.random.default_rng(5)).pool(1)
-    assert fit(pool) > 1e-4
+def test_the_pool_does_not_depend_on_who_comes_first_nor_on_what_is_not_offered():
+    everything = list(offers(ORDERS["light rows first"]))
+    pool = filled(everything)
+    late = Reservoir(DRAWN)
+    for number, numbers in reversed(list(enumerate(np.split(ORDERS["light rows first"], CUTS)))):
+        limits = late.clocks if number % 2 else late.limits  # as in this process, or as a worker is told
+        late.let_in(DRAWN.offer(Rows((numbers,)), SIZES[numbers], number, limits))
+    cut_off = filled(everything, average=SIZES.mean(), n_rows=N)
+    for other in (filled(reversed(everything)), late.pool(1), cut_off):
+        assert np.array_equal(other.rows.arrays[0], pool.rows.arrays[0])
+        np.testing.assert_allclose(other.weight, pool.weight)
     assert pool.n_total == N
 
 
-def test_a_worker_without_rows_changes_nothing():
-    filled, empty = fill(ORDERS["by label"]), Reservoir(SLOTS, FLOOR, random_seed=7)
-    before = filled.pool(1)
-    filled.merge(empty, np.random.default_rng(1))
-    assert np.array_equal(filled.pool(1).rows.arrays[0], before.rows.arrays[0])
-    assert (
-        fit(reservoir.merged([Reservoir(SLOTS, FLOOR, random_seed=7), filled], np.random.default_rng(2)).pool(1)) > 1e-4
-    )
+def test_a_cut_off_that_comes_too_early_is_known():
+    reservoir = Reservoir(DRAWN, average=1_000 * SIZES.mean(), n_rows=N)
+    for offer in offers(ORDERS["by label"]):
+        reservoir.let_in(offer)
+    assert not reservoir.is_full
 
 
-def test_slots_refilled_by_the_number_of_blocks_would_be_seen(monkeypatch):
-    """Planted mistake: a block takes its share of the slots by being one of so many, whatever it weighs."""
-    seen = iter(range(1, 100))
-    draw = reservoir._some
-
-    def by_number(rng, n, probability):
-        return draw(rng, n, 1 / (1 + (next(seen) - 1) // 2))
-
-    monkeypatch.setattr(reservoir, "_some", by_number)
-    assert fit(fill(ORDERS["light rows first"]).pool(1)) < 1e-10
+def test_a_part_without_rows_changes_nothing():
+    order = ORDERS["by label"]
+    empty = [DRAWN.offer(Rows((order[:0],)), SIZES[:0], 9, (np.inf, np.inf))]
+    assert np.array_equal(filled([*empty, *offers(order), *empty]).weight, filled(offers(order)).weight)
 
 
-def test_slots_merged_by_halves_would_be_seen():
-    """Planted mistake: of two workers each counts as much, whatever it has seen."""
-    order = ORDERS["light rows first"]
-    first, second = (fill(part, [3, 20], seed) for seed, part in enumerate((order[:25], order[25:])))
-    second._weight = list(first._weight)
-    first.merge(second, np.random.default_rng(5))
-    assert fit(first.pool(1)) < 1e-10
+def test_clocks_by_the_number_of_parts_would_be_seen():
+    """Planted mistake: every part has a clock as fast as any other's, whatever it weighs."""
+    alike = (o._replace(clocks=o.clocks * o.weights[0]) for o in offers(ORDERS["light rows first"]))
+    assert fit(filled(alike)) < 1e-10
+
+
+def test_parts_that_draw_the_same_numbers_would_be_seen():
+    """Planted mistake: the seed of a part is not its own, so that the clocks of all parts are in step."""
+    numbers = np.split(ORDERS["light rows first"], CUTS)
+    same = (DRAWN.offer(Rows((part,)), SIZES[part], 3, (np.inf, np.inf)) for part in numbers)
+    assert fit(filled(same)) < 1e-10
 
 
 def test_the_weighted_mean_of_slots_estimates_that_of_all_rows():
-    pool = fill(ORDERS["heavy rows first"]).pool(1)
+    pool = filled(offers(ORDERS["heavy rows first"]))
     terms = SIZES * np.random.default_rng(2).normal(1, 0.3, N)
     values = pool.weight * terms[pool.rows.arrays[0]]
     error = values.std() / np.sqrt(SLOTS)
@@ -90,17 +100,16 @@ def test_the_weighted_mean_of_slots_estimates_that_of_all_rows():
 
 
 def test_rows_that_all_leave_nothing_are_drawn_uniformly():
-    filled = Reservoir(SLOTS, FLOOR, random_seed=1)
-    for number, numbers in enumerate(np.split(np.arange(N), CUTS)):
-        filled.take(Rows((numbers,)), np.zeros(numbers.size), np.random.default_rng(number))
-    pool = filled.pool(1)
+    pool = filled(offers(np.arange(N), sizes=np.zeros(N)))
     np.testing.assert_allclose(pool.weight, 1.0)
     assert stats.chisquare(np.bincount(pool.rows.arrays[0], minlength=N)).pvalue > 1e-4
 
 
 def test_a_row_keeps_its_columns_together():
-    filled = Reservoir(500, FLOOR, random_seed=1)
-    for part in np.split(np.arange(N), CUTS):
-        filled.take(Rows((part, np.column_stack([part, -part]))), SIZES[part], np.random.default_rng(part[0]))
-    number, both = filled.pool(1).rows.arrays
+    slots = Slots(500, FLOOR, random_seed=1)
+    reservoir = Reservoir(slots)
+    for k, part in enumerate(np.split(np.arange(N), CUTS)):
+        rows = Rows((part, np.column_stack([part, -part])))
+        reservoir.let_in(slots.offer(rows, SIZES[part], k, reservoir.clocks))
+    number, both = reservoir.pool(1).rows.arrays
     assert np.array_equal(both, np.column_stack([number, -number]))

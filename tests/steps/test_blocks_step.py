@@ -1,15 +1,22 @@
 """Steps whose rows come from blocks: the posterior of all rows, each row of the pool once, and what is refused."""
 
+from itertools import islice
+
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.exceptions import SamplingError
+from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.acceptance import OUT_OF_REACH
 from pymc_austerity.blocks import BlockTable, table
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
+from pymc_austerity.kernel import Chain
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.rows import Reservoir, Rows
+from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.pooled import open_table
 
 N = 1_500
@@ -100,11 +107,11 @@ def test_the_posterior_from_parquet_is_that_of_all_rows(folder, truth, kind):
 def test_a_pool_from_the_head_of_the_table_would_be_seen(truth, monkeypatch):
     """Planted mistake: the first rows, which are the earliest, stand for all."""
 
-    def from_the_head(self, sizes_of, floor):
-        reservoir = Reservoir(self._pool, floor, 0)
-        for number, piece in enumerate(self.pieces()):
-            if number < 3:
-                reservoir.take(piece, sizes_of(piece), np.random.default_rng(number))
+    def from_the_head(self, sizes_of, floor, advance):
+        slots = self._slots._replace(floor=floor)
+        reservoir = Reservoir(slots)
+        for number, piece in enumerate(islice(self.pieces(), 3)):
+            reservoir.let_in(slots.offer(piece, sizes_of(piece), number, reservoir.clocks))
         return reservoir.pool(self._shares)._replace(n_total=len(self))
 
     monkeypatch.setattr(BlockTable, "weighed", from_the_head)
@@ -191,7 +198,11 @@ REFUSED = {
     "MHSubLhd": (pma.MHSubLhd, {}, "does not go with MHSubLhd.*rows drawn without replacement"),
     "ExactMH": (pma.ExactMH, {}, "does not go with ExactMH.*every decision reads all rows"),
     "MinibatchMH": (pma.MinibatchMH, {"batch_size": 50}, "does not go with MinibatchMH.*reads all rows"),
-    "MHSS": (pma.MHSS, {}, "does not go with MHSS.*where its bounds ask for that"),
+    "a function of all rows": (
+        pma.MHSS,
+        {"bound": lambda *region: np.ones(N)},
+        "the rows of data= are never all there",
+    ),
     "Langevin": (pma.PenaltyMH, {"proposal": pma.Langevin()}, "proposal=Langevin.*reads rows in a way of its own"),
     "no proxy": (pma.PenaltyMH, {"proxy": None}, "data= needs a proxy"),
     "third order": (pma.PenaltyMH, {"proxy": pma.Taylor(3)}, "first and second order"),
@@ -202,6 +213,62 @@ REFUSED = {
 def test_what_cannot_do_with_rows_drawn_beforehand_is_refused(kind, options, message):
     with pytest.raises(ValueError, match=message):
         built(blocks(), kind, **options)
+
+
+def test_a_likelihood_that_sums_determine_is_refused_for_mhss():
+    rng = np.random.default_rng(1)
+    with pm.Model():
+        x, y = pm.Data("x", rng.normal(size=300)), pm.Data("y", rng.normal(size=300))
+        pm.Normal("seen", pm.Normal("slope") * x, pm.HalfNormal("sd"), observed=y)
+        with pytest.raises(ValueError, match="sums over the data determine its likelihood.*PenaltyMH"):
+            pma.MHSS(data=pma.Blocks({"x": np.zeros(900), "y": np.ones(900)}), progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "PIECE", PIECE)
+        return built(blocks(pool=400_000), pma.MHSS)
+
+
+@pytest.mark.slow
+def test_mhss_draws_from_a_pool_what_it_draws_from_all_rows(exact, truth):
+    idata = draw(SAMPLE, exact, 6_000)
+    found = pma.compare({"blocks": idata, "all rows": truth}, reference="all rows", level=0.001)
+    assert (found["differs"] == "").all(), found.to_string()
+    read = idata.sample_stats["n_rows"]
+    assert 0 < read.mean() == pytest.approx(exact.predicted_rows, rel=0.3)
+    assert not idata.sample_stats["full_data"].any()
+    assert exact.chain.rows_used < 200_000
+
+
+@pytest.mark.slow
+def test_the_pool_of_mhss_is_drawn_by_its_bounds(exact):
+    pool, arrays = exact.decider.row_source.pool, exact.decider.rows.arrays
+    order = [[(c.ndim, c.dtype.kind) for c in arrays].index(kind) for kind in ((2, "f"), (1, "i"))]
+    X, seen = (arrays[k] for k in order)
+    number = {(w, x, s): i for i, (w, x, s) in enumerate(zip(ROWS["when"], ROWS["x"], ROWS["seen"]))}
+    rows = np.array([number[w, x, s] for (w, x), s in zip(X[:], seen)])[pool.always.size :]
+    size = np.zeros(N)
+    size[rows] = pool.size[pool.always.size :]
+    counts = np.bincount(rows, minlength=N)
+    assert pool.total >= size.sum() * (1 - 1e-9)
+    expected = rows.size * size / pool.total
+    common = expected > 5
+    assert expected[common].sum() > 0.9 * rows.size
+    statistic = ((counts - expected)[common] ** 2 / expected[common]).sum()
+    assert stats.chi2.sf(statistic, common.sum()) > 1e-4
+    assert stats.chi2.sf(((counts - rows.size / N) ** 2 / (rows.size / N)).sum(), N - 1) < 1e-10  # uniform rows
+
+
+@pytest.mark.slow
+def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
+    chain = Chain(exact.decider, np.random.default_rng(0))
+    centre, spread = exact.decider.prepared.normal.centre, np.diag(exact.decider.prepared.normal.factor)
+    outcome = chain.transition(centre + 100 * np.abs(spread), np.empty(0), 1.0)
+    assert outcome.status == OUT_OF_REACH
+    with pytest.raises(SamplingError, match="so far out that the bounds on the rows do not hold"):
+        stop_at({}, outcome, 0, False, "")
 
 
 def test_what_are_no_blocks_is_refused():

@@ -1,0 +1,163 @@
+"""Where the parts of a pass are worked on: threads of this process, or the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import cloudpickle
+
+from pymc_austerity.blocks.columns import Reader
+from pymc_austerity.blocks.source import Part
+from pymc_austerity.rows import Rows
+
+
+class Assigned(NamedTuple):
+    """A part of the rows, and what is to be known of it.
+
+    Attributes
+    ----------
+    part : Part
+        On a cluster also the future of one.
+    checksum : int or None
+        Of its rows in the first pass.
+    more : tuple
+        Arguments of the work beside the rows.
+    """
+
+    part: Any
+    checksum: int | None
+    more: tuple[Any, ...]
+
+
+class Result(NamedTuple):
+    """What came of a part.
+
+    Attributes
+    ----------
+    checksum : int
+        Of its rows.
+    n_rows : int
+    value : object
+        What the work returned; None where the rows have changed.
+    where : str
+        Where they begin.
+    """
+
+    checksum: int
+    n_rows: int
+    value: Any
+    where: str
+
+
+@dataclass
+class Worked:
+    """What is done with every part: read it, look at every row, and work on them.
+
+    Attributes
+    ----------
+    reader : Reader
+    work : callable
+        Takes rows, and what else is assigned.
+    """
+
+    reader: Reader
+    work: Callable[..., Any]
+
+    def __call__(self, part: Part, checksum: int | None, more: tuple[Any, ...]) -> Result:
+        """Work on a part."""
+        rows, where = self.reader.rows(part)
+        found = checksum_of(rows)
+        value = self.work(rows, *more) if checksum in (None, found) else None
+        return Result(found, len(rows), value, where)
+
+
+class Executor(Protocol):
+    """Where parts are worked on.
+
+    Attributes
+    ----------
+    shares_memory : bool
+        Whether what is assigned is not copied.
+    """
+
+    shares_memory: ClassVar[bool]
+
+    def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
+        """Yield the results in the order of the parts, with only a few of them under way, so that memory is bounded."""
+        ...
+
+
+class Threads:
+    """All cores of this machine, in this process."""
+
+    shares_memory: ClassVar[bool] = True
+
+    def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
+        """Yield the results in order."""
+        n = os.cpu_count() or 1
+        with ThreadPoolExecutor(n) as pool:
+            pending: deque[Any] = deque()
+            try:
+                for assigned in parts:
+                    pending.append(pool.submit(worked, *assigned))
+                    if len(pending) > n:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()
+
+
+@dataclass
+class Cluster:
+    """The workers of a Dask cluster.
+
+    Parts are tasks.  Dask itself gives those of a worker that dies to another, and gives up by its own rules
+    (``distributed.scheduler.allowed-failures``).
+
+    Attributes
+    ----------
+    client : distributed.Client
+    """
+
+    client: Any
+    shares_memory: ClassVar[bool] = False
+
+    def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
+        """Yield the results in order."""
+        import dask
+
+        # A task too, which is done again where it is lost: each worker unpacks and compiles once.
+        shared = self.client.submit(cloudpickle.loads, cloudpickle.dumps(worked), pure=False)
+        pending: deque[Any] = deque()
+        ahead = 2 * max(1, sum(self.client.nthreads().values()))
+        # Rows that only this process can read go with their task.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            try:
+                for part, checksum, more in parts:
+                    pending.append(self.client.submit(_call, shared, part.on(self.client), checksum, more, pure=False))
+                    if len(pending) >= ahead:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                self.client.cancel(list(pending))
+
+
+def _call(worked: Worked, *assigned: Any) -> Result:
+    return worked(*assigned)
+
+
+def checksum_of(rows: Rows) -> int:
+    """Return a number that changes with the rows."""
+    checksum = 0
+    for array in rows.arrays:
+        checksum = zlib.crc32(array.data.cast("B") if array.size else b"", checksum)
+    return checksum
