@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.proxy.row_sums import compile_sums
+from pymc_austerity.proxy.row_sums import RowSums, compile_sums
 from pymc_austerity.rows import Rows, Table
 
 #: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
@@ -70,8 +70,8 @@ class FullPass:
     likelihood : RowLikelihood
     coordinates : numpy.ndarray of int64, shape (E,)
         Entries of ψ to differentiate by.
-    compile_kwargs : dict, optional
-        Passed on to ``pymc.compile``.
+    row_sums : RowSums, optional
+        The derivatives, where they are compiled already.
 
     Attributes
     ----------
@@ -82,12 +82,10 @@ class FullPass:
         Rows evaluated so far, over all calls.
     """
 
-    def __init__(
-        self, likelihood: RowLikelihood, coordinates: np.ndarray, compile_kwargs: dict[str, Any] | None = None
-    ):
+    def __init__(self, likelihood: RowLikelihood, coordinates: np.ndarray, row_sums: RowSums | None = None):
         self.coordinates, self.theta_size = coordinates, likelihood.theta_size
         self.rows_read = 0
-        self._sums = compile_sums(likelihood, {"mode": "NUMBA", **(compile_kwargs or {})})
+        self._sums = row_sums or compile_sums(likelihood, {"mode": "NUMBA"})
 
     def __call__(
         self,

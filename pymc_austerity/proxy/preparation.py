@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -19,7 +19,6 @@ from pymc_austerity.likelihood import (
     RowLikelihood,
     Surroundings,
     flatten_onto,
-    numba_options,
 )
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order
@@ -27,6 +26,7 @@ from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
+from pymc_austerity.proxy.row_sums import RowSums
 from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.proxy.steering import average, steer
@@ -92,6 +92,7 @@ class DiscreteError(NoProxyError):
 
 def prepare(
     likelihood: RowLikelihood,
+    compile_derivatives: Callable[[], tuple[RowSums, PriorCurvature]],
     compile_remainders: Callable[[], Density],
     surrogate: Surrogate,
     taylor: Taylor,
@@ -100,13 +101,14 @@ def prepare(
     start: np.ndarray,
     temperature: float,
     floor: float | None,
-    compile_kwargs: dict[str, Any] | None,
     progressbar: bool,
 ) -> Prepared:
     """Find the centre, expand all rows there, tune a move on the surrogate, and weigh the rows.
 
     Parameters
     ----------
+    compile_derivatives : callable
+        Returns the sums over rows and the log prior, with their derivatives.
     compile_remainders : callable
         Returns the density with remainders in place of the rows; called once there is a mode.
     start : numpy.ndarray
@@ -119,12 +121,11 @@ def prepare(
     NoProxyError
         With the reason: a discrete variable, no mode, derivatives that fail their check.
     """
-    options = numba_options(compile_kwargs)
     coordinates = _expanded_coordinates(likelihood)
     samples = draw_samples(rows, coordinates.size)
     try:
-        full_pass = FullPass(likelihood, coordinates, options)
-        prior = PriorCurvature(likelihood, options)
+        row_sums, prior = compile_derivatives()
+        full_pass = FullPass(likelihood, coordinates, row_sums)
         if taylor.centre is None:
             names = _entry_names(likelihood)
             psi, sums, scaling = find_mode(
