@@ -1,9 +1,9 @@
 """Simulation-based calibration of the steps, set-up, tuning and starting points included.
 
-Run ``make calibrate``, or ``python benchmarks/calibrate.py --steps PenaltyMH MHSS --sets 200 --out folder``.  Parameters
-are drawn from the prior and data from the parameters; one step, built once, samples the posterior of each data set after
-``pm.set_data``.  Among draws of the posterior the parameters have a uniform rank (Talts et al. 2018).  The log likelihood
-is ranked as well: it notices what no single parameter shows (Modrák et al. 2023).
+Run ``make calibrate``, or ``python benchmarks/calibrate.py --steps PenaltyMH MHSS --sets 200 --out folder``.
+Parameters are drawn from the prior and data from the parameters; one step, built once, samples the posterior of each
+data set after ``pm.set_data``.  Among draws of the posterior the parameters have a uniform rank (Talts et al. 2018).
+The log likelihood is ranked as well: it notices what no single parameter shows (Modrák et al. 2023).
 
 Ranks are kept in a file a step as they come, so that a run that was stopped goes on.  `MinibatchMH` is the control: it
 must fail.
@@ -281,7 +281,9 @@ def show(tables: Mapping[str, pd.DataFrame]) -> None:
         failed = min(p.values()) * len(p) < LEVEL
         said = ("fails, as it must" if failed else "PASSES") if name == CONTROL else "FAILS" if failed else "passes"
         told = ", ".join(f"{c} {value:.2g}" for c, value in p.items())
-        table.add_row(name, f"{len(ranks)}", f"{ranks['effective'].mean():.0f}", f"{ranks['seconds'].mean():.2f}", told, said)
+        table.add_row(
+            name, f"{len(ranks)}", f"{ranks['effective'].mean():.0f}", f"{ranks['seconds'].mean():.2f}", told, said
+        )
     Console(width=200).print(table)
 
 

@@ -1,11 +1,13 @@
 """Posteriors of posteriordb against their reference draws, by default settings.
 
-Run ``python benchmarks/posteriordb.py PATH``, PATH being a clone of https://github.com/stan-dev/posteriordb.  Taken are the
-posteriors that have reference draws and whose log-likelihood is a sum over rows; the others are named with the reason.
-Almost all have fewer rows than one batch: what is shown is whether the answer is right, not that anything is gained.
+Run ``python benchmarks/posteriordb.py PATH``, PATH being a clone of https://github.com/stan-dev/posteriordb.  Taken are
+the posteriors that have reference draws and whose log-likelihood is a sum over rows; the others are named with the
+reason.  Almost all have fewer rows than one batch: what is shown is whether the answer is right, not that anything is
+gained.
 
 The error is the largest, over parameters, of those of mean, standard deviation and quantiles of 5 and 95%, in reference
-standard deviations; in brackets what Monte Carlo error, of both runs and of all these numbers at once, does not explain.
+standard deviations; in brackets what Monte Carlo error, of both runs and of all these numbers at once, does not
+explain.
 """
 
 from __future__ import annotations
@@ -188,9 +190,7 @@ MODELS: dict[str, Callable[[Data], pm.Model]] = {
     "kidiq_with_mom_work-kidscore_interaction_c": kidiq(
         lambda h, i: [h - h.mean(), i - i.mean(), (h - h.mean()) * (i - i.mean())], False
     ),
-    "kidiq_with_mom_work-kidscore_interaction_c2": kidiq(
-        lambda h, i: [h - 0.5, i - 100, (h - 0.5) * (i - 100)], False
-    ),
+    "kidiq_with_mom_work-kidscore_interaction_c2": kidiq(lambda h, i: [h - 0.5, i - 100, (h - 0.5) * (i - 100)], False),
     "kidiq_with_mom_work-kidscore_interaction_z": kidiq(lambda h, i: [z(h, 2), z(i, 2), z(h, 2) * z(i, 2)], False),
     "kidiq_with_mom_work-kidscore_mom_work": mom_work,
     "mesquite-mesquite": mesquite(lambda *x: list(x), lambda w: w),

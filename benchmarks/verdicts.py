@@ -147,13 +147,14 @@ STEPS: dict[str, Callable[[pm.Model], Any]] = {
 }
 
 ON_MEANS = [
-    "ApproxMH(proxy=None)", "PenaltyMH(proxy=None)", "MinibatchBarker(proxy=None)", "ApproxMH(0.05, batch 100, proxy=None)",
+    "ApproxMH(proxy=None)", "PenaltyMH(proxy=None)", "MinibatchBarker(proxy=None)",
+    "ApproxMH(0.05, batch 100, proxy=None)",
     "ApproxMH(0.2, batch 50, proxy=None)", "MinibatchMH(proxy=None)", "ExactMH(proxy=None)", "PenaltyMH(small steps)",
     "MinibatchBarker(small steps, skewness=False)", "ApproxMH(0.001, proxy=None)",
 ]  # fmt: skip
 ON_REGRESSIONS = [
-    "PenaltyMH", "ApproxMH(0.01, AdaptiveMetropolis)", "MinibatchBarker(proxy=None)", "ApproxMH(0.05, batch 100, proxy=None)",
-    "ApproxMH", "PenaltyMH(proxy=None)", "PenaltyMH(wrong centre)",
+    "PenaltyMH", "ApproxMH(0.01, AdaptiveMetropolis)", "MinibatchBarker(proxy=None)",
+    "ApproxMH(0.05, batch 100, proxy=None)", "ApproxMH", "PenaltyMH(proxy=None)", "PenaltyMH(wrong centre)",
 ]  # fmt: skip
 MORE = [
     ("logistic", "even", "MHSS"), ("logistic", "even", "MHSubLhd"), ("logistic", "even", "ApproxMH(auto)"),
@@ -277,7 +278,9 @@ def run(case: Case) -> dict[str, Any]:
 def show(found: pd.DataFrame) -> None:
     """Print all runs and the confusion tables."""
     console = Console(width=190)
-    table = Table("model", "data", "step", "draws", "rows a draw", "error (beyond MC)", "MC", "verdict", "because of", "chain")
+    table = Table(
+        "model", "data", "step", "draws", "rows a draw", "error (beyond MC)", "MC", "verdict", "because of", "chain"
+    )
     for _, r in found.sort_values("shown").iterrows():
         model, data, step, draws, _ = r["case"]
         because = ", ".join(c["check"] for c in r["checks"] if c["verdict"] == r["verdict"] != "trust")
@@ -305,7 +308,11 @@ def main() -> None:
         logging.getLogger(name).propagate = False
         logging.getLogger(name).handlers.clear()
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    known = {tuple(json.loads(line)["case"]) for line in chosen.out.read_text().splitlines()} if chosen.out.exists() else set()
+    known = (
+        {tuple(json.loads(line)["case"]) for line in chosen.out.read_text().splitlines()}
+        if chosen.out.exists()
+        else set()
+    )
     with chosen.out.open("a") as file:
         for case in CASES:
             if case.model in chosen.models and tuple(case) not in known:

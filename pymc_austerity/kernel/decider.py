@@ -228,8 +228,8 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
             np.concatenate([theta0, parts.others0]),
             float(parts.temperature.final),
             plan.floor,
-            parts.compile_kwargs,
             parts.progressbar,
+            options=parts.compile_kwargs,
             stacklevel=_STACKLEVEL,
         )
     if prepared is None or prepared.table is None:

@@ -88,13 +88,15 @@ class ProxyPlan:
         _log.info(f"No proxy: {reason}. Rows are drawn uniformly.")
         return self.without()
 
-    def prepare(self, *arguments: Any, stacklevel: int) -> Prepared | None:
+    def prepare(self, *arguments: Any, options: dict[str, Any] | None, stacklevel: int) -> Prepared | None:
         """Return what `prepare` learns with the arguments given, or None with a word on why there is no proxy.
 
         Parameters
         ----------
         *arguments
             Of `prepare`.
+        options : dict or None
+            Passed on to ``pymc.compile``.
         stacklevel : int
             Frames from here to the user's code, for the warning.
 
@@ -106,8 +108,7 @@ class ProxyPlan:
         if self.proxy is not None and self.proxy.order == 3 and not self.by_sums:
             check_triples(arguments[0])
         try:
-            *before, _, progressbar = arguments
-            prepared = prepare(*before, progressbar)
+            prepared = prepare(*arguments)
         except NoProxyError as error:
             if self.required:
                 raise ValueError(
@@ -123,11 +124,13 @@ class ProxyPlan:
                     stacklevel=stacklevel,
                 )
             return None
-        return self._with_more(prepared, *arguments)
+        return self._with_more(prepared, options, *arguments)
 
-    def _with_more(self, prepared: Prepared, likelihood: RowLikelihood, *arguments: Any) -> Prepared:
+    def _with_more(
+        self, prepared: Prepared, options: dict[str, Any] | None, likelihood: RowLikelihood, *arguments: Any
+    ) -> Prepared:
         """Return what was prepared, with what the sum over all rows is known by beyond second order."""
-        _, _, _, _, rows, fixed, *_, options, progressbar = arguments
+        _, _, _, _, rows, fixed, *_, progressbar = arguments
         second = Expansion(*prepared.expansion[:4])
         if self.by_sums:
             return prepared._replace(expansion=with_sums(second, rows, fixed), passes=prepared.passes + 2)
