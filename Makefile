@@ -21,7 +21,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo test test-fast golden mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
+.PHONY: help python demo test test-fast golden calibrate mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ test-fast: $(VENV)/.installed-test ## The tests without those marked slow
 golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared with
 	$(BIN)/python tests/golden.py renew
 
+calibrate: $(VENV)/.installed-dev ## Simulation-based calibration of the steps, 500 data sets each; takes hours and goes on where it stopped
+	$(BIN)/python benchmarks/calibrate.py --figure output/calibrate/ecdf.png
+
 mutants: $(VENV)/.installed-test ## Plant mistakes in MODULE=acceptance/penalty and see whether its tests notice; takes long
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[mutants]"
 	$(BIN)/python tests/mutants.py "$(MODULE)"
@@ -101,8 +104,11 @@ notebooks-refresh: $(VENV)/.installed-dev ## Execute every notebook in full and 
 package: ## Build wheel and sdist, check and install them, and test what was installed
 	bash .ci/package
 
+# These take hours, or a folder.
+ALONE := benchmarks/calibrate.py benchmarks/posteriordb.py benchmarks/verdicts.py
+
 bench: $(VENV)/.installed-dev ## Print the benchmarks
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+	@for script in $(filter-out $(ALONE),$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean: ## Remove environments, caches and everything generated
 	rm -rf .venv .venv-* build dist output docs/_build docs/generated docs/notebooks docs/jupyter_execute .ci/logs

@@ -1,7 +1,7 @@
-"""How far moves that are out of balance shift the posterior means, to first order.
+"""How far moves that are out of balance shift the posterior means and standard deviations, to first order.
 
-A chain whose flow from θ to θ′ is not that from θ′ to θ drifts: E[(θ′ − θ) × imbalance] a draw.  A slow chain comes
-back only slowly, so that an error too small to be seen in a single decision adds up.
+A chain whose flow from θ to θ′ is not that from θ′ to θ drifts: E[(h(θ′) − h(θ)) × imbalance] a draw, for h = θ as for
+its square.  A slow chain comes back only slowly, so that an error too small to be seen in a single decision adds up.
 """
 
 from __future__ import annotations
@@ -75,8 +75,38 @@ def mean_shift(
     return MeanShift(names[k], float(shift[k]), float(shift[k] - half[k]), float(shift[k] + half[k]))
 
 
-def relaxation_of(idata: SamplingResult, model: Model, decider: Decider) -> tuple[np.ndarray, list[str]]:
-    """Return (τ + 1)/2 of every entry of θ in a run, and the name of each entry.
+def spread_shift(
+    old: np.ndarray, new: np.ndarray, errors: np.ndarray, log_ratios: np.ndarray, relaxation: np.ndarray, level: float
+) -> MeanShift:
+    """Return by how much the standard deviations are off, averaged over the entries of θ.
+
+    Imbalance lets a chain stay where the posterior is thin, in all directions alike: their average is seen long before
+    any one of them.
+
+    Parameters
+    ----------
+    old, new : numpy.ndarray, shape (S, D)
+        θ and θ′ of proposals from drawn states, from the posterior mean in posterior standard deviations.
+    errors, log_ratios : numpy.ndarray, shape (S,)
+        As of `mean_shift`.
+    relaxation : numpy.ndarray, shape (D,)
+        Draws in which a deviation of the square decays.
+    level : float
+
+    Notes
+    -----
+    The variance of z moves by E[(z′² − z²) × imbalance] × relaxation (see `mean_shift`), and so the standard deviation
+    by half of it.
+    """
+    drift = ((new**2 - old**2) * relaxation).mean(axis=1) / 2 * errors * special.expit(np.abs(log_ratios))
+    value, half = float(drift.mean()), float(norm.isf(level / 2) * drift.std(ddof=1) / np.sqrt(len(drift)))
+    return MeanShift("spread", value, value - half, value + half)
+
+
+def relaxation_of(
+    idata: SamplingResult, model: Model, decider: Decider, method: str = "bulk"
+) -> tuple[np.ndarray, list[str]]:
+    """Return (τ + 1)/2 of every entry of θ in a run, or of its square (``"sd"``), and the name of each entry.
 
     Ranks do not change under a monotone transform; where a transform mixes entries, the slowest stands for all.
     """
@@ -84,7 +114,7 @@ def relaxation_of(idata: SamplingResult, model: Model, decider: Decider) -> tupl
     blocks = decider.likelihood.blocks
     draws = posterior_variables(idata, [rvs[b.name] for b in blocks])
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
-    effective = as_dataset(az.ess(draws))
+    effective = as_dataset(az.ess(draws, method=method))
     relaxation, names = [], []
     for block in blocks:
         ess = np.ravel(effective[rvs[block.name]].to_numpy())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import arviz as az
@@ -13,7 +14,7 @@ from pymc.model import Model, modelcontext
 
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
-from pymc_austerity.diagnostics.mean_shift import mean_shift, relaxation_of
+from pymc_austerity.diagnostics.mean_shift import mean_shift, relaxation_of, spread_shift
 from pymc_austerity.diagnostics.measured_error import (
     Flow,
     Repeats,
@@ -42,6 +43,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_movement,
     judge_proxy,
     judge_spot_check,
+    judge_spread,
     judge_wrong_decisions,
     overall,
 )
@@ -51,9 +53,9 @@ __all__ = ["Reliability", "reliability"]
 
 #: Row terms evaluated over all states at most, unless n_states= asks for more.
 _ROW_BUDGET = 200_000_000
-_MOST_STATES, _FEWEST_STATES = 200, 30
+_MOST_STATES, _FEWEST_STATES = 1_000, 30
 #: Rows read by the repeated tests at most, and repetitions of a state.
-_REPEAT_BUDGET, _MOST_REPEATS, _FEWEST_REPEATS = 30_000_000, 1_000, 20
+_REPEAT_BUDGET, _MOST_REPEATS, _FEWEST_REPEATS = 100_000_000, 1_000, 20
 #: States whose error looked largest and is measured anew, and how many times longer.
 _FINALISTS, _LONGER = 5, 10
 _LEVEL = 0.05
@@ -140,7 +142,7 @@ def reliability(
         The step that ran.  By default the one that was built for the model in this session, if there is no other; in
         a new session build it again with the same settings.
     n_states : int, optional
-        States of the spot check, a pass over the data each.  200 by default, fewer (down to 30) above a million rows.
+        States of the spot check, a pass over the data each.  1,000 by default, fewer (down to 30) above 200,000 rows.
     random_seed : int, default 0
 
     Returns
@@ -211,7 +213,7 @@ def reliability(
     table = _table(test, states, spots)
     if measured:
         findings.append(_judge_errors(decider, test, spots, table, rng))
-        findings.append(_judge_means(idata, model, decider, states, spots, table))
+        findings += _judge_moments(idata, model, decider, states, spots, table)
         passes += min(_FINALISTS, len(measured))
     checks = pd.DataFrame([f._asdict() for f in findings]).set_index("check")
     pooled = decider.row_source.counts is not None
@@ -375,14 +377,20 @@ def _judge_errors(
     )
 
 
-def _judge_means(
+def _judge_moments(
     idata: SamplingResult, model: Model, decider: Decider, states: DrawnStates, spots: list[_Spot], table: pd.DataFrame
-) -> Finding:
-    """Judge how far the measured errors shift the means."""
+) -> list[Finding]:
+    """Judge how far the measured errors shift the means and the standard deviations."""
+    centre, sd = states.theta.mean(axis=0), states.theta.std(axis=0)
+    old, new = (np.array([at(s.proposed) - centre for s in spots]) for at in (_theta, _theta_new))
+    old, new = (np.divide(x, sd, out=np.zeros_like(x), where=sd > 0) for x in (old, new))
+    errors, log_ratios = table["error"].to_numpy(), np.nan_to_num(table["log_ratio"].to_numpy())
     relaxation, names = relaxation_of(idata, model, decider)
-    sd = states.theta.std(axis=0)
-    moves = np.array([s.proposed.theta_new - s.proposed.theta for s in spots])
-    moves = np.divide(moves, sd, out=np.zeros_like(moves), where=sd > 0)
-    log_ratios = np.nan_to_num(table["log_ratio"].to_numpy())
-    shift = mean_shift(moves, table["error"].to_numpy(), log_ratios, relaxation, names, _LEVEL)
-    return judge_means(shift, balance_remedy(decider))
+    shift = mean_shift(new - old, errors, log_ratios, relaxation, names, _LEVEL)
+    of_squares, _ = relaxation_of(idata, model, decider, "sd")
+    spread = spread_shift(old, new, errors, log_ratios, of_squares, _LEVEL)
+    remedy = balance_remedy(decider)
+    return [judge_means(shift, remedy), judge_spread(spread, remedy)]
+
+
+_theta, _theta_new = attrgetter("theta"), attrgetter("theta_new")

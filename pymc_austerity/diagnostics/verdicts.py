@@ -26,7 +26,11 @@ BALANCE_ERROR = (0.02, 0.04)
 #: Imbalance at a single proposal.
 WORST_ERROR = (0.15, 0.4)
 #: Shift of a posterior mean, in posterior standard deviations, that is shown by what was measured.
-MEAN_SHIFT = (0.025, 0.05)
+MEAN_SHIFT = (0.01, 0.02)
+#: Average error of the posterior standard deviations, relative, that is shown by what was measured.
+SPREAD_SHIFT = (0.02, 0.03)
+#: What must be ruled out of either for trust; a spread of .06 moves the quantiles of 5 and 95% by .1.
+LARGEST_MEAN_SHIFT, LARGEST_SPREAD_SHIFT = 0.1, 0.06
 #: Skewness of a batch mean; the normal approximation of its tail probabilities is off by a fifth of it at most.
 BATCH_SKEWNESS = (0.3, 1.0)
 #: Largest error of an acceptance probability for each unit of skewness of the batch mean: the term (2x² + 1)φ(x)/6 of
@@ -167,6 +171,12 @@ def judge_spot_check(
     return _finding("spot check", verdict, typical[0], reason, remedy)
 
 
+def _grade_shift(shift: MeanShift, limits: tuple[float, float], largest: float) -> str:
+    """Judge an estimated shift: distrust has to be shown, and so has trust."""
+    possible = CARE if max(abs(shift.low), abs(shift.high)) > largest else TRUST
+    return max(grade(shift.shown, limits), possible, key=_SEVERITY.index)
+
+
 def judge_means(shift: MeanShift, remedy: str) -> Finding:
     """Judge how far the means are shifted by what is out of balance: as far as that is shown."""
     reason = (
@@ -174,7 +184,17 @@ def judge_means(shift: MeanShift, remedy: str) -> Finding:
         f"({shift.low:+.3f} to {shift.high:+.3f}), the more the slower the chain forgets."
     )
     remedy = f"{remedy} A proposal that moves further also helps: tune longer, or leave out scale=."
-    return _finding("means", grade(shift.shown, MEAN_SHIFT), abs(shift.value), reason, remedy)
+    return _finding("means", _grade_shift(shift, MEAN_SHIFT, LARGEST_MEAN_SHIFT), abs(shift.value), reason, remedy)
+
+
+def judge_spread(shift: MeanShift, remedy: str) -> Finding:
+    """Judge how far standard deviations are off by what is out of balance: as far as that is shown."""
+    reason = (
+        f"What is out of balance makes standard deviations wrong by {shift.value:+.1%} on average over the parameters "
+        f"({shift.low:+.1%} to {shift.high:+.1%}), the more the slower the chain forgets."
+    )
+    remedy = f"{remedy} A proposal that moves further also helps: tune longer, or leave out scale=."
+    return _finding("spread", _grade_shift(shift, SPREAD_SHIFT, LARGEST_SPREAD_SHIFT), abs(shift.value), reason, remedy)
 
 
 def judge_acceptance(rate: float) -> Finding:

@@ -18,6 +18,7 @@ from pymc_austerity.diagnostics.verdicts import (
     Finding,
     judge_acceptance,
     judge_batch,
+    judge_edgeworth,
     judge_movement,
     judge_wrong_decisions,
     overall,
@@ -111,4 +112,6 @@ class Watch:
             n, n_total = float(n_rows[partial].mean()), len(decider.rows)
             batch = batch_shape([(s, n) for s in shapes], n_total, float(decider.parts.temperature.final))
             findings.append(judge_batch(batch, batch_remedy(decider)))
+            if decider.test.corrects_noise:
+                findings.append(judge_edgeworth(batch, batch_remedy(decider)))
         return findings

@@ -8,10 +8,13 @@ from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, numba_options
 from pymc_austerity.proxy import (
     Effects,
+    PriorCurvature,
+    RowSums,
     Surrogate,
     compile_known_density,
     compile_remainder_density,
     compile_resolved_density,
+    compile_sums,
     compile_surrogate,
 )
 
@@ -39,6 +42,11 @@ class Compiled:
     def surrogate(self) -> Surrogate:
         """Exact prior times proxy."""
         return compile_surrogate(self.read, self._options)
+
+    @cached_property
+    def derivatives(self) -> tuple[RowSums, PriorCurvature]:
+        """Of the sum over rows and of the log prior."""
+        return compile_sums(self.read, self._options), PriorCurvature(self.read, self._options)
 
     @cached_property
     def remainders(self) -> Density:

@@ -224,6 +224,7 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
     with _quiet_compilation():
         prepared = plan.prepare(
             compiled.read,
+            lambda: compiled.derivatives,
             lambda: compiled.remainders,
             compiled.surrogate,
             plan.proxy,

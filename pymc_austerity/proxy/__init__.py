@@ -21,10 +21,12 @@ from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_group
 from pymc_austerity.proxy.group_score import GroupScore
 from pymc_austerity.proxy.known_by_sums import compile_known_density
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
+from pymc_austerity.proxy.mode import PriorCurvature
 from pymc_austerity.proxy.plan import ProxyPlan
 from pymc_austerity.proxy.preparation import Prepared
 from pymc_austerity.proxy.resolved_remainder import compile_resolved_density
 from pymc_austerity.proxy.robbins_monro import towards_target
+from pymc_austerity.proxy.row_sums import RowSums, compile_sums
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_surrogate, path_search
 from pymc_austerity.proxy.third_derivatives import check_triples
@@ -38,7 +40,9 @@ __all__ = [
     "GroupScore",
     "Prepared",
     "PreparedGroups",
+    "PriorCurvature",
     "ProxyPlan",
+    "RowSums",
     "Steering",
     "Surrogate",
     "SurrogateState",
@@ -50,6 +54,7 @@ __all__ = [
     "compile_known_density",
     "compile_remainder_density",
     "compile_resolved_density",
+    "compile_sums",
     "compile_surrogate",
     "dense",
     "grouped_sum",

@@ -73,8 +73,8 @@ class FullPass:
     likelihood : RowLikelihood
     coordinates : numpy.ndarray of int64, shape (E,)
         Entries of ψ to differentiate by.
-    compile_kwargs : dict, optional
-        Passed on to ``pymc.compile``.
+    row_sums : RowSums, optional
+        The derivatives, where they are compiled already.
 
     Attributes
     ----------
@@ -85,13 +85,10 @@ class FullPass:
         Rows evaluated so far, over all calls.
     """
 
-    def __init__(
-        self, likelihood: RowLikelihood, coordinates: np.ndarray, compile_kwargs: dict[str, Any] | None = None
-    ):
+    def __init__(self, likelihood: RowLikelihood, coordinates: np.ndarray, row_sums: RowSums | None = None):
         self.coordinates, self.theta_size = coordinates, likelihood.theta_size
         self.rows_read = 0
-        self._likelihood, self._options = likelihood, {"mode": "NUMBA", **(compile_kwargs or {})}
-        self._sums: RowSums | None = None
+        self._likelihood, self._sums = likelihood, row_sums
 
     def __call__(
         self,
@@ -131,12 +128,12 @@ class FullPass:
         """The sums over a chunk of rows, compiled when they are first asked for."""
         with _one_at_a_time:
             if self._sums is None:
-                self._sums = compile_sums(self._likelihood, self._options)
+                self._sums = compile_sums(self._likelihood, {"mode": "NUMBA"})
             return self._sums
 
     def __reduce__(self) -> Any:
         # Another process compiles for itself.
-        return FullPass, (self._likelihood, self.coordinates, self._options)
+        return FullPass, (self._likelihood, self.coordinates)
 
 
 class SumsAt(NamedTuple):

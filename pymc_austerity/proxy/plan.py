@@ -126,7 +126,7 @@ class ProxyPlan:
 
     def _with_more(self, prepared: Prepared, likelihood: RowLikelihood, *arguments: Any) -> Prepared:
         """Return what was prepared, with what the sum over all rows is known by beyond second order."""
-        _, _, _, rows, fixed, *_, options, progressbar = arguments
+        _, _, _, _, rows, fixed, *_, options, progressbar = arguments
         second = Expansion(*prepared.expansion[:4])
         if self.by_sums:
             return prepared._replace(expansion=with_sums(second, rows, fixed), passes=prepared.passes + 2)

@@ -26,6 +26,7 @@ from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import SizesOfRows
+from pymc_austerity.proxy.row_sums import RowSums
 from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.proxy.steering import average, steer
@@ -91,6 +92,7 @@ class DiscreteError(NoProxyError):
 
 def prepare(
     likelihood: RowLikelihood,
+    compile_derivatives: Callable[[], tuple[RowSums, PriorCurvature]],
     compile_remainders: Callable[[], Density],
     surrogate: Surrogate,
     taylor: Taylor,
@@ -106,6 +108,8 @@ def prepare(
 
     Parameters
     ----------
+    compile_derivatives : callable
+        Returns the sums over rows and the log prior, with their derivatives.
     compile_remainders : callable
         Returns the density with remainders in place of the rows; called once there is a mode.
     start : numpy.ndarray
@@ -118,12 +122,11 @@ def prepare(
     NoProxyError
         With the reason: a discrete variable, no mode, derivatives that fail their check.
     """
-    options = numba_options(compile_kwargs)
     coordinates = _expanded_coordinates(likelihood)
     samples = draw_samples(rows, coordinates.size)
     try:
-        full_pass = FullPass(likelihood, coordinates, options)
-        prior = PriorCurvature(likelihood, options)
+        row_sums, prior = compile_derivatives()
+        full_pass = FullPass(likelihood, coordinates, row_sums)
         if taylor.centre is None:
             names = _entry_names(likelihood)
             psi, sums, scaling = find_mode(
@@ -156,7 +159,9 @@ def prepare(
     table = None
     if floor is not None:
         pairs = _pairs_of(tuned.draws)
-        sizes_of = SizesOfRows(likelihood, taylor.order, options, pairs, psi, tuple(fixed), both_sides)
+        sizes_of = SizesOfRows(
+            likelihood, taylor.order, numba_options(compile_kwargs), pairs, psi, tuple(fixed), both_sides
+        )
         table = _weigh(sizes_of, rows, floor, progressbar)
     passes = full_pass.rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")

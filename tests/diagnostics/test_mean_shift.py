@@ -7,7 +7,7 @@ from evidence import stationary_law
 from scipy import special, stats
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.mean_shift import mean_shift
+from pymc_austerity.diagnostics.mean_shift import mean_shift, spread_shift
 from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, MEAN_SHIFT
 
 STATES = np.linspace(-4, 4, 81)
@@ -45,6 +45,30 @@ def test_the_shift_is_that_of_the_stationary_law(sd):
     assert found.shown > expected / 2
     # A chain that moves by small steps is shifted further by the same error.
     assert (expected > 0.02) == (sd == 0.3)
+
+
+@pytest.mark.parametrize(("bias", "sign"), [(0.006, 1), (-0.006, -1), (0.0, 0)])
+def test_the_spread_is_that_of_the_stationary_law(bias, sign):
+    """Moves outwards that are accepted too often, or too seldom; the control is in balance."""
+    sd, rng = 0.6, np.random.default_rng(6)
+    log_ratios = np.log(LAW) - np.log(LAW)[:, None]
+    outwards = np.sign(np.abs(STATES) - np.abs(STATES[:, None]))
+    accept = special.expit(log_ratios) + bias * outwards * np.exp(-(log_ratios**2))
+    squares = STATES**2 - LAW @ STATES**2
+    expected = (stationary_law(matrix(accept, sd)) - LAW) @ squares / 2
+    here = rng.choice(STATES.size, 20_000, p=LAW)
+    there = np.clip(np.rint(here + rng.normal(0, sd / (STATES[1] - STATES[0]), here.size)).astype(int), 0, 80)
+    log_ratio = log_ratios[here, there]
+    error = accept[here, there] * np.exp(-np.maximum(log_ratio, 0)) - accept[there, here] * np.exp(
+        np.minimum(log_ratio, 0)
+    )
+    correlation = (LAW * squares) @ matrix(special.expit(log_ratios), sd) @ squares / (LAW @ squares**2)
+    relaxation = np.array([1 / (1 - correlation)])
+    found = spread_shift(STATES[here][:, None], STATES[there][:, None], error, log_ratio, relaxation, 1e-4)
+    assert np.sign(expected) == sign or abs(expected) < 1e-9
+    # The square of a walk does not forget at one rate, as the formula takes it to.
+    assert found.value == pytest.approx(expected, rel=0.15, abs=1e-12)
+    assert (found.shown > abs(expected) / 2) == (sign != 0)
 
 
 SD = 1 / np.sqrt(2_000)

@@ -62,7 +62,7 @@ def search(request):
         _write(request.param, Z)
     data = read_model(model, model.value_vars, None, None)
     likelihood = data.likelihood
-    full_pass = FullPass(likelihood, read_coordinates(likelihood), OPTIONS)
+    full_pass = FullPass(likelihood, read_coordinates(likelihood))
     prior, start = PriorCurvature(likelihood, OPTIONS), np.concatenate([data.theta0, data.others0])
 
     def run(units):
