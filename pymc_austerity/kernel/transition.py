@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader
+from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import LinkedDensity, Links, Surroundings, no_bound
 from pymc_austerity.proposals import Propose
@@ -86,8 +88,11 @@ def build_offset(density: LinkedDensity) -> Callable[..., Any]:
         DECIDED or BAD_PRIOR, and the log ratio of prior, proposal and proxy: −∞ where θ′ is impossible whatever the
         rows say.
     """
-    log_prior, known_sum = density.log_prior, density.known_sum
+    return _offset_of(density.log_prior, density.known_sum)
 
+
+@cache
+def _offset_of(log_prior: Callable[..., Any], known_sum: Callable[..., Any]) -> Callable[..., Any]:
     @njit
     def offset_of(links, theta_new, theta, log_q_ratio, others, fixed, temperature, expansion):  # type: ignore[no-untyped-def]
         prior = log_prior(links, theta, others, fixed)
@@ -105,9 +110,12 @@ def build_offset(density: LinkedDensity) -> Callable[..., Any]:
 
 def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
     """Compile ``terms(numbers, at)``: both sides of the log ratio for some rows, at a `Place`."""
-    both_sides, gather = density.both_sides, build_gather(array_ndims)
+    return _terms_of(density.both_sides, build_gather(array_ndims))
 
-    @njit
+
+@cache
+def _terms_of(both_sides: Callable[..., Any], gather: Callable[..., Any]) -> Callable[..., Any]:
+    @inner_njit()
     def terms(numbers, at):  # type: ignore[no-untyped-def]
         return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, gather(at.arrays, numbers))
 
