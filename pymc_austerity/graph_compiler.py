@@ -12,7 +12,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from numba.extending import overload
-from pytensor.compile import get_mode, optdb
+from pytensor.compile import Mode, get_mode, optdb
 from pytensor.graph.basic import Apply, Variable, clone
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -35,6 +35,16 @@ def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: 
     """
     checked = get_mode(mode).including("local_check_parameter_to_ninf_switch", _REWRITES)
     return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
+
+
+def interpret_log_density(inputs: Any, outputs: Any) -> Any:
+    """Make a function of a log density as `compile_log_density` does, for a graph that is evaluated a few times.
+
+    NumPy evaluates one operation after the other: to compile them would take longer.
+    """
+    # Put together, operations would be one that NumPy does not know, and that Python evaluates entry by entry.
+    rewritten = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace", "BlasOpt")
+    return compile_log_density(inputs, outputs, rewritten)
 
 
 def stabilised(graph: Variable) -> Variable:

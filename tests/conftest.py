@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from pymc_austerity import compile_cache
+
 mpl.use("Agg")
 
 # The same examples in every run, and no limit on the time of one, which compiled code takes once.
@@ -33,6 +35,13 @@ def _loggers_are_left_as_they_were():
     for logger, level in zip(loggers, levels):
         logger.setLevel(level)
     assert left == levels, f"the levels of {loggers} were {levels} and are {left}"
+
+
+@pytest.fixture
+def nothing_on_disk(tmp_path, monkeypatch):
+    """Let compiled code be looked for in an empty folder, where PyTensor keeps any."""
+    if compile_cache.CACHED_SRC_FUNCTIONS is not None:
+        monkeypatch.setattr("pytensor.link.numba.cache.NUMBA_CACHE_PATH", tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -45,6 +45,7 @@ def partitions(n_total, batch):
     return extend(tuple(range(n_total)))
 
 
+@cache
 def law_of_test(values, mu0, epsilon, batch):
     """Probability of every (decision, rows read) over all orders of the rows."""
     n_total = len(values)

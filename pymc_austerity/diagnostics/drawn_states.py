@@ -11,7 +11,7 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import TUNED, Decider, restore
 from pymc_austerity.likelihood import flatten
@@ -82,7 +82,7 @@ def _compile_transforms(model: Model) -> Any:
         outputs.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
     # The parents of a bound may be variables themselves.
     outputs = graph_replace([o.copy() for o in outputs], inputs, strict=False)
-    return compile_log_density(list(inputs.values()), outputs)
+    return interpret_log_density(list(inputs.values()), outputs)
 
 
 def test_of_chain(decider: Decider, stats: xr.Dataset, chain: int) -> AcceptanceTest:

@@ -8,10 +8,20 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader, Terms
+from pymc_austerity.inner_code import built_once, inner_njit
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.likelihood import EvaluateBound, LinkedDensity, Links, Surroundings, no_bound
+from pymc_austerity.likelihood import (
+    EvaluateBound,
+    KnownSum,
+    LinkedBothSides,
+    LinkedDensity,
+    LinkedLogPrior,
+    Links,
+    Surroundings,
+    no_bound,
+)
 from pymc_austerity.proposals import Propose
-from pymc_austerity.rows import RowSource, build_gather
+from pymc_austerity.rows import Gather, RowSource, build_gather
 
 
 class Outcome(NamedTuple):
@@ -123,8 +133,11 @@ class Transition(Protocol):
 
 def build_offset(density: LinkedDensity) -> OffsetOf:
     """Compile the part of a decision that needs no rows."""
-    log_prior, known_sum = density.log_prior, density.known_sum
+    return _offset_of(density.log_prior, density.known_sum)
 
+
+@built_once
+def _offset_of(log_prior: LinkedLogPrior, known_sum: KnownSum) -> OffsetOf:
     @njit
     def offset_of(links, theta_new, theta, log_q_ratio, others, fixed, temperature, expansion):  # type: ignore[no-untyped-def]
         prior = log_prior(links, theta, others, fixed)
@@ -142,9 +155,12 @@ def build_offset(density: LinkedDensity) -> OffsetOf:
 
 def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Terms:
     """Compile ``terms(numbers, at)``: both sides of the log ratio for some rows, at a `Place`."""
-    both_sides, gather = density.both_sides, build_gather(array_ndims)
+    return _terms_of(density.both_sides, build_gather(array_ndims))
 
-    @njit
+
+@built_once
+def _terms_of(both_sides: LinkedBothSides, gather: Gather) -> Terms:
+    @inner_njit()
     def terms(numbers, at):  # type: ignore[no-untyped-def]
         return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, gather(at.arrays, numbers))
 

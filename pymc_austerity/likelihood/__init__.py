@@ -33,7 +33,14 @@ from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
-from pymc_austerity.likelihood.signatures import BothSides, LinkedPriorSlope, Links, LogPrior
+from pymc_austerity.likelihood.signatures import (
+    BothSides,
+    LinkedBothSides,
+    LinkedLogPrior,
+    LinkedPriorSlope,
+    Links,
+    LogPrior,
+)
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, moment_rows
 from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 
@@ -53,7 +60,9 @@ __all__ = [
     "GroupsNotFoundError",
     "KnownSum",
     "Law",
+    "LinkedBothSides",
     "LinkedDensity",
+    "LinkedLogPrior",
     "LinkedPriorSlope",
     "Links",
     "LogPrior",

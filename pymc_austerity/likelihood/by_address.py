@@ -1,17 +1,19 @@
 """The functions of a model, reached by their addresses: what calls them is compiled once, and serves every model.
 
 Code that holds a model's functions is another code for another model, and compiled anew with it.  Code that is handed
-their addresses beside the data is the same for all models whose data have the same types.
+their addresses beside the data is the same for all models whose data have the same types: it is built once in a
+process, so that what is made of it finds its parts compiled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import from_dtype, njit, types
+from numba import from_dtype, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_new_ref
@@ -19,6 +21,7 @@ from numba.extending import intrinsic
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.likelihood.signatures import (
     BothSides,
     LinkedBothSides,
@@ -100,7 +103,7 @@ def tuple_of(variables: Sequence[Variable]) -> types.Type:
 def reach_log_prior(log_prior: LogPrior, fixed: types.Type) -> Reached:
     """Compile ``log_prior(theta, others, fixed)``, which returns a number, and find it."""
 
-    @njit
+    @inner_njit()
     def value_of(theta, others, fixed):  # type: ignore[no-untyped-def]
         return log_prior(theta, others, *fixed)[0].item()
 
@@ -110,7 +113,7 @@ def reach_log_prior(log_prior: LogPrior, fixed: types.Type) -> Reached:
 def reach_prior_slope(prior: PriorSlope, fixed: types.Type) -> Reached:
     """Compile the log prior as a number and its gradient, and find it."""
 
-    @njit
+    @inner_njit()
     def value_and_slope(theta, others, fixed):  # type: ignore[no-untyped-def]
         value, slope = prior(theta, others, *fixed)
         return value.item(), np.ascontiguousarray(slope)
@@ -121,7 +124,7 @@ def reach_prior_slope(prior: PriorSlope, fixed: types.Type) -> Reached:
 def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Type) -> Reached:
     """Compile the row terms at both ends of a move, and find them."""
 
-    @njit
+    @inner_njit()
     def new_and_old(theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
         new, old = both_sides(theta_new, theta, others, *(inputs + batch))
         return np.ascontiguousarray(new), np.ascontiguousarray(old)
@@ -129,33 +132,36 @@ def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Typ
     return reach(new_and_old, VECTOR, VECTOR, VECTOR, inputs, batch)
 
 
+@cache
 def build_log_prior(fixed: types.Type) -> LinkedLogPrior:
     """Compile the log prior for any model whose fixed data have these types."""
     result, expected = types.float64, types.Tuple((VECTOR, VECTOR, fixed))
 
-    @njit
+    @inner_njit()
     def log_prior(links, theta, others, fixed):  # type: ignore[no-untyped-def]
         return call_at(links.log_prior, result, expected, (theta, others, fixed))
 
     return log_prior
 
 
+@cache
 def build_prior_slope(fixed: types.Type) -> LinkedPriorSlope:
     """Compile the log prior and its gradient for any model whose fixed data have these types."""
     result, expected = VALUE_AND_SLOPE, types.Tuple((VECTOR, VECTOR, fixed))
 
-    @njit
+    @inner_njit()
     def prior_slope(links, theta, others, fixed):  # type: ignore[no-untyped-def]
         return call_at(links.prior_slope, result, expected, (theta, others, fixed))
 
     return prior_slope
 
 
+@cache
 def build_both_sides(inputs: types.Type, batch: types.Type) -> LinkedBothSides:
     """Compile the row terms at both ends of a move for any model of such data."""
     result, expected = _PAIR, types.Tuple((VECTOR, VECTOR, VECTOR, inputs, batch))
 
-    @njit
+    @inner_njit()
     def both_sides(links, theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
         return call_at(links.both_sides, result, expected, (theta_new, theta, others, inputs, batch))
 

@@ -7,7 +7,7 @@ L_i, and that η is affine in θ, shown op by op.  What is unknown is refused wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor import scalar
+from pytensor.compile import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
@@ -30,6 +31,8 @@ from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
 
+#: NumPy evaluates a few predictors of all rows; PyTensor 3 compiles a matrix product for half a minute.
+_MODE = Mode(linker="py", optimizer="fast_compile")
 #: Rounding of the gradients, which are differences of predictors.
 _SLACK = 1 + 1e-9
 
@@ -216,6 +219,10 @@ def find_linear_predictors(model: Model, terms: RowTerms, likelihood: RowLikelih
     return tuple(_linear_predictor(model, rv, likelihood.blocks) for rv in own.observed)
 
 
+def _evaluate(inputs: Sequence[Variable], graph: Variable) -> Callable[..., np.ndarray]:
+    return pm.compile(inputs, graph, mode=_MODE, on_unused_input="ignore")
+
+
 def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> LinearPredictor:
     inner = rv
     while isinstance(inner.owner.op, SpecifyShape):
@@ -233,9 +240,9 @@ def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> 
     except NotImplementedError as reason:
         raise NotImplementedError(f"in {rv.name!r}, {reason}") from None
     start = {k: np.zeros_like(v) for k, v in model.initial_point().items()}
-    predict = pm.compile(model.value_vars, predictor, on_unused_input="ignore")
-    steepest_fn = pm.compile([], steepest)
-    third_fn = None if slope.third is None else pm.compile([], model.replace_rvs_by_values([slope.third])[0])
+    predict = _evaluate(model.value_vars, predictor)
+    steepest_fn = _evaluate([], steepest)
+    third_fn = None if slope.third is None else _evaluate([], model.replace_rvs_by_values([slope.third])[0])
     own = {b.name for b in blocks}
     reads_others = any(v.name not in own for v in model.value_vars if v in set(ancestors([predictor])))
     return LinearPredictor(predict, steepest_fn, start, blocks, slope.classes, third_fn, reads_others)

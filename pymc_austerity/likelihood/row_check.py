@@ -13,7 +13,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_log_density, interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
@@ -29,6 +29,8 @@ _log = logging.getLogger("pymc_austerity")
 _FULL_CHECK_BYTES = 2**29
 #: From this many rows on a full evaluation takes long enough for a user to wonder.
 _LARGE = 500_000
+#: Up to so many rows NumPy evaluates them sooner than they are compiled.
+_FEW = 200_000
 #: Spread of the random point, in the unconstrained space, and the fallbacks where the density is not finite there.
 _SPREADS = (0.3, 0.03, 0.0)
 _RELATIVE_ERROR = 1e-6
@@ -113,8 +115,11 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     constants = [v for v in ancestors(totals) if isinstance(v, Constant) and is_array_leaf(v) and v.data.size >= fewest]
     inputs = [c.type() for c in constants]
     totals = in_double(graph_replace(totals, dict(zip(constants, inputs, strict=True)), strict=False))
-    # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
-    function = compile_log_density([*model.value_vars, *inputs], totals, mode="NUMBA")
+    if sum(s.n_rows for s in terms.sets) <= _FEW:
+        function = interpret_log_density([*model.value_vars, *inputs], totals)
+    else:
+        # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
+        function = compile_log_density([*model.value_vars, *inputs], totals, mode="NUMBA")
     data = [c.data for c in constants]
     return lambda at: np.concatenate(uninterrupted(function, *[at[v.name] for v in model.value_vars], *data))
 

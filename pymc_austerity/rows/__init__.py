@@ -16,8 +16,17 @@ from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
 from pymc_austerity.rows.reservoir import Offer, Reservoir, Slots
-from pymc_austerity.rows.sources import InOrder, RowSource, Share, Uniform, draw_in_order, draw_subset
-from pymc_austerity.rows.storage import CHUNK, DrawnRows, Rows, Table, Work, build_gather, nobody
+from pymc_austerity.rows.sources import (
+    DrawRows,
+    InOrder,
+    RowSource,
+    Share,
+    Uniform,
+    WeighRows,
+    draw_in_order,
+    draw_subset,
+)
+from pymc_austerity.rows.storage import CHUNK, DrawnRows, Gather, Rows, Table, Work, build_gather, nobody
 from pymc_austerity.rows.weighted import AliasTable, Weighted, WeightedRows, row_table
 
 __all__ = [
@@ -26,7 +35,9 @@ __all__ = [
     "AliasTable",
     "BoundPool",
     "BoundTable",
+    "DrawRows",
     "DrawnRows",
+    "Gather",
     "InOrder",
     "MappedFile",
     "Offer",
@@ -41,6 +52,7 @@ __all__ = [
     "Slots",
     "Table",
     "Uniform",
+    "WeighRows",
     "Weighted",
     "WeightedRows",
     "Work",

@@ -105,7 +105,9 @@ def _disagreements(step, values, batch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("values", "batch"), [(VALUES, 4), (np.delete(VALUES, 5), 4)], ids=["12-by-4", "11-by-4"])
+@pytest.mark.parametrize(
+    ("values", "batch"), [(np.delete(VALUES, [1, 5, 9]), 3), (np.delete(VALUES, 5), 4)], ids=["9-by-3", "11-by-4"]
+)
 def test_every_order_of_the_rows_is_decided_as_defined(values, batch):
     wrong, outcomes = _disagreements(_step(ScriptedT(EPSILON, batch), values), values, batch)
     assert len(outcomes) >= 5
@@ -117,11 +119,12 @@ def test_some_order_of_the_rows_catches_a_missing_correction():
     class Planted(NoCorrection):
         rows = Scripted()
 
-    wrong, _ = _disagreements(_step(Planted(EPSILON, BATCH), VALUES[:11]), VALUES[:11], BATCH)
+    values = np.delete(VALUES, [1, 5, 9])
+    wrong, _ = _disagreements(_step(Planted(EPSILON, 3), values), values, 3)
     assert wrong > 0
 
 
-def _frequencies_p(step, n_tests=4_000, seeds=(0, 1, 2, 3)):
+def _frequencies_p(step, n_tests=2_000, seeds=(0, 1, 2, 3)):
     """p-values of (decision, rows read) of the real sampler against its enumerated law; and the share of errors."""
     p_values, errors = [], []
     for seed in seeds:

@@ -248,7 +248,7 @@ def report(model, step, idata):
 
 def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
     """States, transforms, prior and rows are put together as the chain had them."""
-    density = model.compile_logp()
+    density = model.compile_logp(mode="FAST_COMPILE")
     point = {"mu": 0.9, "sigma_interval__": -1.3}
     other = {"mu": 1.0, "sigma_interval__": -1.4}
     names = [b.name for b in step.decider.likelihood.blocks]

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pymc as pm
 import pytest
+from compilations import compilations
 from numba import njit
 from pymc.exceptions import SamplingError
 
@@ -153,6 +154,17 @@ def test_no_row_exceeds_the_bound_found_from_the_graph_and_some_come_near(write)
         shares.append(largest(theta, theta + step) / bound)
     assert max(shares) <= 1 + 1e-9
     assert max(shares) > 0.5  # a bound that is never approached would cost rows for nothing
+
+
+@pytest.mark.usefixtures("nothing_on_disk")
+def test_the_slopes_of_all_rows_are_found_without_compiling_anything():
+    with pm.Model() as model:
+        _logistic()
+    data = read_model(model, model.value_vars, None, None)
+    with compilations() as names:
+        found = find_bound("lipschitz", model, data).constants()
+    assert names == []
+    assert found[0][0] == pytest.approx(np.sqrt(1 + (X**2).sum(axis=1)).max(), rel=1e-6)
 
 
 def test_the_bound_of_the_paper_is_not_beaten():

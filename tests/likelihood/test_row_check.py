@@ -1,7 +1,9 @@
 """The numerical check finds what the structural proof would have let through."""
 
+import numpy as np
 import pymc as pm
 import pytest
+from compilations import compilations
 from zoo import REAL, N, X, slopes
 
 from pymc_austerity.likelihood import row_check
@@ -73,6 +75,20 @@ def test_a_dependence_that_a_whole_number_hides_at_its_start_is_seen():
     check(parts)
     with pytest.raises(NotRowWiseError, match="depends on the other rows"):
         check(parts, depends_through_the_count)
+
+
+@pytest.mark.usefixtures("nothing_on_disk")
+def test_few_rows_are_evaluated_without_compiling_anything_for_them(monkeypatch):
+    model, data, density = model_of(40, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
+    arguments = (np.zeros(3), np.zeros(3), np.empty(0), *data.fixed, *data.rows.arrays)
+    density.both_sides(*arguments)
+    with compilations() as names:
+        row_check.check_rows(model, data, density)
+    assert names == []
+    monkeypatch.setattr(row_check, "_FEW", 0)  # as for many rows
+    with compilations() as names:
+        row_check.check_rows(model, data, density)
+    assert names != []
 
 
 @pytest.mark.parametrize("limit", [2**29, 0], ids=["against the full graph", "against blocks of rows"])

@@ -136,20 +136,29 @@ def test_parts_that_need_a_proxy_say_so():
         pma.CrankNicolson(rho=1.0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("proposal", [pma.SurrogateHMC(), pma.CrankNicolson()], ids=["hmc", "crank-nicolson"])
-def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(proposal):
-    # Few rows a parameter and a skewed prior: the normal approximation alone would be visibly off.
+SAMPLING = {"tune": 500, "chains": 2, "cores": 1, "random_seed": 6, "progressbar": False, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def all_rows():
+    """Few rows a parameter and a skewed prior, where the normal approximation alone would be off; its exact chain."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(400, 2))
     y = rng.poisson(np.exp(X @ [0.3, -0.8] - 1))
-    with pm.Model():
+    with pm.Model() as model:
         beta, base = pm.Normal("beta", 0, 1, shape=2), pm.Exponential("base", 1)
         pm.Poisson("y", base * pm.math.exp(X @ beta), observed=y)
-        kwargs = {"tune": 500, "chains": 2, "cores": 1, "random_seed": 6, "progressbar": False, "quiet": True}
-        exact = pm.sample(step=pma.ExactMH(proxy=None), draws=20_000, compute_convergence_checks=False, **kwargs)
+        step = pma.ExactMH(proxy=None)
+        return model, pm.sample(step=step, draws=20_000, compute_convergence_checks=False, **SAMPLING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", [pma.SurrogateHMC(), pma.CrankNicolson()], ids=["hmc", "crank-nicolson"])
+def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(all_rows, proposal):
+    model, exact = all_rows
+    with model:
         step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted(), batch_size=50, proposal=proposal)
-        ours = pm.sample(step=step, draws=8_000, **kwargs)
+        ours = pm.sample(step=step, draws=8_000, **SAMPLING)
     assert float(ours["sample_stats"]["n_rows"].mean()) < 120
     table = pma.compare({"ours": ours, "exact": exact}, reference="exact").xs("ours", level="run")
     assert (table["shift"].abs() < 4.5 * table["shift_mcse"]).all()

@@ -76,7 +76,7 @@ def truth():
     model = model_of(ROWS)
     with model:
         step = pma.ExactMH(proposal=pma.CrankNicolson(), proxy=pma.Taylor(), progressbar=False)
-    return draw(model, step, 8_000)
+    return draw(model, step, 4_000)
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_a_run_is_judged_on_the_rows_of_the_pool(step):
     assert judged.verdict != "do not trust", str(judged)
     assert "looked at on the 160,000 rows of the pool" in str(judged)
     decider, everything = as_population(step.decider), model_of(ROWS)
-    logp = everything.compile_logp(vars=[everything["seen"]], sum=True)
+    logp = everything.compile_logp(vars=[everything["seen"]], sum=True, mode="FAST_COMPILE")
     rng, others = np.random.default_rng(2), np.empty(0)
     for theta in decider.prepared.draws[:5]:
         proposed = decider.propose(theta, others, step.chain.state, rng)
