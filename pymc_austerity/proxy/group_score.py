@@ -25,7 +25,7 @@ from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
 from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, place_all
-from pymc_austerity.proxy.group_pass import GroupPass, chunks
+from pymc_austerity.proxy.group_pass import GroupPass, Membership, chunks
 from pymc_austerity.rows import Rows
 
 #: Nodes along each of K axes; beyond, and for more parameters a group, so many quasi-random ones.
@@ -98,7 +98,7 @@ class GroupScore:
 
     def __call__(
         self, theta: np.ndarray, conditional: Conditional, data: ModelData, e: GroupExpansion, rows: Rows,
-        of_rows: np.ndarray,
+        member: Membership,
     ) -> np.ndarray:  # fmt: skip
         """Return ∂ log p(φ | y), shape (P,), at the φ in θ; numbers that are not finite where a node has no density.
 
@@ -111,14 +111,16 @@ class GroupScore:
         e : GroupExpansion
         rows : Rows
             Sorted by group.
-        of_rows : numpy.ndarray of int64, shape (N,)
+        member : Membership
+            Of these rows, in the groups of one factor.
         """
+        (of_rows,) = member.of_rows
         at, n_groups, (nodes, log_weights) = (data.others0, *data.fixed), len(e.own), self._quadrature
         log_weight = np.empty((len(nodes), n_groups))
         thetas = []
         for m, z in enumerate(nodes):
             thetas.append(theta.copy())
-            place_all(thetas[m], np.tile(z, (n_groups, 1)), e.own, conditional)
+            place_all(thetas[m], np.tile(z, (n_groups, 1)), e, conditional)
             log_weight[m] = self._terms(thetas[m], *at)[0] + z @ z / 2 + log_weights[m]
             of_node = np.concatenate(list(self._rows(thetas[m], data.others0, data.fixed, rows)))
             log_weight[m] += np.bincount(of_rows, of_node, n_groups)
@@ -147,7 +149,7 @@ class Shifted(NamedTuple):
 
 def shift_to_mode(
     score: GroupScore, condition: Callable[..., Any], mean: np.ndarray, factor: np.ndarray, data: ModelData,
-    e: GroupExpansion, rows: Rows, of_rows: np.ndarray,
+    e: GroupExpansion, rows: Rows, member: Membership,
 ) -> Shifted:  # fmt: skip
     """Move the centre of φ from the mode of the surrogate's marginal to that of the marginal.
 
@@ -160,7 +162,7 @@ def shift_to_mode(
         Compiled, of `build_condition`.
     mean, factor : numpy.ndarray, shapes (P,) and (P, P)
         Normal approximation of the marginal of φ.
-    data, e, rows, of_rows
+    data, e, rows, member
         As of `GroupScore`.
     """
     best, smallest, phi = mean, np.inf, mean
@@ -169,7 +171,7 @@ def shift_to_mode(
         theta = e.centre.copy()
         theta[e.shared] = phi
         conditional = Conditional(*uninterrupted(condition, theta, data.others0, data.fixed, e))
-        step = factor.T @ score(theta, conditional, data, e, rows, of_rows)
+        step = factor.T @ score(theta, conditional, data, e, rows, member)
         evaluations += 1
         size = float(np.linalg.norm(step))
         if not size < smallest:  # nor where it is no number
