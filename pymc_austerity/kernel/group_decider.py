@@ -124,6 +124,11 @@ class GroupDecider:
             share = min(_MOST_REFRESHED, _REFRESH_TO_CARRIED * carried / (n_rows * len(self.groups.indices)))
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
 
+    @property
+    def n_shifts(self) -> int:
+        """Shifts tried in a draw: none where there were none when the moves were compiled."""
+        return 0 if self.parts.slope is None else self.prepared.shifts.length.size
+
     def new_state(self) -> GroupState:
         """Return the state at the start of a chain."""
         found, (n_groups, size) = self.prepared, self.groups.own.shape

@@ -16,7 +16,7 @@ from pymc_austerity.proxy.expansion import Expansion, check_order
 from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, own_sum, place_all
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_pass import GroupPass, Membership, membership
-from pymc_austerity.proxy.group_score import GroupScore, Shifted, shift_to_mode
+from pymc_austerity.proxy.group_score import GroupScore, shift_to_mode
 from pymc_austerity.proxy.group_shifts import Shifts, find_shifts
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.rows import AliasTable, Rows, row_table
@@ -140,10 +140,7 @@ def prepare_groups(
     rows, member, order = sort_by_group(groups, data.rows)
     start = np.concatenate([[0], np.cumsum(np.bincount(member.of_rows.ravel(), minlength=len(groups.own)))])
     centre = find_group_centre(data, rows, member, group_pass, density.log_prior, condition)
-    shifted = Shifted(centre.mean, 0)
-    if len(member.of_rows) == 1:
-        at_centre = centre.mean, centre.factor, data, centre.expansion
-        shifted = shift_to_mode(score, cached(condition), *at_centre, rows, member)
+    shifted = shift_to_mode(score, cached(condition), centre.mean, centre.factor, data, centre.expansion, rows, member)
     n_directions = len(group_pass.directions()[1])
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
     shifts = find_shifts(data, groups, density, prior, group_pass, rows, centre.expansion.centre)

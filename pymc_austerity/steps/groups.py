@@ -97,7 +97,8 @@ class GroupMH(ChainSetup, BlockedStep):
     With φ all that is no group's own and u_g the parameters of a group, the log-likelihood of every group is expanded
     to second order, so that given φ the u_g are about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
     z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π (det Σ_g(φ′) / det Σ_g(φ))^{1/2}.  The refresh draws
-    new z_g.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
+    new z_g.  Shifts that no row sees (an intercept up and all effects down, one factor up and another down) are decided
+    by the prior.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
     `test`.  The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on
     while tuning, and kept from then on.
 
@@ -247,7 +248,7 @@ class GroupMH(ChainSetup, BlockedStep):
             shared = carried.theta[self.decider.groups.shared]
             adapt_shared(shared, carried.accepted, carried.walks, self.state.shared)
         self.n_steps += 1
-        n_shifts = self.decider.prepared.shifts.length.size
+        n_shifts = self.decider.n_shifts
         n_rows = carried.n_rows + refresh.n_rows
         stats = DrawStats(
             accepted=float(carried.accepted),
