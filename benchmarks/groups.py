@@ -3,7 +3,8 @@
 Run ``python benchmarks/groups.py`` (``--problems`` chooses, ``--tune`` and ``--draws`` are those of `GroupMH`,
 ``--refreshed`` compares shares of the groups, ``--reference 0`` leaves nutpie out).  Logistic regressions with five
 slopes, groups of very unequal size and an unknown mean and scale of their effects; and radon in 386 counties, with an
-intercept and a slope each, where nutpie is run centred and not.  One chain each.  CPU time of sampling, tuning
+intercept and a slope each, where nutpie is run centred and not; and crossed factors on real data, late flights by
+aircraft and destination and ratings by student and lecturer.  One chain each.  CPU time of sampling, tuning
 included, set-up by itself.  ESS is ArviZ's bulk ESS: the smallest of what the groups share, and that of the slowest of
 20 groups.  Shifts of means and ratios of standard deviations are those of the same parameters, from the reference with
 most effective draws.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import arviz as az
+import crossed
 import numpy as np
 import pandas as pd
 import problems
@@ -56,17 +58,18 @@ class Problem(NamedTuple):
     references: dict[str, Callable[[], pm.Model]]
     shared: tuple[str, ...]
     effects: tuple[str, ...]
-    n_groups: int
 
     def parameters(self, idata: Any) -> dict[str, np.ndarray]:
-        """Return the draws of all that is shared and of 20 groups, shape (C, S, number) by kind."""
+        """Return the draws of all that is shared and of 20 groups of each factor, shape (C, S, number) by kind."""
         posterior = as_dataset(group(idata, "posterior"))
-        some = np.random.default_rng(1).choice(self.n_groups, 20, replace=False)
 
         def draws(name: str) -> np.ndarray:
             return posterior[name].to_numpy().reshape(*posterior[name].shape[:2], -1)
 
-        effects = [draws(name)[:, :, some] for name in self.effects]
+        def some(of: np.ndarray) -> np.ndarray:
+            return of[:, :, np.random.default_rng(1).choice(of.shape[2], 20, replace=False)]
+
+        effects = [some(draws(name)) for name in self.effects]
         return {
             "shared": np.concatenate([draws(name) for name in self.shared], axis=2),
             "effects": np.concatenate(effects, axis=2),
@@ -75,7 +78,7 @@ class Problem(NamedTuple):
 
 def _synthetic(n_rows: int, n_groups: int) -> Problem:
     build = partial(model_of, n_rows, n_groups)
-    return Problem(build, {"centred": build}, ("intercept", "log_scale", "slopes"), ("effect",), n_groups)
+    return Problem(build, {"centred": build}, ("intercept", "log_scale", "slopes"), ("effect",))
 
 
 PROBLEMS = {
@@ -87,7 +90,18 @@ PROBLEMS = {
         {"centred": problems.radon, "not centred": partial(problems.radon, noncentred=True)},
         ("mean", "scale", "uranium", "sigma"),
         ("intercept", "slope"),
-        386,
+    ),
+    "insteval": Problem(
+        crossed.insteval,
+        {"centred": crossed.insteval, "not centred": partial(crossed.insteval, noncentred=True)},
+        ("intercept", "sigma", "student_scale", "lecturer_scale"),
+        ("student", "lecturer"),
+    ),
+    "flights": Problem(
+        crossed.flights,
+        {"centred": crossed.flights, "not centred": partial(crossed.flights, noncentred=True)},
+        ("intercept", "slopes", "tail_scale", "dest_scale"),
+        ("tail", "dest"),
     ),
 }
 
@@ -142,6 +156,7 @@ def run_groups(problem: Problem, tune: int, draws: int, refreshed: Any) -> tuple
         "carried accepted": float(stats["accepted"].mean()),
         "length of its moves": float(stats["scaling"].mean()),
         "refreshed accepted": float(stats["refresh_accept"].mean()),
+        "shifts accepted": float(stats["shift_accept"].mean()),
         "ms a draw": 1e3 * seconds / (draws + tune),
         **summary(problem, idata, seconds, set_up),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 from numba import njit
 
@@ -18,4 +18,4 @@ inner_njit = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 def built_once(build: Callable[P, Built]) -> Callable[P, Built]:
     """Let a function that composes compiled code return the same code for the same parts: numba compiles it once."""
-    return cache(build)
+    return cast("Callable[P, Built]", cache(build))

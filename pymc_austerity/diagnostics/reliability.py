@@ -14,6 +14,7 @@ from pymc.model import Model, modelcontext
 
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
+from pymc_austerity.diagnostics.group_findings import group_findings, made_by_groups
 from pymc_austerity.diagnostics.mean_shift import mean_shift, relaxation_of, spread_shift
 from pymc_austerity.diagnostics.measured_error import (
     Flow,
@@ -170,6 +171,8 @@ def reliability(
     bootstrap over states.  The states with the largest errors are measured anew before one is called the worst, or the
     maximum of many noisy numbers would be taken for an error.
 
+    Of a run of `GroupMH` the record alone is judged: both moves, parameters that never moved, and the slowest.
+
     A verdict is about decisions, and about chains that disagree.  Chains that all miss the same mode agree: start them
     far apart.
 
@@ -187,6 +190,9 @@ def reliability(
     'trust'
     """
     model = modelcontext(model)
+    if made_by_groups(idata):
+        of_groups = [_chains(idata, model), *group_findings(idata, model)]
+        return Reliability(overall(of_groups), _checks(of_groups), pd.DataFrame(), 0.0)
     decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
     stats, own = _stats_of(idata, model, decider)
     decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
@@ -215,10 +221,13 @@ def reliability(
         findings.append(_judge_errors(decider, test, spots, table, rng))
         findings += _judge_moments(idata, model, decider, states, spots, table)
         passes += min(_FINALISTS, len(measured))
-    checks = pd.DataFrame([f._asdict() for f in findings]).set_index("check")
     pooled = decider.row_source.counts is not None
     looked_at = f"the {n_total:,} rows of the pool in place of all rows" if pooled else "all rows"
-    return Reliability(overall(findings), checks, table, passes, looked_at)
+    return Reliability(overall(findings), _checks(findings), table, passes, looked_at)
+
+
+def _checks(findings: list[Finding]) -> pd.DataFrame:
+    return pd.DataFrame([f._asdict() for f in findings]).set_index("check")
 
 
 def _stats_of(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:

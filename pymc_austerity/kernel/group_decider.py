@@ -46,8 +46,8 @@ from pymc_austerity.rows import Weighted, WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
-#: A carried move costs about as much as so many rows, for its batch and for each group.
-_BATCH_SIZE, _ROWS_PER_GROUP = 500, 3
+#: A carried move costs about as much as so many rows, for its batch, for each group and for each cell.
+_BATCH_SIZE, _ROWS_PER_GROUP, _ROWS_PER_CELL = 500, 3, 0.25
 #: Of the work of a draw, what the refresh takes to what the carried move takes; and the share of the groups above which
 #: effects would be known better than what they share.
 _REFRESH_TO_CARRIED, _MOST_REFRESHED = 1.5, 0.4
@@ -94,8 +94,8 @@ class GroupDecider:
         """Return what the compiled moves read."""
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
-            self.others, self.fixed, found.rows.arrays, found.start, found.expansion, self.parts.source.state(n_rows),
-            self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
+            self.others, self.fixed, found.rows.arrays, found.start, found.places, found.expansion, found.shifts,
+            self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
 
     @property
@@ -115,13 +115,19 @@ class GroupDecider:
         return found
 
     @property
-    def n_refreshed(self) -> int:
-        """Groups refreshed a draw."""
+    def n_refreshed(self) -> np.ndarray:
+        """Groups of each factor refreshed a draw."""
         share, n_groups, n_rows = self.share, len(self.groups.own), len(self.prepared.rows)
         if share is None:
             carried = (_BATCH_SIZE if self.test.uses_proxy else n_rows) + _ROWS_PER_GROUP * n_groups
-            share = min(_MOST_REFRESHED, _REFRESH_TO_CARRIED * carried / n_rows)
-        return max(1, round(share * n_groups))
+            carried += _ROWS_PER_CELL * self.prepared.expansion.cell_with.size
+            share = min(_MOST_REFRESHED, _REFRESH_TO_CARRIED * carried / (n_rows * len(self.groups.indices)))
+        return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
+
+    @property
+    def n_shifts(self) -> int:
+        """Shifts tried in a draw: none where there were none when the moves were compiled."""
+        return 0 if self.parts.slope is None else self.prepared.shifts.length.size
 
     def new_state(self) -> GroupState:
         """Return the state at the start of a chain."""
@@ -133,7 +139,7 @@ class GroupDecider:
             np.empty((n_groups, size)),
             np.empty((n_groups, size, size)),
             np.zeros(1),
-            np.zeros(1, np.int64),
+            np.zeros(len(self.groups.indices), np.int64),
             np.arange(largest, dtype=np.uint32),
         )
 
@@ -186,7 +192,7 @@ def assemble_groups(
 
     def learn(of: ModelData) -> PreparedGroups:
         floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not None else None
-        return prepare_groups(of, groups, group_pass, score, density, condition, remainders, floor, phases.shown)
+        return prepare_groups(of, groups, group_pass, score, density, condition, prior, remainders, floor, phases.shown)
 
     with phases("Learning from all rows", has_bars=True):
         prepared = learn(data)
@@ -226,7 +232,10 @@ def _complete(
     if prepared.table is not None:
         drawn, source = test.with_replacement(), WeightedRows(prepared.table)
     condition = build_condition(prior)
-    parts = GroupParts(density, seen, prior, condition, test, drawn, source)
+    slope = None
+    if prepared.shifts.length.size:
+        slope = GroupPass(likelihood, groups, options).derivatives.vm.jit_fn
+    parts = GroupParts(density, seen, prior, condition, test, drawn, source, slope)
     transition = cached(build_group_transition(parts, tuple(a.ndim for a in prepared.rows.arrays)))
     decider = GroupDecider(
         likelihood,

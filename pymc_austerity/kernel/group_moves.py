@@ -4,7 +4,8 @@
 The map (φ, u) → (φ′, u′) at given z has the Jacobian Π|Σ_g(φ′)|^{1/2}/|Σ_g(φ)|^{1/2}.  One test decides on all rows.
 
 *Refresh.*  Given φ the groups are independent, so each of a part of them draws a new z_g and decides for itself, on its
-own rows: on all of them where they are few, and otherwise by the test.
+own rows: on all of them where they are few, and otherwise by the test.  With several factors that holds for those of
+one at a time, the others as they are, and the factors take turns within a draw.
 """
 
 from __future__ import annotations
@@ -17,9 +18,19 @@ from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, BAD_ROW, DECIDED, AcceptanceTest, Conclude, RowReader
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
+from pymc_austerity.kernel.group_shift import build_shift
 from pymc_austerity.likelihood import Density, GroupPrior
 from pymc_austerity.proposals import SharedState, propose_shared
-from pymc_austerity.proxy import Conditional, GroupExpansion, own_sum, place, place_all, whiten
+from pymc_austerity.proxy import (
+    Conditional,
+    GroupExpansion,
+    Shifts,
+    mean_given_others,
+    own_sum,
+    place_all,
+    solve_transposed,
+    whiten,
+)
 from pymc_austerity.rows import RowSource, build_gather
 
 #: Rows of groups that are evaluated together.
@@ -32,13 +43,14 @@ _ACROSS = -0.4
 
 
 class GroupPlace(NamedTuple):
-    """A proposal, the data that its rows are evaluated with, and the number of the first row there is."""
+    """A proposal, the data that its rows are evaluated with, and where the first row there is stands in the order."""
 
     theta_new: np.ndarray
     theta: np.ndarray
     others: np.ndarray
     inputs: tuple[np.ndarray, ...]
     arrays: tuple[np.ndarray, ...]
+    places: np.ndarray
     first: int
 
 
@@ -50,27 +62,32 @@ class GroupData(NamedTuple):
     others : numpy.ndarray
     fixed, arrays : tuple of numpy.ndarray
     start : numpy.ndarray of int64, shape (G + 1,)
-        The rows of group g are ``start[g]`` to ``start[g + 1] - 1``.
+        The rows of group g are ``start[g]`` to ``start[g + 1] - 1`` in the order of its factor.
+    places : numpy.ndarray
+        See `PreparedGroups`.
     expansion : GroupExpansion
+    shifts : Shifts
     row_state : Any
         Of the row source of the carried move.
     looks : Any
         Looks at all rows.
     few : int
         A group with no more rows than this decides on all of them.
-    n_refreshed : int
-        Groups refreshed a draw.
+    n_refreshed : numpy.ndarray of int64, shape (F,)
+        Groups of each factor refreshed a draw.
     """
 
     others: np.ndarray
     fixed: tuple[np.ndarray, ...]
     arrays: tuple[np.ndarray, ...]
     start: np.ndarray
+    places: np.ndarray
     expansion: GroupExpansion
+    shifts: Shifts
     row_state: Any
     looks: Any
     few: int
-    n_refreshed: int
+    n_refreshed: np.ndarray
 
 
 class GroupState(NamedTuple):
@@ -84,8 +101,8 @@ class GroupState(NamedTuple):
         The φ at which `mean`, `factor` and `log_det` hold; not numbers before the first draw.
     mean, factor, log_det
         The `Conditional` at `phi`; `log_det` of shape (1,).
-    next : numpy.ndarray of int64, shape (1,)
-        The group to be refreshed next.
+    next : numpy.ndarray of int64, shape (F,)
+        The group of each factor to be refreshed next.
     order : numpy.ndarray of uint32
         Row numbers for drawing some of the rows of a large group.
     """
@@ -129,6 +146,8 @@ class RefreshOutcome(NamedTuple):
         Rows read.
     n_stages : int
         Looks at the rows of groups with many.
+    n_shifted : int
+        Shifts that were accepted.
     """
 
     theta: np.ndarray
@@ -138,6 +157,7 @@ class RefreshOutcome(NamedTuple):
     n_accepted: int
     n_rows: int
     n_stages: int
+    n_shifted: int
 
 
 class GroupParts(NamedTuple):
@@ -156,6 +176,8 @@ class GroupParts(NamedTuple):
         For rows of equal weight, and for rows as `source` draws them.
     source : RowSource
         Of the carried move.
+    slope : callable or None
+        Of rows along a direction; None where there are no shifts.
     """
 
     density: Density
@@ -165,6 +187,18 @@ class GroupParts(NamedTuple):
     test: AcceptanceTest
     drawn: AcceptanceTest
     source: RowSource
+    slope: Callable[..., Any] | None
+
+
+@njit
+def _numbered(numbers, places, n_rows):  # type: ignore[no-untyped-def]
+    """Return row numbers, for numbers in the order of one factor."""
+    if numbers.size > 0 and numbers[0] >= n_rows:
+        found = np.empty(numbers.size, np.int64)
+        for i in range(numbers.size):
+            found[i] = places[numbers[i] - n_rows]
+        return found
+    return numbers.astype(np.int64)
 
 
 def _conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource, ndims: tuple[int, ...]) -> Conclude:
@@ -172,7 +206,7 @@ def _conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource, ndims:
 
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        rows = gather(at.arrays, numbers + at.first)
+        rows = gather(at.arrays, _numbered(numbers + at.first, at.places, len(at.arrays[0])))
         return both_sides(at.theta_new, at.theta, at.others, *(at.inputs + rows))
 
     return test.for_rows(RowReader(terms, source))
@@ -188,12 +222,12 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..
     def carry(theta, phi_new, data, conditional):  # type: ignore[no-untyped-def]
         """Return θ′ with φ′ and every z_g kept, and the conditional there."""
         e = data.expansion
-        z = whiten(theta, e.own, conditional)
+        z = whiten(theta, e, conditional)
         theta_new = theta.copy()
         for p in range(e.shared.size):
             theta_new[e.shared[p]] = phi_new[p]
         there = condition(theta_new, data.others, data.fixed, e)
-        place_all(theta_new, z, e.own, there)
+        place_all(theta_new, z, e, there)
         return theta_new, there
 
     @njit
@@ -215,7 +249,7 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..
         if not np.isfinite(offset):
             return CarriedOutcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan, walks)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
-        at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, 0)
+        at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.places, 0)
         d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, np.inf, offset, float(n_total), noise)
         if d.accepted:
             _keep(phi_new, there, state)
@@ -242,26 +276,28 @@ def _propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped
     e = data.expansion
     theta_new, log_q_ratio = theta.copy(), np.zeros(groups.size)
     here = Conditional(state.mean, state.factor, state.log_det[0])
-    size = e.own.shape[1]
     walks = rng.random(groups.size)
-    noise = rng.standard_normal((groups.size, size))
+    noise = rng.standard_normal((groups.size, e.own.shape[1]))
     for i in range(groups.size):
         g = groups[i]
+        size = e.size[g]
+        mean = mean_given_others(theta, g, e, here)
         if walks[i] < _WALKS:
-            step = noise[i] * (2.38 / np.sqrt(size))
-            shift = np.zeros(size)
-            place(theta_new, g, step, e.own, here)
+            step = noise[i, :size] * (2.38 / np.sqrt(size))
+            solve_transposed(state.factor[g], step)
             for k in range(size):
-                shift[k] = theta_new[e.own[g, k]] - state.mean[g, k]
-                theta_new[e.own[g, k]] = theta[e.own[g, k]] + shift[k]
+                theta_new[e.own[g, k]] = theta[e.own[g, k]] + step[k]
         else:
             for k in range(size):
                 z = 0.0
                 for j in range(k, size):
-                    z += state.factor[g, j, k] * (theta[e.own[g, j]] - state.mean[g, j])
+                    z += state.factor[g, j, k] * (theta[e.own[g, j]] - mean[j])
                 noise[i, k] = _ACROSS * z + np.sqrt(1 - _ACROSS**2) * noise[i, k]
                 log_q_ratio[i] += (noise[i, k] ** 2 - z * z) / 2
-            place(theta_new, g, noise[i], e.own, here)
+            step = noise[i, :size].copy()
+            solve_transposed(state.factor[g], step)
+            for k in range(size):
+                theta_new[e.own[g, k]] = mean[k] + step[k]
     return theta_new, log_q_ratio
 
 
@@ -281,26 +317,26 @@ def _rows_together(first, groups, data):  # type: ignore[no-untyped-def]
             for row in range(data.start[g], data.start[g + 1]):
                 numbers[n] = row
                 n += 1
-    return numbers, last
+    return _numbered(numbers, data.places, len(data.arrays[0])), last
 
 
 def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``refresh(theta, data, state, looks_of_large, generators)``, which returns a `RefreshOutcome`.
+    """Compile ``refresh(theta, f, data, state, looks_of_large, generators)``, which returns a `RefreshOutcome`.
 
-    The next groups in turn; the φ in θ must be that of the state.  The looks at the rows of groups with many are a
-    typed dict from their numbers.
+    The next groups of factor f in turn; the φ in θ must be that of the state.  The looks at the rows of groups with
+    many are a typed dict from their numbers.
     """
     both_sides, gather, prior_terms = parts.density.both_sides, build_gather(ndims), parts.prior.terms
     expands, draw_noise = parts.seen.expands, parts.test.draw_noise
     conclude = _conclude(parts, parts.test, parts.test.rows, ndims)
 
     @njit
-    def refresh(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
+    def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         e = data.expansion
-        n_groups = e.own.shape[0]
-        n = min(data.n_refreshed, n_groups)
-        groups = (state.next[0] + np.arange(n)) % n_groups
-        state.next[0] = (state.next[0] + n) % n_groups
+        n_groups = e.first[f + 1] - e.first[f]
+        n = min(data.n_refreshed[f], n_groups)
+        groups = e.first[f] + (state.next[f] + np.arange(n)) % n_groups
+        state.next[f] = (state.next[f] + n) % n_groups
         theta_new, offset = _propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(theta_new, data.others, *data.fixed)[0] - prior_terms(theta, data.others, *data.fixed)[0]
         n_rows, n_stages, n_accepted, status, bad_row = 0, 0, 0, DECIDED, -1
@@ -329,7 +365,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
                     if expands:
                         log_ratio += own_sum(theta_new, g, e) - own_sum(theta, g, e)
                     noise = draw_noise(generators[DECIDE])
-                    at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.start[g])
+                    at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.places, data.start[g])
                     d = conclude(
                         generators[ROWS], state.order[:size], looks_of_large[g], at, size, np.inf, log_ratio,
                         float(size), noise,
@@ -338,23 +374,32 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
                     n_rows += d.n_rows
                     n_stages += d.n_stages
                     if d.status != DECIDED:
-                        status, bad_row = d.status, data.start[g] + d.row
+                        status, bad_row = d.status, d.row
+                        if d.row >= 0:
+                            bad_row = _numbered(np.array([data.start[g] + d.row]), data.places, len(data.arrays[0]))[0]
             first = last
         for i in range(n):
             if accepted[i]:
                 n_accepted += 1
             else:
-                for k in range(e.own.shape[1]):
+                for k in range(e.size[groups[i]]):
                     theta_new[e.own[groups[i], k]] = theta[e.own[groups[i], k]]
         return RefreshOutcome(
-            theta_new if status == DECIDED else theta, status, bad_row, n, n_accepted, n_rows, n_stages
+            theta_new if status == DECIDED else theta, status, bad_row, n, n_accepted, n_rows, n_stages, 0
         )
 
     return refresh
 
 
+@njit
+def _no_shift(theta, data, generators):  # type: ignore[no-untyped-def]
+    return theta, 0
+
+
 def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``transition(theta, data, state, looks_of_large, generators)``: a carried move and then a refresh.
+    """Compile ``transition(theta, data, state, looks_of_large, generators)``.
+
+    A carried move, a refresh of each factor in turn, and the shifts.
 
     Returns
     -------
@@ -362,14 +407,26 @@ def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callabl
         Which returns the fields of a `CarriedOutcome` and those of a `RefreshOutcome`, as two plain tuples.
     """
     carried, refresh = build_carried_move(parts, ndims), build_refresh(parts, ndims)
+    shift = _no_shift if parts.slope is None else build_shift(parts.density, parts.slope, ndims)
 
     @njit
     def transition(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         first = carried(theta, data, state, generators)
         if first.status != DECIDED:
-            second = RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0)
-        else:
-            second = refresh(first.theta, data, state, looks_of_large, generators)
-        return first[:], second[:]
+            return first[:], RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)[:]
+        # All factors given one φ, before a shift changes it: what belongs to φ is worked out once a draw.
+        second = refresh(first.theta, 0, data, state, looks_of_large, generators)
+        for f in range(1, state.next.size):
+            if second.status == DECIDED:
+                then = refresh(second.theta, f, data, state, looks_of_large, generators)
+                second = RefreshOutcome(
+                    then.theta, then.status, then.row, second.n_groups + then.n_groups,
+                    second.n_accepted + then.n_accepted, second.n_rows + then.n_rows,
+                    second.n_stages + then.n_stages, 0,
+                )  # fmt: skip
+        theta_new, n_shifted = second.theta, 0
+        if second.status == DECIDED:
+            theta_new, n_shifted = shift(theta_new, data, generators)
+        return first[:], (theta_new,) + second[1:7] + (n_shifted,)
 
     return transition

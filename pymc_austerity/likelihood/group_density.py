@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,8 +29,8 @@ class GroupPrior(NamedTuple):
     terms : callable
         ``terms(theta, others, *fixed)`` returns a tuple with log p(u_g | φ) for all groups.
     derivatives : callable
-        ``derivatives(theta, others, fixed, own)`` returns the gradient of each term by the group's own parameters,
-        shape (G, K), and minus its Hessian, shape (G, K, K).
+        ``derivatives(theta, others, fixed, own, n_own)`` returns the gradient of each term by the group's own
+        parameters, of which there are `n_own`, shape (G, K), and minus its Hessian, shape (G, K, K).
     """
 
     terms: Callable[..., Any]
@@ -51,20 +52,21 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     product_of = compile_log_density([along, *inputs], [product], **options).vm.jit_fn
 
     @njit
-    def derivatives(theta, others, fixed, own):  # type: ignore[no-untyped-def]
+    def derivatives(theta, others, fixed, own, n_own):  # type: ignore[no-untyped-def]
         n_groups, size = own.shape
-        slope, curvature = np.empty((n_groups, size)), np.empty((n_groups, size, size))
+        slope, curvature = np.zeros((n_groups, size)), np.zeros((n_groups, size, size))
         by_theta = gradient_of(theta, others, *fixed)[0]
         for g in range(n_groups):
-            for k in range(size):
+            for k in range(n_own[g]):
                 slope[g, k] = by_theta[own[g, k]]
         for k in range(size):
             direction = np.zeros(theta.size)
             for g in range(n_groups):
-                direction[own[g, k]] = 1.0
+                if k < n_own[g]:
+                    direction[own[g, k]] = 1.0
             column = product_of(direction, theta, others, *fixed)[0]
             for g in range(n_groups):
-                for j in range(size):
+                for j in range(n_own[g] if k < n_own[g] else 0):
                     curvature[g, j, k] = -column[own[g, j]]
         return slope, curvature
 
@@ -84,16 +86,19 @@ def check_groups(data: ModelData, groups: Groups, density: Density, prior: Group
     of_rows = groups.of_rows(data.rows.arrays)
     n_rows = len(data.rows)
     some = rng.choice(n_rows, min(_CHECKED_ROWS, n_rows), replace=False)
-    for g in rng.choice(len(groups.own), min(_CHECKED_GROUPS, len(groups.own)), replace=False):
+    chosen = [a + rng.choice(b - a, min(_CHECKED_GROUPS, b - a), replace=False) for a, b in pairwise(groups.first)]
+    for g in np.concatenate(chosen):
         changed = theta.copy()
-        changed[groups.own[g]] += _SPREAD * rng.standard_normal(groups.own.shape[1])
-        numbers = np.union1d(some, np.flatnonzero(of_rows == g)[:_CHECKED_ROWS])
+        own = groups.own[g, : groups.size[g]]
+        changed[own] += _SPREAD * rng.standard_normal(own.size)
+        of_g = of_rows[np.searchsorted(groups.first, g, side="right") - 1]
+        numbers = np.union1d(some, np.flatnonzero(of_g == g)[:_CHECKED_ROWS])
         new, old = density.both_sides(changed, theta, data.others0, *data.fixed, *data.rows.take(numbers).arrays)
         moved = np.abs(new - old) > _RELATIVE_ERROR * (1 + np.abs(old))
-        if moved[of_rows[numbers] != g].any():
-            row = numbers[moved & (of_rows[numbers] != g)][0]
+        if moved[of_g[numbers] != g].any():
+            row = numbers[moved & (of_g[numbers] != g)][0]
             raise GroupsNotFoundError(
-                f"The parameters of group {g} change the likelihood of row {row}, which is in group {of_rows[row]}."
+                f"The parameters of group {g} change the likelihood of row {row}, which is in group {of_g[row]}."
             )
         at, at_new = (prior.terms(v, data.others0, *data.fixed)[0] for v in (theta, changed))
         change = at_new - at

@@ -2,15 +2,18 @@
 
 Two things are shown op by op, with the rules that follow the row axis: what the rows read of such a variable goes
 through an index by the whole numbers g, and the prior is a sum over groups given everything else.  Then the groups are
-independent of each other given the rest, which is what moves for groups rest on.
+independent of each other given the rest, which is what moves for groups rest on.  Each of several factors is proved by
+itself, with the groups of the others among the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
@@ -27,46 +30,78 @@ from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, is_array_leaf, leaf_identity
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 
+#: Beside a finer factor, one of so many groups, or fewer, moves with what all groups share: the finer groups follow it
+#: (aircraft their carrier), and so few more parameters cost the set-up little.
+_FEW_GROUPS = 30
+
 
 class GroupsNotFoundError(ValueError):
     """A model in which no groups are found; the message says what stands in the way."""
 
 
+class _Factor(NamedTuple):
+    """One factor: names of its variables, number of its index among the data arrays, places in θ, and prior terms."""
+
+    names: tuple[str, ...]
+    index: int
+    own: np.ndarray
+    log_prior: Variable
+    terms: frozenset[Variable]
+
+
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of a model.
+    """The groups of a model, those of several factors one after the other.
 
     Attributes
     ----------
     names : tuple of str
         Value variables with an entry for each group on their first axis.
-    index : int
-        Number of the data array that holds the group g(i) of row i.
+    indices : tuple of int
+        For each factor, the number of the data array that holds the group g(i) of row i.
+    first : numpy.ndarray of int64, shape (F + 1,)
+        The groups of factor f are ``first[f]`` to ``first[f + 1] - 1``; those of the first factor are the most.
+    size : numpy.ndarray of int64, shape (G,)
+        Parameters of each group.
     own : numpy.ndarray of int64, shape (G, K)
-        Where the parameters of each group lie in θ.
+        Where the parameters of each group lie in θ; behind the last of a group of fewer than K stands its first again.
     shared : numpy.ndarray of int64, shape (P,)
         Where everything else lies: φ.
     read : numpy.ndarray of int64, shape (R,)
         Those of `shared` that the rows read.
     log_prior : Variable
         Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.
+    left : tuple of str
+        Variables of factors of few groups, which are among `shared`.
     """
 
     names: tuple[str, ...]
-    index: int
+    indices: tuple[int, ...]
+    first: np.ndarray
+    size: np.ndarray
     own: np.ndarray
     shared: np.ndarray
     read: np.ndarray
     log_prior: Variable
+    left: tuple[str, ...] = ()
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the group of each row, counted from 0 (the model may count from the end, by numbers below 0)."""
-        numbers = np.asarray(arrays[self.index]).astype(np.int64)
-        return np.where(numbers < 0, numbers + len(self.own), numbers)
+        """Return the group of each row by each factor, shape (F, N); a model may count from the end, from −1 down."""
+        return np.array(
+            [
+                np.where(numbers < 0, last, first) + numbers
+                for first, last, numbers in zip(
+                    self.first[:-1],
+                    self.first[1:],
+                    (np.asarray(arrays[index]).astype(np.int64) for index in self.indices),
+                    strict=True,
+                )
+            ]
+        )
 
 
 def find_groups(model: Model, data: ModelData) -> Groups:
-    """Find the groups of a model, the finest where there are several factors.
+    """Find the groups of a model, those of all factors but such as have few groups, the finest first.
 
     Parameters
     ----------
@@ -106,7 +141,33 @@ def find_groups(model: Model, data: ModelData) -> Groups:
             reasons.append(str(error))
     if not found:
         raise GroupsNotFoundError(" ".join(reasons))
-    return max(found, key=lambda groups: len(groups.own))
+    return _together(data, sorted(found, key=lambda factor: -len(factor.own)))
+
+
+def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
+    """Put factors together that have no variable and no prior term in common."""
+    taken, left = [found[0]], []
+    for factor in found[1:]:
+        apart = all(not set(factor.names) & set(t.names) and not factor.terms & t.terms for t in taken)
+        if apart and len(factor.own) > _FEW_GROUPS:
+            taken.append(factor)
+        else:
+            left += [name for name in factor.names if not any(name in t.names for t in taken)]
+    n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
+    own = np.concatenate([np.hstack([f.own, np.repeat(f.own[:, :1], max(sizes) - k, 1)]) for f, k in zip(taken, sizes)])
+    shared = np.setdiff1d(np.arange(data.likelihood.theta_size), own)
+    read = [np.arange(b.start, b.stop) for b in data.likelihood.blocks if b.name in data.likelihood.read]
+    return Groups(
+        tuple(name for f in taken for name in f.names),
+        tuple(f.index for f in taken),
+        np.cumsum([0, *n_groups]),
+        np.repeat(sizes, n_groups),
+        own,
+        shared,
+        np.intersect1d(shared, np.concatenate(read)),
+        taken[0].log_prior if len(taken) == 1 else pt.concatenate([f.log_prior for f in taken]),
+        tuple(left),
+    )
 
 
 def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply]]:
@@ -134,7 +195,7 @@ def _is_cast(var: Variable) -> bool:
     return var.owner is not None and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, Cast)
 
 
-def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> Groups:
+def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> _Factor:
     """Show for one factor that its groups are independent given the rest."""
     sources = [node.inputs[0] for node in nodes]
     leaf = _index_leaf(nodes[0])
@@ -154,18 +215,9 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
     seeds = dict.fromkeys(members, RowAxis(0))
     for source in dict.fromkeys(sources):
         _require_split(source, seeds, n_groups, f"What the rows read of {names}")
-    prior = _prior_by_group(model, data, members, seeds, n_groups)
+    prior, terms = _prior_by_group(model, data, members, seeds, n_groups)
     own = _places(data.likelihood.blocks, members, n_groups)
-    shared = np.setdiff1d(np.arange(data.likelihood.theta_size), own)
-    read = [np.arange(b.start, b.stop) for b in data.likelihood.blocks if b.name in data.likelihood.read]
-    return Groups(
-        tuple(v.name for v in members),
-        data.number_of_leaf(leaf),
-        own,
-        shared,
-        np.intersect1d(shared, np.concatenate(read)),
-        prior,
-    )
+    return _Factor(tuple(v.name for v in members), data.number_of_leaf(leaf), own, prior, terms)
 
 
 def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:
@@ -189,15 +241,16 @@ def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups:
 
 def _prior_by_group(
     model: Model, data: ModelData, members: Sequence[Variable], seeds: Mapping[Variable, RowAxis], n_groups: int
-) -> Variable:
-    """Return the vector of prior terms that read the variables of groups, in terms of θ."""
+) -> tuple[Variable, frozenset[Variable]]:
+    """Return the vector of prior terms that read the variables of groups, in terms of θ, and what they are terms of."""
     terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
-    total = None
+    total, of = None, set()
     for term in terms:
         (graph,) = model.logp(vars=[term], sum=False)
         if not set(members) & set(ancestors([graph])):
             continue
         _require_split(graph, seeds, n_groups, f"The prior term of {term.name!r}")
+        of.add(term)
         vector = graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph
         total = vector if total is None else total + vector
     assert total is not None
@@ -205,7 +258,7 @@ def _prior_by_group(
     blocks = {b.name: value for b, value in zip(likelihood.blocks, split(likelihood.theta, likelihood.blocks))}
     values = {v: blocks[v.name] for v in model.value_vars}
     (vector,) = in_double(graph_replace([total], {**values, **data.stand_ins()}, strict=False))
-    return vector
+    return vector, frozenset(of)
 
 
 def _places(blocks: Sequence[Block], members: Sequence[Variable], n_groups: int) -> np.ndarray:

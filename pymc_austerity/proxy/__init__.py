@@ -3,6 +3,7 @@
 May import `likelihood` and `rows`.
 """
 
+from pymc_austerity.proxy.crossed_means import mean_given_others, solve_transposed
 from pymc_austerity.proxy.effects import Effects, build_effects
 from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
 from pymc_austerity.proxy.group_expansion import (
@@ -11,7 +12,6 @@ from pymc_austerity.proxy.group_expansion import (
     build_condition,
     grouped_sum,
     own_sum,
-    place,
     place_all,
     whiten,
 )
@@ -19,6 +19,7 @@ from pymc_austerity.proxy.group_mode import GroupModeError
 from pymc_austerity.proxy.group_pass import GroupPass
 from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups
 from pymc_austerity.proxy.group_score import GroupScore
+from pymc_austerity.proxy.group_shifts import Shifts
 from pymc_austerity.proxy.known_by_sums import compile_known_density
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
 from pymc_austerity.proxy.mode import PriorCurvature
@@ -43,6 +44,7 @@ __all__ = [
     "PriorCurvature",
     "ProxyPlan",
     "RowSums",
+    "Shifts",
     "Steering",
     "Surrogate",
     "SurrogateState",
@@ -58,13 +60,14 @@ __all__ = [
     "compile_surrogate",
     "dense",
     "grouped_sum",
+    "mean_given_others",
     "own_sum",
     "path_search",
-    "place",
     "place_all",
     "prepare_groups",
     "product",
     "shift_from",
+    "solve_transposed",
     "towards_target",
     "transposed_product",
     "whiten",

@@ -18,7 +18,7 @@ from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum, place_all
-from pymc_austerity.proxy.group_pass import GroupPass
+from pymc_austerity.proxy.group_pass import GroupPass, Membership
 from pymc_austerity.rows import Rows
 
 #: Passes over all rows after which the search gives up.
@@ -69,7 +69,7 @@ def build_marginal(log_prior: Callable[..., Any], condition: Callable[..., Any])
     def marginal(theta, others, fixed, e):  # type: ignore[no-untyped-def]
         conditional = condition(theta, others, fixed, e)
         at = theta.copy()
-        place_all(at, np.zeros(e.own.shape), e.own, conditional)
+        place_all(at, np.zeros(e.own.shape), e, conditional)
         value = log_prior(at, others, *fixed)[0].item() + grouped_sum(at, others, e) + conditional.log_det
         return value, at
 
@@ -82,14 +82,14 @@ class _Search:
 
     data: ModelData
     rows: Rows
-    of_rows: np.ndarray
+    member: Membership
     group_pass: GroupPass
     marginal: Callable[..., Any]
     log_prior: Callable[..., Any]
     condition: Callable[..., Any]
 
     def expand(self, theta: np.ndarray) -> GroupExpansion:
-        return self.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.of_rows)
+        return self.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
 
     def objective(self, expansion: GroupExpansion) -> float:
         """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups.
@@ -111,7 +111,7 @@ class _Search:
 def find_group_centre(
     data: ModelData,
     rows: Rows,
-    of_rows: np.ndarray,
+    member: Membership,
     group_pass: GroupPass,
     log_prior: Callable[..., Any],
     condition: Callable[..., Any],
@@ -123,8 +123,8 @@ def find_group_centre(
     data : ModelData
     rows : Rows
         Sorted by group.
-    of_rows : numpy.ndarray of int64, shape (N,)
-        Group of each row.
+    member : Membership
+        Of these rows.
     group_pass : GroupPass
     log_prior, condition : callable
         Of the density, and of `build_condition`.
@@ -135,7 +135,7 @@ def find_group_centre(
         Where the search does not end.
     """
     compiled = cached(condition)
-    search = _Search(data, rows, of_rows, group_pass, build_marginal(log_prior, condition), log_prior, compiled)
+    search = _Search(data, rows, member, group_pass, build_marginal(log_prior, condition), log_prior, compiled)
     here = search.expand(data.theta0)
     value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
     if not np.isfinite(value):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -19,11 +20,51 @@ from pymc_austerity.rows import Rows
 _CHUNK = 8192
 
 
+class Cells(NamedTuple):
+    """Pairs of groups of two factors that have rows in common.
+
+    Attributes
+    ----------
+    pairs : numpy.ndarray of int64, shape (C, 2)
+        A group of the finer factor and one of the other.
+    of_rows : numpy.ndarray of int64, shape (N,)
+        The cell of each row.
+    """
+
+    pairs: np.ndarray
+    of_rows: np.ndarray
+
+
+class Membership(NamedTuple):
+    """The groups of all rows.
+
+    Attributes
+    ----------
+    of_rows : numpy.ndarray of int64, shape (F, N)
+        By each factor; by the first in ascending order.
+    cells : dict of (int, int) to Cells
+        For each two factors.
+    """
+
+    of_rows: np.ndarray
+    cells: dict[tuple[int, int], Cells]
+
+
+def membership(of_rows: np.ndarray) -> Membership:
+    """Return the groups of all rows, and which groups have rows in common."""
+    cells, n = {}, int(of_rows.max(initial=0)) + 1
+    for f, h in combinations(range(len(of_rows)), 2):
+        keys, of_cells = np.unique(of_rows[f] * n + of_rows[h], return_inverse=True)
+        cells[f, h] = Cells(np.column_stack(np.divmod(keys, n)), of_cells.reshape(-1))
+    return Membership(of_rows, cells)
+
+
 class GroupPass:
     """Expands the rows of all groups around a centre, in one pass over the data.
 
-    A direction moves one parameter of every group at once, or one shared parameter: a row reads one group, so its
-    derivative along that direction is the one by its own group.  (K + R)(K + R + 1)/2 forward-mode derivatives a row.
+    A direction moves one parameter of every group of a factor at once, or one shared parameter: a row reads one group,
+    so its derivative along that direction is the one by its own group.  (K + R)(K + R + 1)/2 forward-mode derivatives a
+    row, where K counts the parameters of one group of each factor.
 
     Parameters
     ----------
@@ -34,7 +75,7 @@ class GroupPass:
     """
 
     def __init__(self, likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]):
-        self._groups = groups
+        self._groups, self._theta_size = groups, likelihood.theta_size
         theta, rows = likelihood.theta, likelihood.row_log_likelihood
         s, t = pt.dscalar("s"), pt.dscalar("t")
         first, second = theta.type("first"), theta.type("second")
@@ -46,7 +87,7 @@ class GroupPass:
         inputs = [theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
         outputs = [pt.broadcast_to(out, rows.shape) for out in outputs]
         self._rows = compile_log_density(inputs, [rows], **options)
-        self._derivatives = compile_log_density([first, second, *inputs], outputs, **options)
+        self.derivatives = compile_log_density([first, second, *inputs], outputs, **options)
 
     def value(self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> float:
         """Return Σ ℓ_i(θ)."""
@@ -59,8 +100,21 @@ class GroupPass:
         for batch in chunks(rows):
             yield self._rows(theta, others, *fixed, *batch)[0]
 
+    def directions(self) -> tuple[list[tuple[int, int]], np.ndarray]:
+        """Return (factor, number of the parameter) of the directions along groups, and all of them, shape (M, D).
+
+        Those along what the rows read of φ come last.
+        """
+        groups = self._groups
+        along = [(f, k) for f, first in enumerate(groups.first[:-1]) for k in range(groups.size[first])]
+        places = [groups.own[groups.first[f] : groups.first[f + 1], k] for f, k in along]
+        directions = np.zeros((len(along) + groups.read.size, self._theta_size))
+        for direction, entries in zip(directions, [*places, *groups.read[:, None]], strict=True):
+            direction[entries] = 1.0
+        return along, directions
+
     def __call__(
-        self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows, of_rows: np.ndarray
+        self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows, member: Membership
     ) -> GroupExpansion:
         """Expand around θ.
 
@@ -68,38 +122,66 @@ class GroupPass:
         ----------
         theta, others, fixed
         rows : Rows
-        of_rows : numpy.ndarray of int64, shape (N,)
-            Group of each row, in ascending order.
+        member : Membership
+            Of these rows.
         """
         groups = self._groups
         (n_groups, size), n_read = groups.own.shape, groups.read.size
-        places = [*groups.own.T, *groups.read[:, None]]
-        directions = np.zeros((len(places), theta.size))
-        for direction, entries in zip(directions, places, strict=True):
-            direction[entries] = 1.0
+        along, directions = self.directions()
+        n_own = len(along)
         gradient, shared_gradient = np.zeros((n_groups, size)), np.zeros(n_read)
         hessian, shared_hessian = np.zeros((n_groups, size, size)), np.zeros((n_read, n_read))
         cross = np.zeros((n_groups, size, n_read))
-        for batch, (numbers,) in zip(chunks(rows), chunks(Rows((of_rows,))), strict=True):
-            low, high = numbers[0], numbers[-1] + 1
-            for i, along in enumerate(directions):
+        cells = {pair: np.zeros((len(of.pairs), size, size)) for pair, of in member.cells.items()}
+        n_factors = len(member.of_rows)
+        labels = Rows((*member.of_rows, *(of.of_rows for of in member.cells.values())))
+        for batch, numbers in zip(chunks(rows), chunks(labels), strict=True):
+            cell_of = dict(zip(cells, numbers[n_factors:], strict=True))
+            for i, direction in enumerate(directions):
                 for j, and_along in enumerate(directions[: i + 1]):
-                    first, second = self._derivatives(along, and_along, theta, others, *fixed, *batch)
-                    if j >= size:
-                        shared_hessian[i - size, j - size] += second.sum()
+                    first, second = self.derivatives(direction, and_along, theta, others, *fixed, *batch)
+                    if j >= n_own:
+                        shared_hessian[i - n_own, j - n_own] += second.sum()
+                        continue
+                    f, k = along[j]
+                    if i >= n_own:
+                        _add(cross, numbers[f], k, i - n_own, second)
+                    elif along[i][0] == f:
+                        _add(hessian, numbers[f], k, along[i][1], second)
                     else:
-                        to, k = (hessian, i) if i < size else (cross, i - size)
-                        to[low:high, j, k] += np.bincount(numbers - low, second, high - low)
-                if i >= size:
-                    shared_gradient[i - size] += first.sum()
+                        pair = f, along[i][0]
+                        _add(cells[pair], cell_of[pair], k, along[i][1], second)
+                if i >= n_own:
+                    shared_gradient[i - n_own] += first.sum()
                 else:
-                    gradient[low:high, i] += np.bincount(numbers - low, first, high - low)
+                    f, k = along[i]
+                    _add(gradient[:, :, None], numbers[f], k, 0, first)
         hessian = np.where(np.tri(size, dtype=bool).T, hessian, hessian.transpose(0, 2, 1))
         shared_hessian = np.where(np.tri(n_read, dtype=bool), shared_hessian, shared_hessian.T)
         return GroupExpansion(
-            theta.copy(), groups.own, groups.shared, groups.read, gradient, hessian, _without_negative(-hessian),
-            cross, shared_gradient, shared_hessian,
+            theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
+            _without_negative(-hessian), cross, shared_gradient, shared_hessian,
+            *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
         )  # fmt: skip
+
+
+def _add(to: np.ndarray, numbers: np.ndarray, j: int, k: int, terms: np.ndarray) -> None:
+    """Add what rows have to the entries (j, k) of their groups, which lie close together."""
+    low, high = numbers.min(), numbers.max() + 1
+    to[low:high, j, k] += np.bincount(numbers - low, terms, high - low)
+
+
+def _both_ways(
+    pairs: Sequence[np.ndarray], values: Sequence[np.ndarray], n_groups: int, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the cells of each group begin, the groups they are with, and their second derivatives."""
+    if not pairs:
+        return np.zeros(n_groups + 1, np.int64), np.empty(0, np.uint32), np.empty((0, size, size))
+    one = np.concatenate([*(p[:, 0] for p in pairs), *(p[:, 1] for p in pairs)])
+    other = np.concatenate([*(p[:, 1] for p in pairs), *(p[:, 0] for p in pairs)])
+    order = np.lexsort((other, one))
+    matrices = np.concatenate([*values, *(v.transpose(0, 2, 1) for v in values)])[order]
+    return np.searchsorted(one[order], np.arange(n_groups + 1)), other[order].astype(np.uint32), matrices
 
 
 def chunks(rows: Rows) -> Iterator[tuple[np.ndarray, ...]]:

@@ -10,13 +10,14 @@ import numpy as np
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Density, Groups, ModelData
+from pymc_austerity.likelihood import Density, GroupPrior, Groups, ModelData
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, check_order
 from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, own_sum, place_all
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
-from pymc_austerity.proxy.group_pass import GroupPass
+from pymc_austerity.proxy.group_pass import GroupPass, Membership, membership
 from pymc_austerity.proxy.group_score import GroupScore, shift_to_mode
+from pymc_austerity.proxy.group_shifts import Shifts, find_shifts
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.rows import AliasTable, Rows, row_table
 
@@ -32,16 +33,21 @@ class PreparedGroups(NamedTuple):
     Attributes
     ----------
     rows : Rows
-        A copy of the data, sorted by group.
+        A copy of the data, sorted by the groups of the first factor.
     order : numpy.ndarray of uint32 or int64, shape (N,)
         What these rows are numbered in the model.
     start : numpy.ndarray of int64, shape (G + 1,)
-        Where the rows of each group begin, and N.
+        Where the rows of each group begin, and N times the number of factors.
+    places : numpy.ndarray of uint32 or int64, shape ((F - 1) N,)
+        The rows in the order of the groups of all other factors, one factor after the other: row number n of those that
+        `start` counts is n where that is below N, and ``places[n - N]`` beyond.
     expansion : GroupExpansion
     mean, factor : numpy.ndarray, shapes (P,) and (P, P)
         Normal approximation of the marginal of φ.
     table : AliasTable or None
         Row weights of the carried move, where its test reads a part of the rows.
+    shifts : Shifts
+        Directions that no row sees.
     passes : float
         Passes over all rows, a derivative of each counted as one.
     """
@@ -49,30 +55,51 @@ class PreparedGroups(NamedTuple):
     rows: Rows
     order: np.ndarray
     start: np.ndarray
+    places: np.ndarray
     expansion: GroupExpansion
     mean: np.ndarray
     factor: np.ndarray
     table: AliasTable | None
+    shifts: Shifts
     passes: float
 
     def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
         """Return a draw of φ from the normal approximation, or one from a wider one."""
         return self.mean + width * self.factor @ rng.standard_normal(self.mean.size)
 
+    def rows_of(self, g: int) -> np.ndarray:
+        """Return the numbers of the rows of a group."""
+        places, n_rows = slice(self.start[g], self.start[g + 1]), len(self.rows)
+        if places.start < n_rows:
+            return np.arange(places.start, places.stop)
+        return self.places[places.start - n_rows : places.stop - n_rows]
+
     def theta(self, phi: np.ndarray, z: np.ndarray, condition: Callable[..., Any], at: tuple[Any, Any]) -> np.ndarray:
         """Return θ for φ and the z of all groups; `at` is the values of other steps and the fixed data."""
         e = self.expansion
         theta = e.centre.copy()
         theta[e.shared] = phi
-        place_all(theta, z, e.own, Conditional(*uninterrupted(condition, theta, *at, e)))
+        place_all(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
         return theta
 
 
-def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, np.ndarray, np.ndarray]:
-    """Return a copy of the rows in which those of a group lie together, the group of each, and its number before."""
+def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, Membership, np.ndarray]:
+    """Return a copy of the rows in which those of a group lie together, their groups, and their numbers before.
+
+    They lie together by the groups of the first factor.
+    """
     of_rows = groups.of_rows(rows.arrays)
-    order = np.argsort(of_rows, kind="stable")
-    return rows.take(order), of_rows[order], order.astype(np.uint32 if len(order) < 2**32 else np.int64)
+    order = np.argsort(of_rows[0], kind="stable")
+    return rows.take(order), membership(of_rows[:, order]), order.astype(_whole(len(order)))
+
+
+def _whole(n_rows: int) -> type:
+    return np.uint32 if n_rows < 2**32 else np.int64
+
+
+def _places(member: Membership) -> np.ndarray:
+    orders = [np.argsort(of, kind="stable") for of in member.of_rows[1:]]
+    return np.concatenate([np.empty(0), *orders]).astype(_whole(member.of_rows.shape[1]))
 
 
 def prepare_groups(
@@ -82,6 +109,7 @@ def prepare_groups(
     score: GroupScore,
     density: Density,
     condition: Callable[..., Any],
+    prior: GroupPrior,
     remainders: Density | None,
     floor: float | None,
     progressbar: bool,
@@ -97,6 +125,7 @@ def prepare_groups(
     density : Density
     condition : callable
         Of `build_condition`.
+    prior : GroupPrior
     remainders : Density or None
         The rows less their expansion; None where no test reads that.
     floor : float or None
@@ -108,14 +137,16 @@ def prepare_groups(
     GroupModeError
         Where no centre is found, or the derivatives of the likelihood fail their check.
     """
-    rows, of_rows, order = sort_by_group(groups, data.rows)
-    start = np.searchsorted(of_rows, np.arange(len(groups.own) + 1))
-    centre = find_group_centre(data, rows, of_rows, group_pass, density.log_prior, condition)
-    shifted = shift_to_mode(score, cached(condition), centre.mean, centre.factor, data, centre.expansion, rows, of_rows)
-    n_directions = groups.own.shape[1] + groups.read.size
+    rows, member, order = sort_by_group(groups, data.rows)
+    start = np.concatenate([[0], np.cumsum(np.bincount(member.of_rows.ravel(), minlength=len(groups.own)))])
+    centre = find_group_centre(data, rows, member, group_pass, density.log_prior, condition)
+    shifted = shift_to_mode(score, cached(condition), centre.mean, centre.factor, data, centre.expansion, rows, member)
+    n_directions = len(group_pass.directions()[1])
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
-    passes += shifted.evaluations * score.passes
-    found = PreparedGroups(rows, order, start, centre.expansion, shifted.mean, centre.factor, None, passes)
+    shifts = find_shifts(data, groups, density, prior, group_pass, rows, centre.expansion.centre)
+    passes += shifted.evaluations * score.passes + 3 * len(shifts.length)
+    learnt = centre.expansion, shifted.mean, centre.factor
+    found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, passes)
     if remainders is None:
         return found
     rng, at = np.random.default_rng(2023), (data.others0, data.fixed)
@@ -150,7 +181,7 @@ def _check_derivatives(
     for g in np.argsort(-sizes, kind="stable")[:_CHECKED]:
         moved = theta.copy()
         moved[e.own[g]] = theta_new[e.own[g]]
-        batch = found.rows.take(np.arange(found.start[g], found.start[g + 1])).arrays
+        batch = found.rows.take(found.rows_of(g)).arrays
         new, old = density.both_sides(moved, theta, others, *fixed, *batch)
         left_new, left = remainders.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()

@@ -7,6 +7,9 @@ tilts add up, and in standard deviations of φ they grow with √G.  By Fisher's
 
 and each expectation is a quadrature about N(m_g(φ), Σ_g(φ)), corrected by weights (adaptive quadrature; Pinheiro and
 Bates, Journal of Computational and Graphical Statistics 4, 1995).  The nodes of all groups are evaluated together.
+
+With several factors the groups of one are moved to their nodes while those of the others are at their means, and what
+each factor adds to the slope at all means is summed: to first order in the spread of the groups.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
 from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, place_all
-from pymc_austerity.proxy.group_pass import GroupPass, chunks
+from pymc_austerity.proxy.group_pass import GroupPass, Membership, chunks
 from pymc_austerity.rows import Rows
 
 #: Nodes along each of K axes; beyond, and for more parameters a group, so many quasi-random ones.
@@ -82,7 +85,8 @@ class GroupScore:
         group_pass: GroupPass,
         options: dict[str, Any],
     ):
-        self._terms, self._rows, self._quadrature = prior.terms, group_pass.rows, quadrature(groups.own.shape[1])
+        self._terms, self._rows, self._first = prior.terms, group_pass.rows, groups.first
+        self._quadratures = [quadrature(int(groups.size[first])) for first in groups.first[:-1]]
         theta, by_row, by_group, once = likelihood.theta, pt.dvector("by_row"), pt.dvector("by_group"), pt.dscalar()
         inputs = [theta, likelihood.others, *likelihood.fixed]
         rows = (by_row * likelihood.row_log_likelihood).sum()
@@ -94,11 +98,12 @@ class GroupScore:
     @property
     def passes(self) -> int:
         """Passes over all rows of one evaluation."""
-        return 2 * len(self._quadrature.nodes)
+        nodes = sum(len(of.nodes) for of in self._quadratures)
+        return 2 * nodes + (len(self._quadratures) > 1)
 
     def __call__(
         self, theta: np.ndarray, conditional: Conditional, data: ModelData, e: GroupExpansion, rows: Rows,
-        of_rows: np.ndarray,
+        member: Membership,
     ) -> np.ndarray:  # fmt: skip
         """Return ∂ log p(φ | y), shape (P,), at the φ in θ; numbers that are not finite where a node has no density.
 
@@ -111,24 +116,45 @@ class GroupScore:
         e : GroupExpansion
         rows : Rows
             Sorted by group.
-        of_rows : numpy.ndarray of int64, shape (N,)
+        member : Membership
+            Of these rows.
         """
-        at, n_groups, (nodes, log_weights) = (data.others0, *data.fixed), len(e.own), self._quadrature
-        log_weight = np.empty((len(nodes), n_groups))
-        thetas = []
+        at, n_groups = (data.others0, *data.fixed), len(e.own)
+        slope = self._slope_of_prior(-np.ones(n_groups), 1.0, theta, *at)[0]
+        for f in range(len(self._quadratures)):
+            slope = slope + self._expected(f, theta, conditional, data, e, rows, member)
+        if len(self._quadratures) > 1:
+            means = theta.copy()
+            place_all(means, np.zeros(e.own.shape), e, conditional)
+            for batch in chunks(rows):
+                once_too_often = np.full(len(batch[0]), 1.0 - len(self._quadratures))
+                slope += self._slope_of_rows(once_too_often, means, *at, *batch)[0]
+        return slope[e.shared]
+
+    def _expected(
+        self, f: int, theta: np.ndarray, conditional: Conditional, data: ModelData, e: GroupExpansion, rows: Rows,
+        member: Membership,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the expected slope of the rows and of the prior of one factor's groups, given the others' means."""
+        at, n_groups, of_rows = (data.others0, *data.fixed), len(e.own), member.of_rows[f]
+        groups, (nodes, log_weights) = slice(self._first[f], self._first[f + 1]), self._quadratures[f]
+        log_weight, thetas = np.full((len(nodes), n_groups), -np.inf), []
         for m, z in enumerate(nodes):
             thetas.append(theta.copy())
-            place_all(thetas[m], np.tile(z, (n_groups, 1)), e.own, conditional)
-            log_weight[m] = self._terms(thetas[m], *at)[0] + z @ z / 2 + log_weights[m]
+            whitened = np.zeros(e.own.shape)
+            whitened[groups, : z.size] = z
+            place_all(thetas[m], whitened, e, conditional)
             of_node = np.concatenate(list(self._rows(thetas[m], data.others0, data.fixed, rows)))
-            log_weight[m] += np.bincount(of_rows, of_node, n_groups)
-        weight = softmax(log_weight, axis=0)
-        slope = self._slope_of_prior(-np.ones(n_groups), 1.0, theta, *at)[0]
+            of_groups = self._terms(thetas[m], *at)[0] + z @ z / 2 + log_weights[m]
+            log_weight[m, groups] = (of_groups + np.bincount(of_rows, of_node, n_groups))[groups]
+        weight = np.zeros(log_weight.shape)
+        weight[:, groups] = softmax(log_weight[:, groups], axis=0)
+        slope = np.zeros(theta.size)
         for at_node, by_group in zip(thetas, weight, strict=True):
             slope = slope + self._slope_of_prior(by_group, 0.0, at_node, *at)[0]
             for batch, (numbers,) in zip(chunks(rows), chunks(Rows((of_rows,))), strict=True):
                 slope += self._slope_of_rows(by_group[numbers], at_node, *at, *batch)[0]
-        return slope[e.shared]
+        return slope
 
 
 class Shifted(NamedTuple):
@@ -147,7 +173,7 @@ class Shifted(NamedTuple):
 
 def shift_to_mode(
     score: GroupScore, condition: Callable[..., Any], mean: np.ndarray, factor: np.ndarray, data: ModelData,
-    e: GroupExpansion, rows: Rows, of_rows: np.ndarray,
+    e: GroupExpansion, rows: Rows, member: Membership,
 ) -> Shifted:  # fmt: skip
     """Move the centre of φ from the mode of the surrogate's marginal to that of the marginal.
 
@@ -160,7 +186,7 @@ def shift_to_mode(
         Compiled, of `build_condition`.
     mean, factor : numpy.ndarray, shapes (P,) and (P, P)
         Normal approximation of the marginal of φ.
-    data, e, rows, of_rows
+    data, e, rows, member
         As of `GroupScore`.
     """
     best, smallest, phi = mean, np.inf, mean
@@ -169,7 +195,7 @@ def shift_to_mode(
         theta = e.centre.copy()
         theta[e.shared] = phi
         conditional = Conditional(*uninterrupted(condition, theta, data.others0, data.fixed, e))
-        step = factor.T @ score(theta, conditional, data, e, rows, of_rows)
+        step = factor.T @ score(theta, conditional, data, e, rows, member)
         evaluations += 1
         size = float(np.linalg.norm(step))
         if not size < smallest:  # nor where it is no number

@@ -24,6 +24,7 @@ from pymc_austerity.kernel import (
     pack_generators,
 )
 from pymc_austerity.likelihood import (
+    Groups,
     GroupsNotFoundError,
     ModelData,
     check_rows,
@@ -96,13 +97,16 @@ class GroupMH(ChainSetup, BlockedStep):
     With φ all that is no group's own and u_g the parameters of a group, the log-likelihood of every group is expanded
     to second order, so that given φ the u_g are about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
     z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π (det Σ_g(φ′) / det Σ_g(φ))^{1/2}.  The refresh draws
-    new z_g.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
+    new z_g.  Shifts that no row sees (an intercept up and all effects down, one factor up and another down) are decided
+    by the prior.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
     `test`.  The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on
     while tuning, and kept from then on.
 
     Memory is a copy of the data sorted by group and O(G (K² + K R)) numbers for G groups of K parameters and R shared
-    parameters that the rows read.  Where there are several factors, the one with most groups is the one; what the
-    others have in parameters counts as shared, of which there may be 200.
+    parameters that the rows read.  With several factors (crossed or nested) the groups of all are carried at once, and
+    each factor is refreshed given the others; that takes an index of the rows for each further factor, and K² numbers
+    for each two groups with rows in common.  Of shared parameters there may be 200; a second factor of 30 groups or
+    fewer is among them.
 
     References
     ----------
@@ -141,6 +145,7 @@ class GroupMH(ChainSetup, BlockedStep):
         "n_rows_refreshed": (np.int64, []),
         "n_refreshed": (np.int64, []),
         "refresh_accept": (np.float64, []),
+        "shift_accept": (np.float64, []),
         "n_stages": (np.int64, []),
         "full_data": (bool, []),
         "log_ratio": (np.float64, []),
@@ -178,8 +183,8 @@ class GroupMH(ChainSetup, BlockedStep):
         if groups.shared.size > _MOST_SHARED:
             raise GroupsNotFoundError(
                 f"{groups.shared.size} parameters are not those of the {len(groups.own):,} groups of {groups.names}, "
-                f"and at most {_MOST_SHARED} can be moved together. Several large factors are not handled: sample with "
-                "pm.NUTS, or PenaltyMH where there are few groups."
+                f"and at most {_MOST_SHARED} can be moved together. Sample with pm.NUTS, or PenaltyMH where there "
+                "are few groups."
             )
         if groups.shared.size == 0:
             raise GroupsNotFoundError(
@@ -197,11 +202,7 @@ class GroupMH(ChainSetup, BlockedStep):
                 "initial_point=, or sample with pm.NUTS."
             ) from error
         self.setup_seconds = phases.seconds
-        n_groups, size = groups.own.shape
-        _log.info(
-            f"GroupMH found {n_groups:,} groups with {size} parameters each ({', '.join(groups.names)}) and "
-            f"{groups.shared.size} shared ones; set up in {phases}."
-        )
+        _log.info(f"GroupMH found {_described(groups)}; set up in {phases}.")
         self._data: ModelData | None = data
         self._tunes = tune
         self.start_chain(get_random_generator(rng))
@@ -247,6 +248,7 @@ class GroupMH(ChainSetup, BlockedStep):
             shared = carried.theta[self.decider.groups.shared]
             adapt_shared(shared, carried.accepted, carried.walks, self.state.shared)
         self.n_steps += 1
+        n_shifts = self.decider.n_shifts
         n_rows = carried.n_rows + refresh.n_rows
         stats = DrawStats(
             accepted=float(carried.accepted),
@@ -256,6 +258,7 @@ class GroupMH(ChainSetup, BlockedStep):
             n_rows_refreshed=refresh.n_rows,
             n_refreshed=refresh.n_groups,
             refresh_accept=refresh.n_accepted / refresh.n_groups,
+            shift_accept=refresh.n_shifted / n_shifts if n_shifts else np.nan,
             n_stages=carried.n_stages + refresh.n_stages,
             full_data=carried.full_data,
             log_ratio=carried.log_ratio,
@@ -287,6 +290,16 @@ class GroupMH(ChainSetup, BlockedStep):
 
     def __reduce__(self) -> Any:
         return revive, (type(self), self.__getstate__())
+
+
+def _described(groups: Groups) -> str:
+    """Return how many groups there are by each factor, and what is shared."""
+    factors = [
+        f"{last - first:,} groups with {size} parameter{'s' if size > 1 else ''} each"
+        for first, last, size in zip(groups.first[:-1], groups.first[1:], groups.size[groups.first[:-1]], strict=True)
+    ]
+    left = f", among them {', '.join(groups.left)}, of few groups" if groups.left else ""
+    return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters{left}"
 
 
 def _check_arguments(test: AcceptanceTest, refreshed: float | str, variables: Sequence[Variable], model: Model) -> None:

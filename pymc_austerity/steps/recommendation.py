@@ -15,7 +15,9 @@ from pymc.model import Model, modelcontext
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.diagnostics import not_remembered
-from pymc_austerity.likelihood import read_model
+from pymc_austerity.likelihood import flatten, read_model
+from pymc_austerity.steps.group_hint import groups_worth_a_step
+from pymc_austerity.steps.groups import GroupMH
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.subsampling import MHSS
@@ -60,9 +62,10 @@ class Recommendation:
 def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
     """Say which step to use for a model, from what each would read and take.
 
-    Builds `MHSS`, `PenaltyMH` and `MinibatchBarker` with their default settings, and makes 500 timed transitions of
-    each on the surrogate's side of the posterior, after 200 to tune.  For NUTS the gradient of the whole model is
-    timed.  That takes as long as setting up these steps, seconds to minutes.
+    Builds `MHSS`, `PenaltyMH` and `MinibatchBarker` with their default settings, and `GroupMH` where the model has 100
+    groups or more, and makes 500 timed transitions of each on the surrogate's side of the posterior, after 200 to tune.
+    For NUTS the gradient of the whole model is timed.  That takes as long as setting up these steps, seconds to
+    minutes.
 
     Parameters
     ----------
@@ -108,6 +111,8 @@ def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
     with not_remembered(model):
         for make in (MHSS, PenaltyMH, MinibatchBarker):
             lines[make.__name__] = _tried(make, model, seed)
+    if groups_worth_a_step(model):
+        lines["GroupMH"] = _of_groups(model, seed)
     lines["NUTS"] = _nuts(model)
     table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
     table["remark"] = table["remark"].fillna("")
@@ -125,6 +130,38 @@ def _tried(make: Callable[..., RowStep], model: Model, seed: int) -> dict[str, A
             return {"exact": exact, "remark": _sentence(str(reason))}
     said = [_sentence(str(w.message)) for w in caught if "No proxy" in str(w.message)]
     return {**found, "exact": exact, "remark": "; ".join(said)}
+
+
+def _of_groups(model: Model, seed: int) -> dict[str, Any]:
+    """Return the line of `GroupMH`, or why it cannot be built."""
+    try:
+        step = GroupMH(model=model, progressbar=False, rng=seed)
+    except (ValueError, NotImplementedError) as reason:
+        return {"exact": False, "remark": _sentence(str(reason))}
+    point, draws, rows, accepted, start = model.initial_point(), [], 0, 0.0, 0.0
+    for t in range(_TUNED + _TIMED):
+        if t == _TUNED:
+            step.stop_tuning()
+            start = time.process_time()
+        point, (stats,) = step.step(point)
+        if t >= _TUNED:
+            draws.append(flatten(point, step.decider.likelihood.blocks))
+            rows += stats["n_rows"]
+            accepted += stats["accepted"]
+    us = 1e6 * (time.process_time() - start) / _TIMED
+    # The slowest of what is shared and of some groups; those of a factor are alike, and may be thousands.
+    groups = step.decider.groups
+    some = groups.own[:: max(1, len(groups.own) // 20), 0]
+    watched = np.array(draws)[None][:, :, [*groups.shared, *some]]
+    share = float(az.ess(az.convert_to_dataset({"theta": watched}))["theta"].min()) / _TIMED
+    return {
+        "rows a draw": rows / _TIMED,
+        "us a draw": us,
+        "accepted": accepted / _TIMED,
+        "us an effective draw": us / share if share > 0 else np.inf,
+        "exact": False,
+        "remark": f"{len(groups.own):,} groups, a part of which moves in each draw",
+    }
 
 
 def _sentence(text: str) -> str:
@@ -206,6 +243,8 @@ def choose(table: pd.DataFrame) -> tuple[str, str]:
     if cheapest == "NUTS" or exact is None:
         because = f". Not MHSS: {table.loc['MHSS', 'remark']!s}" if exact is None else ""
         return cheapest, f"its effective draws are the cheapest, about {costs[cheapest]:,.0f} µs each{because}"
+    if cheapest == "GroupMH":  # what an exact step reads at a decision over all groups says nothing of what moves them
+        return cheapest, f"its effective draws are the cheapest, about {costs[cheapest]:,.0f} µs each"
     if exact == cheapest or rows[exact] <= rows[cheapest]:
         return exact, f"it is exact and reads {rows[exact]:,.3g} rows a draw, PenaltyMH {rows['PenaltyMH']:,.3g}"
     return cheapest, (

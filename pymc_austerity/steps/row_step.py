@@ -48,6 +48,7 @@ from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted, number_in_table
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.failure import stop_at
+from pymc_austerity.steps.group_hint import groups_worth_a_step
 from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.pooled import SharesTaken, describe_pool, open_table
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
@@ -173,6 +174,8 @@ class RowStep(ChainSetup, BlockedStep):
         self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
+        if variables is None and data is None and (hint := groups_worth_a_step(model)):
+            _log.info(hint)
         self._data: ModelData | None = example
         self._tuned, self._shares = TunedState(self.decider), SharesTaken()
         if not self.decider.row_source.complete:

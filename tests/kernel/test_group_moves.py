@@ -128,10 +128,10 @@ def _conditional(decider, theta):
 
 def test_a_carried_move_keeps_every_z(case):
     _, _, decider = case
-    own, state = decider.groups.own, decider.new_state()
+    expansion, state = decider.prepared.expansion, decider.new_state()
 
     def change(theta, carried):
-        z, z_new = (whiten(t, own, _conditional(decider, t)) for t in (theta, carried.theta))
+        z, z_new = (whiten(t, expansion, _conditional(decider, t)) for t in (theta, carried.theta))
         return np.abs(z_new - z).max()
 
     outcomes = _run(decider, 60, state=state)[1]

@@ -1,5 +1,7 @@
 """Groups are found where rows read one entry each and the prior splits, and refused in words where not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -85,7 +87,7 @@ def test_groups_are_found(write, names, shape, n_shared, n_read):
     groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
     assert (groups.names, groups.own.shape, groups.shared.size, groups.read.size) == (names, shape, n_shared, n_read)
     assert np.array_equal(np.sort([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
-    assert np.array_equal(groups.of_rows(data.rows.arrays), INDEX)
+    assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX)
 
 
 def test_as_many_groups_as_a_factor_has_entries():
@@ -100,7 +102,7 @@ def test_numbers_that_count_from_the_end():
         u = pm.Normal("u", 0, 1, shape=G)
         pm.Normal("y", u[INDEX - G], 1, observed=Y)
     groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
-    assert np.array_equal(groups.of_rows(data.rows.arrays), INDEX)
+    assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX)
 
 
 def no_index():
@@ -152,8 +154,35 @@ def test_numbers_say_what_the_graph_said():
     density = compile_density(data.likelihood)
     prior = compile_group_prior(data.likelihood, groups, numba_options(None))
     check_groups(data, groups, density, prior)
-    planted = type(groups)(
-        groups.names, groups.index, np.roll(groups.own, 1, axis=0), groups.shared, groups.read, groups.log_prior
-    )
+    planted = replace(groups, own=np.roll(groups.own, 1, axis=0))
     with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
         check_groups(data, planted, density, prior)
+
+
+def test_factors_of_many_groups_are_taken_together_and_those_of_few_are_shared():
+    g, h, few = RNG.integers(0, 40, N), RNG.integers(0, 35, N), np.arange(N) % 3
+    with pm.Model() as model:
+        u, v = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=(35, 2)), pm.Normal("v", 0, 1, shape=40)
+        pm.Normal("y", u[h, 0] + u[h, 1] * X + v[g] + pm.Normal("w", 0, 1, shape=3)[few], 1, observed=Y)
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    assert groups.names == ("v", "u")
+    assert groups.left == ("w",)
+    assert np.array_equal(groups.first, [0, 40, 75])
+    assert np.array_equal(groups.size, np.repeat([1, 2], [40, 35]))
+    assert np.array_equal(np.unique([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
+    assert np.array_equal(groups.of_rows(data.rows.arrays), [g, 40 + h])
+    density = compile_density(data.likelihood)
+    check_groups(data, groups, density, compile_group_prior(data.likelihood, groups, numba_options(None)))
+    swapped = replace(groups, own=np.r_[groups.own[:40], np.roll(groups.own[40:], 1, axis=0)])
+    with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
+        check_groups(data, swapped, density, compile_group_prior(data.likelihood, swapped, numba_options(None)))
+
+
+def test_a_factor_that_is_the_mean_of_another_is_shared():
+    mean_of = RNG.integers(0, 31, 50)
+    with pm.Model() as model:
+        v = pm.Normal("v", 0, 1, shape=31)
+        u = pm.Normal("u", v[mean_of], 1, shape=50)
+        pm.Normal("y", u[RNG.integers(0, 50, N)], 1, observed=Y)
+    groups = find_groups(model, read_model(model, model.value_vars, None, None))
+    assert (groups.names, groups.shared.size) == (("u",), 31)

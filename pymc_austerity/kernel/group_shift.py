@@ -1,0 +1,65 @@
+"""The move that reads no row: effects of a factor against an intercept, or against those of another factor.
+
+θ′ = θ + δ d(θ), with d the direction of `Shifts`, along which neither a row changes nor d itself: a translation, whose
+Jacobian is one.  The prior decides.  δ is proposed from the normal law that has the prior's slope and curvature along
+the line, by differences, with the law at θ′ for the way back: where effects are normal that is the prior itself, and
+all are accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.kernel.generators import DECIDE, PROPOSE
+from pymc_austerity.likelihood import Density
+from pymc_austerity.rows import build_gather
+
+
+def build_shift(density: Density, slope: Callable[..., Any], ndims: tuple[int, ...]) -> Callable[..., Any]:
+    """Compile ``shift(theta, data, generators)``: every shift once; returns θ and how many were accepted.
+
+    `slope` is that of some rows along a direction, as `GroupPass` has it.
+    """
+    log_prior, gather = density.log_prior, build_gather(ndims)
+
+    @njit
+    def normal_along(theta, direction, length, middle, data):  # type: ignore[no-untyped-def]
+        """Return the mean and the standard deviation of the prior along a line, from here."""
+        above = log_prior(theta + length * direction, data.others, *data.fixed)[0].item()
+        below = log_prior(theta - length * direction, data.others, *data.fixed)[0].item()
+        curvature = (2.0 * middle - above - below) / length**2
+        if not curvature > 0.0:
+            return 0.0, length
+        return (above - below) / (2.0 * length) / curvature, 1.0 / np.sqrt(curvature)
+
+    @njit
+    def shift(theta, data, generators):  # type: ignore[no-untyped-def]
+        shifts, n_accepted = data.shifts, 0
+        for s in range(shifts.length.size):
+            at = (data.others,) + data.fixed + gather(data.arrays, shifts.row[s : s + 1])
+            along = slope(shifts.up[s], shifts.up[s], theta, *at)[0][0]
+            against = slope(shifts.down[s], shifts.down[s], theta, *at)[0][0]
+            z, u = generators[PROPOSE].standard_normal(), generators[DECIDE].random()
+            direction = shifts.up[s] - along / against * shifts.down[s]
+            if not np.all(np.isfinite(direction)):
+                continue
+            here = log_prior(theta, data.others, *data.fixed)[0].item()
+            mean, sd = normal_along(theta, direction, shifts.length[s], here, data)
+            step = mean + sd * z
+            theta_new = theta + step * direction
+            there = log_prior(theta_new, data.others, *data.fixed)[0].item()
+            if not np.isfinite(there):
+                continue
+            mean_back, sd_back = normal_along(theta_new, direction, shifts.length[s], there, data)
+            back = (-step - mean_back) / sd_back
+            log_ratio = there - here - back * back / 2.0 - np.log(sd_back) + z * z / 2.0 + np.log(sd)
+            if np.log1p(-u) < log_ratio:
+                theta = theta_new
+                n_accepted += 1
+        return theta, n_accepted
+
+    return shift

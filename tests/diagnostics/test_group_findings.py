@@ -1,0 +1,60 @@
+"""What is said of a run of groups, by records that show a fault and one that shows none."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+
+
+@pytest.fixture
+def model():
+    with pm.Model() as model:
+        pm.Normal("effect", pm.Normal("mean"), 1, shape=3)
+    return model
+
+
+@pytest.fixture
+def judge(sampling_result, model):
+    """Judge a run whose effects were changed in some way."""
+
+    def judge(change=None, accepted=0.5, refreshed=0.9):
+        rng = np.random.default_rng(4)
+        mean, draws = rng.normal(size=(4, 600)), rng.normal(size=(4, 600, 3))
+        if change is not None:
+            change(draws)
+        stats = {"accepted": np.full((4, 600), accepted), "refresh_accept": np.full((4, 600), refreshed)}
+        idata = sampling_result({"mean": mean, "effect": draws}, sample_stats=stats)
+        return pma.reliability(idata, model)
+
+    return judge
+
+
+def test_a_run_without_fault(judge):
+    found = judge()
+    assert found.verdict == "trust"
+    assert list(found.checks.index) == ["chains", "acceptance", "refresh", "groups", "slowest"]
+
+
+def test_a_group_that_stayed_is_named(judge):
+    def stay(draws):
+        draws[2, :, 1] = 0.7
+
+    found = judge(stay)
+    assert found.verdict == "do not trust"
+    assert "effect[1]" in found.checks.loc["groups", "reason"]
+    assert "effect[0]" not in found.checks.loc["groups", "reason"]
+
+
+def test_the_slowest_is_named(judge):
+    def crawl(draws):
+        draws[:, :, 2] = np.cumsum(draws[:, :, 2], axis=1)
+
+    found = judge(crawl)
+    assert found.checks.loc["slowest", "reason"].startswith("Fewest effective draws: effect[2]")
+    assert found.checks.loc["slowest", "verdict"] == "trust with care"
+
+
+@pytest.mark.parametrize(("rates", "check"), [({"accepted": 0.001}, "acceptance"), ({"refreshed": 0.1}, "refresh")])
+def test_moves_that_are_seldom_accepted(judge, rates, check):
+    assert judge(**rates).checks.loc[check, "verdict"] != "trust"
