@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numba import njit
 
 from pymc_austerity.rows.storage import Rows, build_gather
 
@@ -61,7 +62,8 @@ def test_gather_copies_the_named_rows_of_every_array():
         rng.integers(0, 2, size=50).astype(bool),
     )
     numbers = np.array([49, 0, 7, 7, 31], dtype=np.uint32)
-    batch = build_gather(tuple(a.ndim for a in arrays))(arrays, numbers)
+    gather = build_gather(tuple(a.ndim for a in arrays))
+    batch = njit(lambda arrays, numbers: gather(arrays, numbers))(arrays, numbers)  # only compiled code may call it
     for got, array in zip(batch, arrays, strict=True):
         assert got.dtype == array.dtype
         assert np.array_equal(got, array[numbers])
