@@ -82,6 +82,8 @@ class GroupMH(ChainSetup, BlockedStep):
     refreshed : float or "auto", default "auto"
         Share of the groups that move by themselves in a draw, in (0, 1].  By default so many that their rows cost half
         as much again as the carried move, and at most 0.4.
+    data : None
+        Refused, with what to do: groups are moved on their own rows, which blocks do not keep together.
     observed, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
@@ -162,6 +164,7 @@ class GroupMH(ChainSetup, BlockedStep):
         *,
         test: AcceptanceTest | None = None,
         refreshed: float | str = "auto",
+        data: Any = None,
         observed: str | Sequence[str] | None = None,
         tune: bool = True,
         model: Model | None = None,
@@ -172,6 +175,12 @@ class GroupMH(ChainSetup, BlockedStep):
         progressbar: bool = True,
     ):
         phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
+        if data is not None:
+            raise ValueError(
+                "data= does not go with GroupMH, which moves each group on its own rows and wants them together. Sort "
+                "the table by group once (pyarrow's sort_by, set_index of Dask), and hold it in a memory map, which "
+                "GroupMH takes like any array. For few groups use PenaltyMH(data=...), with the group as an index."
+            )
         model = modelcontext(model)
         self.test = NoisePenalty(_BATCH_SIZE) if test is None else test
         self.vars = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)

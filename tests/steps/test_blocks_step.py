@@ -271,6 +271,11 @@ def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
         stop_at({}, outcome, 0, False, "")
 
 
+def test_groups_are_refused_with_what_to_do():
+    with pytest.raises(ValueError, match=r"data= does not go with GroupMH.*Sort the table by group.*memory map"):
+        built(blocks(), pma.GroupMH)
+
+
 def test_what_are_no_blocks_is_refused():
     with pytest.raises(TypeError, match="must be pymc_austerity.Blocks"):
         built(ROWS)
