@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import arviz as az
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
-import xarray as xr
+from arviz_stats.ecdf_utils import ecdf_pit
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
@@ -289,18 +290,23 @@ def show(tables: Mapping[str, pd.DataFrame]) -> None:
 
 def draw(tables: Mapping[str, pd.DataFrame], path: Path) -> None:
     """Draw the ECDF of the ranks less that of uniform ones, with simultaneous bands of 95%."""
-    pit = {
-        f"{name}: {column}": (("sample",), ranks[column].to_numpy())
+    columns = {
+        f"{name}: {column}": ranks[column].to_numpy()
         for name, ranks in tables.items()
         for column in ranks
         if column not in ("effective", "seconds")
     }
-    tree = xr.DataTree.from_dict({"prior_sbc": xr.Dataset(pit)})
-    shown = az.plot_ecdf_pit(
-        tree, method="envelope", envelope_prob=0.95, sample_dims=["sample"], backend="matplotlib", col_wrap=6,
-        figure_kwargs={"figsize": (18, 2.6 * -(-len(pit) // 6))},
-    )  # fmt: skip
-    shown.savefig(str(path), dpi=60)
+    height = -(-len(columns) // 6)
+    figure, axes = plt.subplots(height, 6, figsize=(15, 1.5 * height), sharex=True, layout="constrained")
+    for panel, (name, pit) in zip(axes.flat, columns.items()):
+        at, ecdf, low, high = ecdf_pit(pit, 0.95, n_simulations=1_000)
+        panel.fill_between(at, low - at, high - at, color="0.85", lw=0)
+        panel.plot(at, ecdf - at, color="C3" if name.startswith(f"{CONTROL}:") else "C0", lw=1)
+        panel.set_title(name, fontsize=7)
+        panel.tick_params(labelsize=6)
+    for panel in list(axes.flat)[len(columns) :]:
+        panel.axis("off")
+    figure.savefig(path, dpi=70)
 
 
 def main() -> None:

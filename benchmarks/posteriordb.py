@@ -149,8 +149,8 @@ def diamonds(data: Data) -> pm.Model:
     X, y = columns(data, "X", "Y")
     X = X[:, 1:] - X[:, 1:].mean(axis=0)
     with pm.Model() as model:
-        b, intercept = pm.Normal("b", 0, 1, shape=X.shape[1]), pm.StudentT("Intercept", 3, 8, 10)
-        sigma = pm.HalfStudentT("sigma", 3, 10)
+        b, intercept = pm.Normal("b", 0, 1, shape=X.shape[1]), pm.StudentT("Intercept", nu=3, mu=8, sigma=10)
+        sigma = pm.HalfStudentT("sigma", nu=3, sigma=10)
         pm.Normal("y", intercept + pm.math.dot(X, b), sigma, observed=y)
     return model
 

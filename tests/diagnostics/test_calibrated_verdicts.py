@@ -79,14 +79,14 @@ def test_a_posterior_that_is_too_wide_is_not_trusted(mean_model):
 @pytest.mark.parametrize(
     ("value", "half", "verdict"),
     [
-        (0.0, 0.01, TRUST),
-        (0.9 * MEAN_SHIFT[1], 0.01, CARE),
-        (-MEAN_SHIFT[1] - 0.02, 0.01, DO_NOT_TRUST),
+        (0.0, 0.005, TRUST),
+        (0.9 * MEAN_SHIFT[1], 0.005, CARE),
+        (-MEAN_SHIFT[1] - 0.02, 0.005, DO_NOT_TRUST),
         (0.0, 1.1 * LARGEST_MEAN_SHIFT, CARE),
         (MEAN_SHIFT[1], 1.1 * LARGEST_MEAN_SHIFT, CARE),
     ],
 )
 def test_distrust_has_to_be_shown_and_so_has_trust(judge, value, half, verdict):
     shift = MeanShift("mu", value, value - half, value + half)
-    expected = TRUST if judge is judge_spread and verdict == CARE and half == 0.01 else verdict
+    expected = TRUST if judge is judge_spread and verdict == CARE and half == 0.005 else verdict
     assert judge(shift, "Read more rows.").verdict == expected
