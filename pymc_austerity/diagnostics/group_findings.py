@@ -44,7 +44,8 @@ def group_findings(idata: SamplingResult, model: Model) -> list[Finding]:
         judge_acceptance(float(stats["accepted"].mean())),
         _judge_refresh(float(stats["refresh_accept"].mean())),
     ]
-    still, ess = {}, {}
+    still: dict[str, np.ndarray] = {}
+    ess: dict[str, float] = {}
     effective = as_dataset(az.ess(draws))
     for name, of in draws.items():
         values = of.transpose("chain", "draw", ...).to_numpy().reshape(of.sizes["chain"], of.sizes["draw"], -1)

@@ -119,7 +119,7 @@ class GroupDecider:
         """Groups of each factor refreshed a draw."""
         share, n_groups, n_rows = self.share, len(self.groups.own), len(self.prepared.rows)
         if share is None:
-            carried = (_BATCH_SIZE if self.test.uses_proxy else n_rows) + _ROWS_PER_GROUP * n_groups
+            carried: float = (_BATCH_SIZE if self.test.uses_proxy else n_rows) + _ROWS_PER_GROUP * n_groups
             carried += _ROWS_PER_CELL * self.prepared.expansion.cell_with.size
             share = min(_MOST_REFRESHED, _REFRESH_TO_CARRIED * carried / (n_rows * len(self.groups.indices)))
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))

@@ -43,7 +43,7 @@ class _Factor(NamedTuple):
     """One factor: names of its variables, number of its index among the data arrays, places in θ, and prior terms."""
 
     names: tuple[str, ...]
-    index: int
+    leaf: int
     own: np.ndarray
     log_prior: Variable
     terms: frozenset[Variable]
@@ -159,7 +159,7 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
     read = [np.arange(b.start, b.stop) for b in data.likelihood.blocks if b.name in data.likelihood.read]
     return Groups(
         tuple(name for f in taken for name in f.names),
-        tuple(f.index for f in taken),
+        tuple(f.leaf for f in taken),
         np.cumsum([0, *n_groups]),
         np.repeat(sizes, n_groups),
         own,
