@@ -16,7 +16,6 @@ from pymc_austerity.acceptance.metropolis import (
     metropolis_probability,
 )
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.rows import CHUNK, draw_in_order
 
 
@@ -112,7 +111,7 @@ class ScalableSubsampling(AcceptanceTest):
         terms, rows = reader
         draw = rows.draw
 
-        @inner_njit()
+        @njit
         def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
             n_always = row_state.always.size
             mean_rows = row_state.total * row_bound * scale / n_total

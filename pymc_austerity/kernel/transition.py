@@ -10,7 +10,6 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import LinkedDensity, Links, Surroundings, no_bound
 from pymc_austerity.proposals import Propose
@@ -115,7 +114,7 @@ def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Callabl
 
 @cache
 def _terms_of(both_sides: Callable[..., Any], gather: Callable[..., Any]) -> Callable[..., Any]:
-    @inner_njit()
+    @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
         return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, gather(at.arrays, numbers))
 

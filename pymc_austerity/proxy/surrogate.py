@@ -16,7 +16,6 @@ from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.likelihood import Links, Reached, RowLikelihood, build_prior_slope, reach_prior_slope, tuple_of
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
@@ -177,7 +176,7 @@ def _build_evaluation(prior_slope: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _build_trajectory(surrogate: Callable[..., Any]) -> Callable[..., Any]:
-    @inner_njit()
+    @njit
     def trajectory(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         step = np.exp(state.log_scale[0])
         path = state.search.lengths[state.search.choice[0]]
