@@ -11,9 +11,10 @@ import logging
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from types import FunctionType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from numba import jit
 from numba.core.bytecode import FunctionIdentity
@@ -30,6 +31,14 @@ except ImportError:  # an older PyTensor: functions are compiled in every proces
     CACHED_SRC_FUNCTIONS = NumbaPyTensorCacheLocator = None
 
 _log = logging.getLogger("pymc_austerity")
+
+P = ParamSpec("P")
+Built = TypeVar("Built")
+
+
+def built_once(build: Callable[P, Built]) -> Callable[P, Built]:
+    """Let a function that composes compiled code return the same code for the same parts: numba compiles it once."""
+    return cast("Callable[P, Built]", cache(build))
 
 
 def cached(function: Callable[..., Any]) -> Callable[..., Any]:

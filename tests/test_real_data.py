@@ -96,7 +96,7 @@ def _mode_and_covariance(model):
     """Laplace approximation over the unconstrained variables, from the model's own gradient."""
     point = model.initial_point()
     sizes = [np.size(v) for v in point.values()]
-    evaluate = model.compile_fn([model.logp(), model.dlogp()], mode="FAST_COMPILE")
+    evaluate = model.compile_fn([model.logp(), model.dlogp()])
 
     def as_point(vector):
         parts = np.split(vector, np.cumsum(sizes)[:-1])

@@ -21,7 +21,7 @@ from pymc_austerity.acceptance.decision import (
     examine,
 )
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
-from pymc_austerity.inner_code import built_once, inner_njit
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.rows import CHUNK, DrawRows, WeighRows, draw_in_order
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.
@@ -102,7 +102,7 @@ def _batch_of(
     weighted: bool,
     reads_shape: bool,
 ) -> Callable[..., Any]:
-    @inner_njit()
+    @njit
     def read(rng, row_state, size, all_rows, at, limit, reading):  # type: ignore[no-untyped-def]
         n, mean, m2, shape, status, settled, row = reading
         while n < size and not settled:
@@ -143,7 +143,7 @@ def read_by_looks(
     restore, weighted = reader.source.restore, reader.source.weighted
     left, complete = reader.source.left, reader.source.complete
 
-    @inner_njit()
+    @njit
     def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
         limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
         reading, n_before, verdict, look = NOTHING_READ, 0, UNDECIDED, 0

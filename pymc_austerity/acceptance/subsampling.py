@@ -26,7 +26,6 @@ from pymc_austerity.acceptance.metropolis import (
     metropolis_probability,
 )
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.rows import CHUNK, draw_in_order
 
 #: Rows that no pool holds: where the bounds ask for more, there are none.
@@ -125,7 +124,7 @@ class ScalableSubsampling(AcceptanceTest):
         terms, rows = reader
         draw, complete, left, restore = rows.draw, rows.complete, rows.left, rows.restore
 
-        @inner_njit()
+        @njit
         def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
             n_always = row_state.always.size
             mean_rows = row_state.total * row_bound * scale / n_total

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader, Terms
-from pymc_austerity.inner_code import built_once, inner_njit
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import (
     EvaluateBound,
@@ -160,7 +160,7 @@ def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Terms:
 
 @built_once
 def _terms_of(both_sides: LinkedBothSides, gather: Gather) -> Terms:
-    @inner_njit()
+    @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
         return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, gather(at.arrays, numbers))
 

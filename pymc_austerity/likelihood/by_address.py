@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import from_dtype, types
+from numba import from_dtype, njit, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_new_ref
@@ -21,7 +21,6 @@ from numba.extending import intrinsic
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.likelihood.signatures import (
     BothSides,
     LinkedBothSides,
@@ -103,7 +102,7 @@ def tuple_of(variables: Sequence[Variable]) -> types.Type:
 def reach_log_prior(log_prior: LogPrior, fixed: types.Type) -> Reached:
     """Compile ``log_prior(theta, others, fixed)``, which returns a number, and find it."""
 
-    @inner_njit()
+    @njit
     def value_of(theta, others, fixed):  # type: ignore[no-untyped-def]
         return log_prior(theta, others, *fixed)[0].item()
 
@@ -113,7 +112,7 @@ def reach_log_prior(log_prior: LogPrior, fixed: types.Type) -> Reached:
 def reach_prior_slope(prior: PriorSlope, fixed: types.Type) -> Reached:
     """Compile the log prior as a number and its gradient, and find it."""
 
-    @inner_njit()
+    @njit
     def value_and_slope(theta, others, fixed):  # type: ignore[no-untyped-def]
         value, slope = prior(theta, others, *fixed)
         return value.item(), np.ascontiguousarray(slope)
@@ -124,7 +123,7 @@ def reach_prior_slope(prior: PriorSlope, fixed: types.Type) -> Reached:
 def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Type) -> Reached:
     """Compile the row terms at both ends of a move, and find them."""
 
-    @inner_njit()
+    @njit
     def new_and_old(theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
         new, old = both_sides(theta_new, theta, others, *(inputs + batch))
         return np.ascontiguousarray(new), np.ascontiguousarray(old)
@@ -137,7 +136,7 @@ def build_log_prior(fixed: types.Type) -> LinkedLogPrior:
     """Compile the log prior for any model whose fixed data have these types."""
     result, expected = types.float64, types.Tuple((VECTOR, VECTOR, fixed))
 
-    @inner_njit()
+    @njit
     def log_prior(links, theta, others, fixed):  # type: ignore[no-untyped-def]
         return call_at(links.log_prior, result, expected, (theta, others, fixed))
 
@@ -149,7 +148,7 @@ def build_prior_slope(fixed: types.Type) -> LinkedPriorSlope:
     """Compile the log prior and its gradient for any model whose fixed data have these types."""
     result, expected = VALUE_AND_SLOPE, types.Tuple((VECTOR, VECTOR, fixed))
 
-    @inner_njit()
+    @njit
     def prior_slope(links, theta, others, fixed):  # type: ignore[no-untyped-def]
         return call_at(links.prior_slope, result, expected, (theta, others, fixed))
 
@@ -161,7 +160,7 @@ def build_both_sides(inputs: types.Type, batch: types.Type) -> LinkedBothSides:
     """Compile the row terms at both ends of a move for any model of such data."""
     result, expected = _PAIR, types.Tuple((VECTOR, VECTOR, VECTOR, inputs, batch))
 
-    @inner_njit()
+    @njit
     def both_sides(links, theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
         return call_at(links.both_sides, result, expected, (theta_new, theta, others, inputs, batch))
 

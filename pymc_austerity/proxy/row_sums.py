@@ -19,7 +19,6 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.likelihood import (
     VALUE_AND_SLOPE,
     VECTOR,
@@ -103,7 +102,7 @@ def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> R
 def _reach_value_and_gradient(inputs: Any, outputs: Any, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
     of_model = compile_log_density(inputs, outputs, **options).vm.jit_fn
 
-    @inner_njit(nogil=True)
+    @njit(nogil=True)
     def value_and_gradient(psi, data):  # type: ignore[no-untyped-def]
         value, gradient = of_model(psi, *data)
         return value.item(), np.ascontiguousarray(gradient)
@@ -115,7 +114,7 @@ def _reach_along(graph: Variable, psi: Variable, data: Sequence[Variable], optio
     direction = psi.type("direction")
     of_model = compile_log_density([direction, psi, *data], pushforward(graph, psi, direction), **options).vm.jit_fn
 
-    @inner_njit(nogil=True)
+    @njit(nogil=True)
     def along(direction, psi, data):  # type: ignore[no-untyped-def]
         return np.ascontiguousarray(of_model(direction, psi, *data)[0])
 
@@ -131,7 +130,7 @@ def _reach_weight(
     (weights,) = graph_replace([second], {value: eta}, strict=False)
     of_model = compile_log_density([psi, *data], weights, **options).vm.jit_fn
 
-    @inner_njit(nogil=True)
+    @njit(nogil=True)
     def weight(psi, data):  # type: ignore[no-untyped-def]
         return np.ascontiguousarray(of_model(psi, *data)[0])
 
@@ -154,7 +153,7 @@ def _build_forward_over_reverse(data: types.Type) -> Callable[..., Any]:
     """Compile the Hessian of any graph, one column at a time."""
     result, expected = VECTOR, types.Tuple((VECTOR, VECTOR, data))
 
-    @inner_njit(nogil=True)
+    @njit(nogil=True)
     def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
         curvature = np.empty((coordinates.size, coordinates.size))
         direction = np.zeros(psi.size)
@@ -174,7 +173,7 @@ def _build_through_predictor(data: types.Type) -> Callable[..., Any]:
     result, of_rows = VECTOR, types.Tuple((VECTOR, data))
     along = types.Tuple((VECTOR, VECTOR, data))
 
-    @inner_njit(nogil=True)
+    @njit(nogil=True)
     def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
         if coordinates.size == 0:
             return np.empty((0, 0))
@@ -204,7 +203,7 @@ def _build_through_predictor(data: types.Type) -> Callable[..., Any]:
     return hessian
 
 
-@inner_njit(nogil=True)
+@njit(nogil=True)
 def _sum_of_few(X, w, read, counts):  # type: ignore[no-untyped-def]
     """Return XᵀWX from the entries that are not zero."""
     curvature = np.zeros((X.shape[0], X.shape[0]))

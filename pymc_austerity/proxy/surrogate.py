@@ -16,7 +16,6 @@ from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.likelihood import (
     LinkedPriorSlope,
     Links,
@@ -201,7 +200,7 @@ def _build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
 
 
 def _build_trajectory(surrogate: Evaluate) -> Trajectory:
-    @inner_njit()
+    @njit
     def trajectory(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         step = np.exp(state.log_scale[0])
         path = state.search.lengths[state.search.choice[0]]

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numba import njit
 
-from pymc_austerity.inner_code import inner_njit
 from pymc_austerity.rows.by_bounds import OUTWARDS, BoundPool, BoundTable, bound_table, rows_to_read
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.weighted import row_table
@@ -269,7 +268,7 @@ def build_gather(ndims: tuple[int, ...]) -> Gather:
     take = {1: _take_scalars, 2: _take_vectors}.get(ndims[0], _take_arrays)
     rest = build_gather(ndims[1:])
 
-    @inner_njit()
+    @njit
     def gather(arrays, rows):  # type: ignore[no-untyped-def]
         return (take(arrays[0], rows), *rest(arrays[1:], rows))
 

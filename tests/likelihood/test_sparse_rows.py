@@ -186,8 +186,8 @@ def test_decisions_are_those_on_the_dense_table():
 def test_the_default_step_finds_the_posterior():
     with logistic():
         ours = sample(pma.PenaltyMH(), 4_000)
-    with logistic(dense_product):
-        exact = sample(pma.ExactMH(), 4_000)
+    with logistic(dense_product):  # PyTensor 2 cannot differentiate the sparse product for NUTS
+        exact = sample(pm.NUTS(), 2_000)
     (mean, error), (expected, its_error) = (
         (run["posterior"]["beta"].mean(("chain", "draw")).to_numpy(), az.mcse(run, var_names="beta")["beta"].to_numpy())
         for run in (ours, exact)

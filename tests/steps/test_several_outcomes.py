@@ -46,11 +46,11 @@ def test_decisions_are_those_of_the_log_density_of_all_outcomes():
 
 
 @pytest.mark.slow
-def test_the_posterior_of_two_unequal_groups_is_that_of_all_rows():
+def test_the_posterior_of_two_unequal_groups_is_that_of_nuts():
     n, m = 4_000, 1_500
     options = {"chains": 2, "cores": 1, "random_seed": 6, "progressbar": False, "compute_convergence_checks": False}
     with two_groups(n, m):
-        exact = pm.sample(4_000, tune=500, step=pma.ExactMH(progressbar=False), **options)
+        exact = pm.sample(2_000, tune=500, **options)
         ours = pm.sample(4_000, tune=500, step=pma.PenaltyMH(progressbar=False), **options)
     usage = pma.data_usage(ours)
     assert usage["total_rows"] == n + m

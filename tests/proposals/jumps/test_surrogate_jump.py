@@ -9,7 +9,7 @@ import pytest
 from evidence import MAX_Z, mean_z
 from numba import njit
 from scipy import special, stats
-from test_reversible_jump import INTERPRETED, SIZE, paper_model, paper_posterior, paper_rows
+from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood.density import Surroundings
@@ -232,11 +232,8 @@ def test_the_papers_prior_by_quadrature_with_a_proxy():
     inclusion, means = paper_posterior(X, labels)
     with paper_model(X, labels, collapsed=False) as model:
         jump = pma.ReversibleJump("beta", "gamma", smallest=1, transitions=5)
-        steps = [
-            pma.ExactMH([model["beta"], model["gamma"]], proposal=jump),
-            pm.Slice([model["log_nu"]], compile_kwargs=INTERPRETED),
-        ]
-        run = pm.sample(4_000, tune=200, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
+        steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump), pm.Slice([model["log_nu"]])]
+        run = pm.sample(6_000, tune=200, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
     assert steps[0].decider.prepared is not None
     gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
     assert gamma.sum(axis=-1).min() == 1
