@@ -27,10 +27,10 @@ from pymc_austerity.diagnostics.measured_error import (
 )
 from pymc_austerity.diagnostics.movement import least_movement
 from pymc_austerity.diagnostics.remedies import balance_remedy, batch_remedy, decision_remedy
-from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, group, over_steps, posterior_variables
+from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
-from pymc_austerity.diagnostics.statistics_of_step import columns_of_step
+from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
 from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
     Finding,
@@ -194,7 +194,7 @@ def reliability(
         of_groups = [_chains(idata, model), *group_findings(idata, model)]
         return Reliability(overall(of_groups), _checks(of_groups), pd.DataFrame(), 0.0)
     decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
-    stats, own = _stats_of(idata, model, decider)
+    stats, own = stats_of_step(idata, model, decider)
     decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
     n_total = len(decider.rows)
     if n_states is None:
@@ -228,40 +228,6 @@ def reliability(
 
 def _checks(findings: list[Finding]) -> pd.DataFrame:
     return pd.DataFrame([f._asdict() for f in findings]).set_index("check")
-
-
-def _stats_of(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
-    """Return the statistics of the step's draws, flat and as they are, after checking that it could have made them."""
-    stats = group(idata, "sample_stats")
-    names = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "scaling")
-    missing = [name for name in names if name not in stats]
-    if missing:
-        raise ValueError(
-            f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
-            "what pm.sample returned."
-        )
-    other_rows = decider.bound.is_asked_for or decider.move.reads_rows  # rows counted beside those of the test
-    designs = [test_of_chain(decider, stats, c) for c in range(stats.sizes["chain"])]
-    sizes = np.concatenate([test.looks(len(decider.rows)).sizes for test in designs])
-    counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
-    full = over_steps(stats["full_data"]).transpose("chain", "draw", "step").to_numpy()
-    fitting = [
-        k
-        for k in range(counted.shape[-1])
-        if other_rows or full[..., k].all() or np.isin(counted[..., k][~full[..., k]], [0, *sizes]).mean() > 0.9
-    ]
-    if not fitting:
-        found = np.unique(counted[~full])[:5]
-        raise ValueError(
-            f"step: {decider.parts.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were "
-            f"decided after {found}: another step made them. Pass the one that did."
-        )
-    names_of = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
-    own = columns_of_step(idata, [names_of[b.name] for b in decider.likelihood.blocks], fitting[0])
-    chosen = {name: own[name].to_numpy().ravel() for name in names}
-    unknown = np.full(chosen["n_rows"].size, np.nan)
-    chosen["threshold"] = own["threshold"].to_numpy().ravel() if "threshold" in own else unknown
-    return chosen, own
 
 
 def _chains(idata: SamplingResult, model: Model) -> Finding:

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from pymc.model import Model
 
+from pymc_austerity.diagnostics.drawn_states import test_of_chain
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
-from pymc_austerity.kernel import TUNED
+from pymc_austerity.kernel import TUNED, Decider
 
 
 def columns_of_step(idata: SamplingResult, variables: Sequence[str], k: int) -> xr.Dataset:
@@ -52,3 +54,37 @@ def _column_that_moves(idata: SamplingResult, variables: Sequence[str], accepted
         moved |= (np.diff(draws, axis=1) != 0).reshape(*moved.shape, -1).any(axis=-1)
     columns = over_steps(accepted).transpose("step", "chain", "draw").to_numpy()
     return int(np.argmax([((column[:, 1:] > 0) == moved).mean() for column in columns]))
+
+
+def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
+    """Return the statistics of the step's draws, flat and as they are, after checking that it could have made them."""
+    stats = group(idata, "sample_stats")
+    names = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "scaling")
+    missing = [name for name in names if name not in stats]
+    if missing:
+        raise ValueError(
+            f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
+            "what pm.sample returned."
+        )
+    other_rows = decider.bound.is_asked_for or decider.move.reads_rows  # rows counted beside those of the test
+    designs = [test_of_chain(decider, stats, c) for c in range(stats.sizes["chain"])]
+    sizes = np.concatenate([test.looks(len(decider.rows)).sizes for test in designs])
+    counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
+    full = over_steps(stats["full_data"]).transpose("chain", "draw", "step").to_numpy()
+    fitting = [
+        k
+        for k in range(counted.shape[-1])
+        if other_rows or full[..., k].all() or np.isin(counted[..., k][~full[..., k]], [0, *sizes]).mean() > 0.9
+    ]
+    if not fitting:
+        found = np.unique(counted[~full])[:5]
+        raise ValueError(
+            f"step: {decider.parts.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were "
+            f"decided after {found}: another step made them. Pass the one that did."
+        )
+    names_of = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
+    own = columns_of_step(idata, [names_of[b.name] for b in decider.likelihood.blocks], fitting[0])
+    chosen = {name: own[name].to_numpy().ravel() for name in names}
+    unknown = np.full(chosen["n_rows"].size, np.nan)
+    chosen["threshold"] = own["threshold"].to_numpy().ravel() if "threshold" in own else unknown
+    return chosen, own

@@ -13,14 +13,8 @@ from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.group_moves import (
-    CarriedOutcome,
-    GroupData,
-    GroupParts,
-    GroupState,
-    RefreshOutcome,
-    build_group_transition,
-)
+from pymc_austerity.kernel.group_moves import build_group_transition
+from pymc_austerity.kernel.group_parts import CarriedOutcome, GroupData, GroupParts, GroupState, RefreshOutcome
 from pymc_austerity.likelihood import (
     Density,
     Groups,

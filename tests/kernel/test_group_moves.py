@@ -12,7 +12,7 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
-from pymc_austerity.kernel.group_moves import build_carried_move
+from pymc_austerity.kernel.carried_move import build_carried_move
 from pymc_austerity.likelihood import with_blocks
 from pymc_austerity.proxy import Conditional, whiten
 

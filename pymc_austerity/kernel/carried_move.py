@@ -1,0 +1,77 @@
+"""The carried move: φ with the groups carried along.
+
+φ′ is proposed while every z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)) stays: u′_g = m_g(φ′) + Σ_g(φ′)^{1/2}z_g.  The map
+(φ, u) → (φ′, u′) at given z has the Jacobian Π|Σ_g(φ′)|^{1/2}/|Σ_g(φ)|^{1/2}.  One test decides on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
+from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
+from pymc_austerity.kernel.group_parts import CarriedOutcome, GroupParts, GroupPlace, build_conclude
+from pymc_austerity.proposals import propose_shared
+from pymc_austerity.proxy import Conditional, place_all, whiten
+
+
+def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
+    """Compile ``carried(theta, data, state, generators)``, which returns a `CarriedOutcome`."""
+    log_prior, known_sum, expands = parts.density.log_prior, parts.seen.known_sum, parts.seen.expands
+    condition, draw_noise = parts.condition, parts.drawn.draw_noise
+    conclude = build_conclude(parts, parts.drawn, parts.source, ndims)
+
+    @njit
+    def carry(theta, phi_new, data, conditional):  # type: ignore[no-untyped-def]
+        """Return θ′ with φ′ and every z_g kept, and the conditional there."""
+        e = data.expansion
+        z = whiten(theta, e, conditional)
+        theta_new = theta.copy()
+        for p in range(e.shared.size):
+            theta_new[e.shared[p]] = phi_new[p]
+        there = condition(theta_new, data.others, data.fixed, e)
+        place_all(theta_new, z, e, there)
+        return theta_new, there
+
+    @njit
+    def carried(theta, data, state, generators):  # type: ignore[no-untyped-def]
+        e, n_total = data.expansion, len(data.arrays[0])
+        phi = theta[e.shared]
+        if np.any(phi != state.phi):
+            _keep(phi, condition(theta, data.others, data.fixed, e), state)
+        here = Conditional(state.mean, state.factor, state.log_det[0])
+        noise = draw_noise(generators[DECIDE])
+        phi_new, log_q_ratio, walks = propose_shared(generators[PROPOSE], phi, state.shared)
+        theta_new, there = carry(theta, phi_new, data, here)
+        prior = log_prior(theta, data.others, *data.fixed)[0].item()
+        prior_new = log_prior(theta_new, data.others, *data.fixed)[0].item()
+        if not np.isfinite(prior):
+            return CarriedOutcome(theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False, np.nan, walks)
+        offset = prior_new - prior + log_q_ratio + there.log_det - here.log_det
+        offset += known_sum(theta_new, data.others, e) - known_sum(theta, data.others, e)
+        if not np.isfinite(offset):
+            return CarriedOutcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan, walks)
+        inputs = (e.centre,) + data.fixed if expands else data.fixed
+        at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.places, 0)
+        d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, np.inf, offset, float(n_total), noise)
+        if d.accepted:
+            _keep(phi_new, there, state)
+        return CarriedOutcome(
+            theta_new if d.accepted else theta, d.status, d.accepted, d.n_rows, d.n_stages, d.log_ratio,
+            d.log_ratio_sd, d.row, d.full_data, d.threshold, walks,
+        )  # fmt: skip
+
+    return carried
+
+
+@njit
+def _keep(phi, conditional, state):  # type: ignore[no-untyped-def]
+    """Remember the conditional at φ."""
+    state.phi[:] = phi
+    state.mean[:] = conditional.mean
+    state.factor[:] = conditional.factor
+    state.log_det[0] = conditional.log_det

@@ -1,0 +1,186 @@
+"""What the moves for groups are made of, what they read, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader
+from pymc_austerity.likelihood import Density, GroupPrior
+from pymc_austerity.proposals import SharedState
+from pymc_austerity.proxy import GroupExpansion, Shifts
+from pymc_austerity.rows import RowSource, build_gather
+
+
+class GroupPlace(NamedTuple):
+    """A proposal, the data that its rows are evaluated with, and where the first row there is stands in the order."""
+
+    theta_new: np.ndarray
+    theta: np.ndarray
+    others: np.ndarray
+    inputs: tuple[np.ndarray, ...]
+    arrays: tuple[np.ndarray, ...]
+    places: np.ndarray
+    first: int
+
+
+class GroupData(NamedTuple):
+    """What the moves read: data sorted by group, and what was learnt of them.
+
+    Attributes
+    ----------
+    others : numpy.ndarray
+    fixed, arrays : tuple of numpy.ndarray
+    start : numpy.ndarray of int64, shape (G + 1,)
+        The rows of group g are ``start[g]`` to ``start[g + 1] - 1`` in the order of its factor.
+    places : numpy.ndarray
+        See `PreparedGroups`.
+    expansion : GroupExpansion
+    shifts : Shifts
+    row_state : Any
+        Of the row source of the carried move.
+    looks : Any
+        Looks at all rows.
+    few : int
+        A group with no more rows than this decides on all of them.
+    n_refreshed : numpy.ndarray of int64, shape (F,)
+        Groups of each factor refreshed a draw.
+    """
+
+    others: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    arrays: tuple[np.ndarray, ...]
+    start: np.ndarray
+    places: np.ndarray
+    expansion: GroupExpansion
+    shifts: Shifts
+    row_state: Any
+    looks: Any
+    few: int
+    n_refreshed: np.ndarray
+
+
+class GroupState(NamedTuple):
+    """What a chain carries from draw to draw.
+
+    Attributes
+    ----------
+    shared : SharedState
+        Moves of φ.
+    phi : numpy.ndarray, shape (P,)
+        The φ at which `mean`, `factor` and `log_det` hold; not numbers before the first draw.
+    mean, factor, log_det
+        The `Conditional` at `phi`; `log_det` of shape (1,).
+    next : numpy.ndarray of int64, shape (F,)
+        The group of each factor to be refreshed next.
+    order : numpy.ndarray of uint32
+        Row numbers for drawing some of the rows of a large group.
+    """
+
+    shared: SharedState
+    phi: np.ndarray
+    mean: np.ndarray
+    factor: np.ndarray
+    log_det: np.ndarray
+    next: np.ndarray
+    order: np.ndarray
+
+
+class CarriedOutcome(NamedTuple):
+    """What became of a carried move; fields as in `Outcome`."""
+
+    theta: np.ndarray
+    status: int
+    accepted: bool
+    n_rows: int
+    n_stages: int
+    log_ratio: float
+    log_ratio_sd: float
+    row: int
+    full_data: bool
+    threshold: float
+    walks: bool
+
+
+class RefreshOutcome(NamedTuple):
+    """What became of a refresh.
+
+    Attributes
+    ----------
+    theta : numpy.ndarray
+    status, row : int
+        As in `Outcome`.
+    n_groups, n_accepted : int
+        Groups that decided, and those that moved.
+    n_rows : int
+        Rows read.
+    n_stages : int
+        Looks at the rows of groups with many.
+    n_shifted : int
+        Shifts that were accepted.
+    """
+
+    theta: np.ndarray
+    status: int
+    row: int
+    n_groups: int
+    n_accepted: int
+    n_rows: int
+    n_stages: int
+    n_shifted: int
+
+
+class GroupParts(NamedTuple):
+    """The compiled parts that the moves are made of.
+
+    Attributes
+    ----------
+    density : Density
+        Of the rows as they are.
+    seen : Density
+        As the test sees it: remainders, with their known sum, or the rows as they are.
+    prior : GroupPrior
+    condition : callable
+        See `build_condition`.
+    test, drawn : AcceptanceTest
+        For rows of equal weight, and for rows as `source` draws them.
+    source : RowSource
+        Of the carried move.
+    slope : callable or None
+        Of rows along a direction; None where there are no shifts.
+    """
+
+    density: Density
+    seen: Density
+    prior: GroupPrior
+    condition: Callable[..., Any]
+    test: AcceptanceTest
+    drawn: AcceptanceTest
+    source: RowSource
+    slope: Callable[..., Any] | None
+
+
+@njit
+def row_numbers(numbers, places, n_rows):  # type: ignore[no-untyped-def]
+    """Return row numbers, for numbers in the order of one factor."""
+    if numbers.size > 0 and numbers[0] >= n_rows:
+        found = np.empty(numbers.size, np.int64)
+        for i in range(numbers.size):
+            found[i] = places[numbers[i] - n_rows]
+        return found
+    return numbers.astype(np.int64)
+
+
+def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource, ndims: tuple[int, ...]) -> Conclude:
+    """Compile the way of a test to a decision on the rows of a `GroupPlace`."""
+    both_sides, gather = parts.seen.both_sides, build_gather(ndims)
+
+    @njit
+    def terms(numbers, at):  # type: ignore[no-untyped-def]
+        rows = gather(at.arrays, row_numbers(numbers + at.first, at.places, len(at.arrays[0])))
+        return both_sides(at.theta_new, at.theta, at.others, *(at.inputs + rows))
+
+    return test.for_rows(RowReader(terms, source))

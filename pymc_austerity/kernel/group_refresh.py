@@ -1,0 +1,155 @@
+"""The refresh: a part of the groups given φ.
+
+Given φ the groups are independent, so each of a part of them draws a new z_g and decides for itself, on its own rows:
+on all of them where they are few, and otherwise by the test.  With several factors that holds for those of one at a
+time, the others as they are, and the factors take turns within a draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.acceptance import BAD_ROW, DECIDED
+from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
+from pymc_austerity.kernel.group_parts import GroupParts, GroupPlace, RefreshOutcome, build_conclude, row_numbers
+from pymc_austerity.proxy import Conditional, mean_given_others, own_sum, solve_transposed
+from pymc_austerity.rows import build_gather
+
+#: Rows of groups that are evaluated together.
+_TOGETHER = 8192
+#: Share of the refreshed groups that walk in z, whose steps find back from tails heavier than normal ones.
+_WALKS = 0.05
+#: Correlation of the others with where they come from: proposals across the centre make means precise sooner, and what
+#: they lose for squares is the square of this (over-relaxation; Adler, Physical Review D 23, 1981).
+_ACROSS = -0.4
+
+
+@njit
+def _propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-def]
+    """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u)."""
+    e = data.expansion
+    theta_new, log_q_ratio = theta.copy(), np.zeros(groups.size)
+    here = Conditional(state.mean, state.factor, state.log_det[0])
+    walks = rng.random(groups.size)
+    noise = rng.standard_normal((groups.size, e.own.shape[1]))
+    for i in range(groups.size):
+        g = groups[i]
+        size = e.size[g]
+        mean = mean_given_others(theta, g, e, here)
+        if walks[i] < _WALKS:
+            step = noise[i, :size] * (2.38 / np.sqrt(size))
+            solve_transposed(state.factor[g], step)
+            for k in range(size):
+                theta_new[e.own[g, k]] = theta[e.own[g, k]] + step[k]
+        else:
+            for k in range(size):
+                z = 0.0
+                for j in range(k, size):
+                    z += state.factor[g, j, k] * (theta[e.own[g, j]] - mean[j])
+                noise[i, k] = _ACROSS * z + np.sqrt(1 - _ACROSS**2) * noise[i, k]
+                log_q_ratio[i] += (noise[i, k] ** 2 - z * z) / 2
+            step = noise[i, :size].copy()
+            solve_transposed(state.factor[g], step)
+            for k in range(size):
+                theta_new[e.own[g, k]] = mean[k] + step[k]
+    return theta_new, log_q_ratio
+
+
+@njit
+def _rows_together(first, groups, data):  # type: ignore[no-untyped-def]
+    """Return the row numbers of groups with few rows, from a place in `groups` on, and the place behind them."""
+    last, n = first, 0
+    while last < groups.size and (n == 0 or n < _TOGETHER):
+        g = groups[last]
+        size = data.start[g + 1] - data.start[g]
+        n += size if size <= data.few else 0
+        last += 1
+    numbers, n = np.empty(n, np.int64), 0
+    for i in range(first, last):
+        g = groups[i]
+        if data.start[g + 1] - data.start[g] <= data.few:
+            for row in range(data.start[g], data.start[g + 1]):
+                numbers[n] = row
+                n += 1
+    return row_numbers(numbers, data.places, len(data.arrays[0])), last
+
+
+@njit
+def _take_back(theta_new, theta, groups, accepted, e):  # type: ignore[no-untyped-def]
+    """Give groups that did not move their parameters again, and return how many moved."""
+    for i in range(groups.size):
+        if not accepted[i]:
+            for k in range(e.size[groups[i]]):
+                theta_new[e.own[groups[i], k]] = theta[e.own[groups[i], k]]
+    return accepted.sum()
+
+
+def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
+    """Compile ``refresh(theta, f, data, state, looks_of_large, generators)``, which returns a `RefreshOutcome`.
+
+    The next groups of factor f in turn; the φ in θ must be that of the state.  The looks at the rows of groups with
+    many are a typed dict from their numbers.
+    """
+    both_sides, gather, prior_terms = parts.density.both_sides, build_gather(ndims), parts.prior.terms
+    expands, draw_noise = parts.seen.expands, parts.test.draw_noise
+    conclude = build_conclude(parts, parts.test, parts.test.rows, ndims)
+
+    @njit
+    def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
+        e = data.expansion
+        n_groups = e.first[f + 1] - e.first[f]
+        n = min(data.n_refreshed[f], n_groups)
+        groups = e.first[f] + (state.next[f] + np.arange(n)) % n_groups
+        state.next[f] = (state.next[f] + n) % n_groups
+        theta_new, offset = _propose_groups(theta, groups, data, state, generators[PROPOSE])
+        change = prior_terms(theta_new, data.others, *data.fixed)[0] - prior_terms(theta, data.others, *data.fixed)[0]
+        n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
+        accepted = np.zeros(n, np.bool_)
+        inputs = (e.centre,) + data.fixed if expands else data.fixed
+        first = 0
+        while first < n and status == DECIDED:
+            numbers, last = _rows_together(first, groups, data)
+            new, old = np.empty(0), np.empty(0)
+            if numbers.size > 0:
+                new, old = both_sides(theta_new, theta, data.others, *(data.fixed + gather(data.arrays, numbers)))
+            n_rows += numbers.size
+            row = 0
+            for i in range(first, last):
+                g = groups[i]
+                size = data.start[g + 1] - data.start[g]
+                log_ratio = offset[i] + change[g]
+                if size <= data.few:
+                    for _ in range(size):
+                        if not np.isfinite(old[row]):
+                            status, bad_row = BAD_ROW, numbers[row]
+                        log_ratio += new[row] - old[row]
+                        row += 1
+                    accepted[i] = np.log1p(-generators[DECIDE].random()) < log_ratio  # never where it is no number
+                elif np.isfinite(log_ratio):
+                    if expands:
+                        log_ratio += own_sum(theta_new, g, e) - own_sum(theta, g, e)
+                    noise = draw_noise(generators[DECIDE])
+                    at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.places, data.start[g])
+                    d = conclude(
+                        generators[ROWS], state.order[:size], looks_of_large[g], at, size, np.inf, log_ratio,
+                        float(size), noise,
+                    )  # fmt: skip
+                    accepted[i] = d.accepted
+                    n_rows += d.n_rows
+                    n_stages += d.n_stages
+                    if d.status != DECIDED:
+                        status, bad_row = d.status, d.row
+                        if d.row >= 0:
+                            at_fault = np.array([data.start[g] + d.row])
+                            bad_row = row_numbers(at_fault, data.places, len(data.arrays[0]))[0]
+            first = last
+        n_accepted = _take_back(theta_new, theta, groups, accepted, e)
+        return RefreshOutcome(
+            theta_new if status == DECIDED else theta, status, bad_row, n, n_accepted, n_rows, n_stages, 0
+        )
+
+    return refresh
