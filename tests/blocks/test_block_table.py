@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import Container, table
+from pymc_austerity.blocks import Container, table_passes
 from pymc_austerity.blocks.source import BadRowError
 
 N = 1_000
@@ -17,7 +17,7 @@ CONTAINERS = [Container("x", np.dtype(float), ()), Container("y", np.dtype("int6
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(table, "PIECE", 64)
+    monkeypatch.setattr(table_passes, "PIECE", 64)
 
 
 def opened(source, progressbar=False, wrong_index=lambda arrays: None, **options):

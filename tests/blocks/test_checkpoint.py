@@ -12,7 +12,8 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import Container, table
+from pymc_austerity.blocks import Container
+from pymc_austerity.blocks.checkpoint import Checkpoint
 
 N = 900
 ROWS = {"x": np.random.default_rng(1).normal(size=N)}
@@ -146,8 +147,8 @@ def test_a_result_of_another_pass_is_not_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(Sizes, "about", (np.ones(1),))
     drawn(tmp_path)
     assert len(list(tmp_path.glob("Pool-*.npz"))) == 2
-    keep = table.Checkpoint._path
-    monkeypatch.setattr(table.Checkpoint, "_path", lambda self, name, about: keep(self, name, []))
+    keep = Checkpoint._path
+    monkeypatch.setattr(Checkpoint, "_path", lambda self, name, about: keep(self, name, []))
     drawn(tmp_path)
     monkeypatch.setattr(Sizes, "__call__", lambda self, rows, n_threads=None, advance=None: np.ones(len(rows)))
     monkeypatch.setattr(Sizes, "about", (np.zeros(2),))

@@ -167,11 +167,11 @@ class SeedsOfWorkers(Threads):
 
 def test_planted_mistakes_would_be_seen(tmp_path, alone):
     table = opened(bag(tmp_path))
-    table._executor = Lossy()
+    table._passes.executor = Lossy()
     with pytest.raises(ValueError, match="a pass read 1,050 rows where 1,200 were expected"):
         drawn(table)
     table = opened(bag(tmp_path))
-    table._executor = SeedsOfWorkers()
+    table._passes.executor = SeedsOfWorkers()
     with pytest.raises(AssertionError):
         assert_same(drawn(table), alone)
 
