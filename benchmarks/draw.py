@@ -39,7 +39,7 @@ def parts(step: Any) -> dict[str, float]:
     """Time the parts of a transition."""
     decider, chain = step.decider, step.chain
     fixed, arrays, expansion = decider.fixed, decider.rows.arrays, decider.expansion
-    table, looks = decider.prepared.table, decider.looks()
+    table, looks = decider.prepared.table, step.chain.looks
     n, constants = int(looks.sizes[0]), decider.bound_constants
     draw, propose, both_sides = decider.row_source.draw, decider.move.propose, decider.density.both_sides
     known_sum, transition = decider.density.known_sum, decider.transition

@@ -303,7 +303,7 @@ def test_what_is_read_leaves_the_noise_and_the_proposals_alone(step):
     for sizes in ((50, N), (N,)):
         chain = Chain(decider, np.random.default_rng(23))
         theta = decider.parts.theta0 if chain.start is None else chain.start
-        looks = decider.looks()._replace(sizes=np.array(sizes))
+        looks = decider.test.looks(N)._replace(sizes=np.array(sizes))
         chain.transition(theta, decider.parts.others0, 1.0, looks)
         states.append([rng.bit_generator.state["state"] for rng in (chain.rng_propose, chain.rng_decide)])
     assert states[0] == states[1]

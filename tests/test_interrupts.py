@@ -103,7 +103,7 @@ def judge():
     proposed = decider.propose(decider.parts.theta0, decider.parts.others0, step.chain.state, rng)
     pair = evaluate_pair(decider, proposed)
     if pair is not None:
-        repeated(pair, 20, step.chain._looks)
+        repeated(pair, 20, step.chain.looks)
 
 def learn():
     with_data(decider, decider.rows, decider.fixed)

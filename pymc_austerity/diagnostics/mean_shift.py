@@ -98,8 +98,9 @@ def spread_shift(
     The variance of z moves by E[(z′² − z²) × imbalance] × relaxation (see `mean_shift`), and so the standard deviation
     by half of it.
     """
-    drift = ((new**2 - old**2) * relaxation).mean(axis=1) / 2 * errors * special.expit(np.abs(log_ratios))
-    value, half = float(drift.mean()), float(norm.isf(level / 2) * drift.std(ddof=1) / np.sqrt(len(drift)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        drift = ((new**2 - old**2) * relaxation).mean(axis=1) / 2 * errors * special.expit(np.abs(log_ratios))
+        value, half = float(drift.mean()), float(norm.isf(level / 2) * drift.std(ddof=1) / np.sqrt(len(drift)))
     return MeanShift("spread", value, value - half, value + half)
 
 
@@ -114,7 +115,8 @@ def relaxation_of(
     blocks = decider.likelihood.blocks
     draws = posterior_variables(idata, [rvs[b.name] for b in blocks])
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
-    effective = as_dataset(az.ess(draws, method=method))
+    with np.errstate(over="ignore", invalid="ignore"):  # of a chain that drifts off nothing is known
+        effective = as_dataset(az.ess(draws, method=method))
     relaxation, names = [], []
     for block in blocks:
         ess = np.ravel(effective[rvs[block.name]].to_numpy())

@@ -173,7 +173,7 @@ def judge_spot_check(
 
 def _grade_shift(shift: MeanShift, limits: tuple[float, float], largest: float) -> str:
     """Judge an estimated shift: distrust has to be shown, and so has trust."""
-    possible = CARE if max(abs(shift.low), abs(shift.high)) > largest else TRUST
+    possible = TRUST if max(abs(shift.low), abs(shift.high)) <= largest else CARE  # also of what is no number
     return max(grade(shift.shown, limits), possible, key=_SEVERITY.index)
 
 

@@ -44,6 +44,8 @@ class Chain(WithSamplingState):
     ----------
     state : NamedTuple
         Of the proposal.
+    looks : NamedTuple
+        Of the test, at all rows.
     start : numpy.ndarray or None
         Where the chain starts, in place of the model's initial point; None where that is as good.
     n_steps : int
@@ -61,7 +63,7 @@ class Chain(WithSamplingState):
         key = getattr(rng.bit_generator.seed_seq, "spawn_key", ())
         self._share = Share(sum(key), np.zeros(1, np.int64))
         self._row_state = decider.row_source.state(len(decider.rows), self._share)
-        self._looks = _looks_at_all(decider)
+        self.looks = _looks_at_all(decider)
         self.reset_tuning()
         self.start = draw_start(decider, rng_start)
 
@@ -81,7 +83,7 @@ class Chain(WithSamplingState):
     def decide_by(self, test: AcceptanceTest) -> None:
         """Decide from here on by the same test with other settings."""
         self.decider = replace(self.decider, test=test)
-        self._looks = _looks_at_all(self.decider)
+        self.looks = _looks_at_all(self.decider)
 
     def transition(self, theta: np.ndarray, others: np.ndarray, temperature: float, looks: Any = None) -> Outcome:
         """Propose and decide from flat vectors of the step's variables and of all others.
@@ -103,7 +105,7 @@ class Chain(WithSamplingState):
             decider.rows.arrays,
             self._row_state,
             self.state,
-            self._looks if looks is None else looks,
+            self.looks if looks is None else looks,
             temperature,
             self._generators(),
             decider.bound_constants,

@@ -180,6 +180,9 @@ def build_condition(prior: GroupPrior) -> Callable[..., Any]:
             if not factorise(of_g):
                 _precision(curvature[g], e.precision[g], of_g, True)
                 if not factorise(of_g):
+                    # The determinant alone says that φ is impossible; what divides by the factor goes on.
+                    for h in range(n_groups):
+                        factor[h] = np.eye(size)
                     return Conditional(mean, factor, -np.inf)
             for k in range(e.size[g]):
                 entry = slope[g, k] + e.gradient[g, k]

@@ -126,6 +126,17 @@ def _conditional(decider, theta):
     return Conditional(*decider.condition(theta, decider.others, decider.fixed, decider.prepared.expansion))
 
 
+def test_where_groups_have_no_spread_the_move_is_impossible_and_nothing_raises(case):
+    _, _, decider = case
+    expansion = decider.prepared.expansion
+    theta = decider.theta0.copy()
+    theta[expansion.shared] = -2e4  # a scale on the log scale
+    without = expansion._replace(precision=np.full_like(expansion.precision, -np.inf))
+    found = Conditional(*decider.condition(theta, decider.others, decider.fixed, without))
+    assert found.log_det == -np.inf
+    assert np.isfinite(whiten(theta, without, found)).all()
+
+
 def test_a_carried_move_keeps_every_z(case):
     _, _, decider = case
     expansion, state = decider.prepared.expansion, decider.new_state()

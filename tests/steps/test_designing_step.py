@@ -48,7 +48,7 @@ def test_trial_notes_log_ratio_and_noise_of_all_rows(test):
     values = np.random.default_rng(2).gamma(2.0, size=2_000)
     values = values - values.mean() + 0.3 / values.size
     step = AnyTest(test, proposal=Toggle(), model=shift_model(values), rng=1)
-    before = step.chain._looks
+    before = step.chain.looks
     trial, theta, rows_read = collect(step.chain, np.zeros(1), np.empty(0), 200)
     log_ratio, noise = values.sum() - 0.5, values.std() * 2_000 / np.sqrt(1_999)
     up = trial.log_ratio < 0  # from 0 to 1; the way back has the opposite sign
@@ -59,7 +59,7 @@ def test_trial_notes_log_ratio_and_noise_of_all_rows(test):
     assert trial.noise_sd == pytest.approx(noise, rel=0.02)
     assert (trial.n_rows, trial.replacement, rows_read) == (2_000, False, 200 * 1_999)
     assert theta.item() in (0, 1)
-    assert step.chain._looks is before
+    assert step.chain.looks is before
 
 
 def test_trial_chain_leaves_the_step_as_it_was(model, step):
