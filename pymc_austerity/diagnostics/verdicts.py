@@ -171,30 +171,32 @@ def judge_spot_check(
     return _finding("spot check", verdict, typical[0], reason, remedy)
 
 
-def _grade_shift(shift: MeanShift, limits: tuple[float, float], largest: float) -> str:
+def _judge_shift(
+    check: str, shift: MeanShift, limits: tuple[float, float], largest: float, reason: str, remedy: str
+) -> Finding:
     """Judge an estimated shift: distrust has to be shown, and so has trust."""
     possible = TRUST if max(abs(shift.low), abs(shift.high)) <= largest else CARE  # also of what is no number
-    return max(grade(shift.shown, limits), possible, key=_SEVERITY.index)
+    verdict = max(grade(shift.shown, limits), possible, key=_SEVERITY.index)
+    remedy = f"{remedy} A proposal that moves further also helps: tune longer, or leave out scale=."
+    return _finding(check, verdict, abs(shift.value), f"{reason}, the more the slower the chain forgets.", remedy)
 
 
 def judge_means(shift: MeanShift, remedy: str) -> Finding:
     """Judge how far the means are shifted by what is out of balance: as far as that is shown."""
     reason = (
         f"What is out of balance shifts the mean of '{shift.name}' by {shift.value:+.3f} posterior standard deviations "
-        f"({shift.low:+.3f} to {shift.high:+.3f}), the more the slower the chain forgets."
+        f"({shift.low:+.3f} to {shift.high:+.3f})"
     )
-    remedy = f"{remedy} A proposal that moves further also helps: tune longer, or leave out scale=."
-    return _finding("means", _grade_shift(shift, MEAN_SHIFT, LARGEST_MEAN_SHIFT), abs(shift.value), reason, remedy)
+    return _judge_shift("means", shift, MEAN_SHIFT, LARGEST_MEAN_SHIFT, reason, remedy)
 
 
 def judge_spread(shift: MeanShift, remedy: str) -> Finding:
     """Judge how far standard deviations are off by what is out of balance: as far as that is shown."""
     reason = (
         f"What is out of balance makes standard deviations wrong by {shift.value:+.1%} on average over the parameters "
-        f"({shift.low:+.1%} to {shift.high:+.1%}), the more the slower the chain forgets."
+        f"({shift.low:+.1%} to {shift.high:+.1%})"
     )
-    remedy = f"{remedy} A proposal that moves further also helps: tune longer, or leave out scale=."
-    return _finding("spread", _grade_shift(shift, SPREAD_SHIFT, LARGEST_SPREAD_SHIFT), abs(shift.value), reason, remedy)
+    return _judge_shift("spread", shift, SPREAD_SHIFT, LARGEST_SPREAD_SHIFT, reason, remedy)
 
 
 def judge_acceptance(rate: float) -> Finding:

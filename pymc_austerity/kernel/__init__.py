@@ -9,7 +9,7 @@ from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, lo
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
 from pymc_austerity.kernel.group_decider import GroupDecider, assemble_groups
-from pymc_austerity.kernel.group_parts import CarriedOutcome, GroupState, RefreshOutcome
+from pymc_austerity.kernel.group_parts import GroupState, RefreshOutcome
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.temperature import Annealing, Schedule, TemperatureDrop, as_schedule
 from pymc_austerity.kernel.transition import Outcome, build_transition
@@ -18,7 +18,6 @@ from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
 __all__ = [
     "TUNED",
     "Annealing",
-    "CarriedOutcome",
     "Chain",
     "ChainState",
     "Decider",

@@ -14,13 +14,14 @@ from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.kernel.group_parts import CarriedOutcome, GroupParts, GroupPlace, build_conclude
+from pymc_austerity.kernel.group_parts import GroupParts, GroupPlace, build_conclude
+from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.proposals import propose_shared
 from pymc_austerity.proxy import Conditional, place_all, whiten
 
 
 def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``carried(theta, data, state, generators)``, which returns a `CarriedOutcome`."""
+    """Compile ``carried(theta, data, state, generators)``, which returns an `Outcome` and whether φ′ came by a walk."""
     log_prior, known_sum, expands = parts.density.log_prior, parts.seen.known_sum, parts.seen.expands
     condition, draw_noise = parts.condition, parts.drawn.draw_noise
     conclude = build_conclude(parts, parts.drawn, parts.source, ndims)
@@ -50,20 +51,21 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..
         prior = log_prior(theta, data.others, *data.fixed)[0].item()
         prior_new = log_prior(theta_new, data.others, *data.fixed)[0].item()
         if not np.isfinite(prior):
-            return CarriedOutcome(theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False, np.nan, walks)
+            return Outcome(theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False, np.nan), walks
         offset = prior_new - prior + log_q_ratio + there.log_det - here.log_det
         offset += known_sum(theta_new, data.others, e) - known_sum(theta, data.others, e)
         if not np.isfinite(offset):
-            return CarriedOutcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan, walks)
+            return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), walks
         inputs = (e.centre,) + data.fixed if expands else data.fixed
         at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.places, 0)
         d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, np.inf, offset, float(n_total), noise)
         if d.accepted:
             _keep(phi_new, there, state)
-        return CarriedOutcome(
+        outcome = Outcome(
             theta_new if d.accepted else theta, d.status, d.accepted, d.n_rows, d.n_stages, d.log_ratio,
-            d.log_ratio_sd, d.row, d.full_data, d.threshold, walks,
+            d.log_ratio_sd, d.row, d.full_data, d.threshold,
         )  # fmt: skip
+        return outcome, walks
 
     return carried
 

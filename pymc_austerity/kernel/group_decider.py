@@ -14,7 +14,8 @@ from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.group_moves import build_group_transition
-from pymc_austerity.kernel.group_parts import CarriedOutcome, GroupData, GroupParts, GroupState, RefreshOutcome
+from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
+from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import (
     Density,
     Groups,
@@ -139,11 +140,14 @@ class GroupDecider:
 
     def move(
         self, theta: np.ndarray, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
-    ) -> tuple[CarriedOutcome, RefreshOutcome]:
-        """Make one carried move and one refresh from θ; the generators are those for proposals, decisions and rows."""
+    ) -> tuple[Outcome, RefreshOutcome, bool]:
+        """Make one carried move and one refresh from θ, and say whether what is shared walked.
+
+        The generators are those for proposals, decisions and rows.
+        """
         packed = pack_generators(*generators) if isinstance(generators, list) else generators
-        first, second = uninterrupted(self.transition, theta, data, state, looks_of_large, packed)
-        return CarriedOutcome(*first), RefreshOutcome(*second)
+        first, second, walked = uninterrupted(self.transition, theta, data, state, looks_of_large, packed)
+        return Outcome(*first), RefreshOutcome(*second), walked
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a start, φ further from its centre than a draw would be."""

@@ -27,16 +27,17 @@ def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callabl
     Returns
     -------
     callable
-        Which returns the fields of a `CarriedOutcome` and those of a `RefreshOutcome`, as two plain tuples.
+        Which returns the fields of the `Outcome` of the carried move and those of a `RefreshOutcome`, as two plain
+        tuples, and whether φ′ came by a walk.
     """
     carried, refresh = build_carried_move(parts, ndims), build_refresh(parts, ndims)
     shift = _no_shift if parts.slope is None else build_shift(parts.density, parts.slope, ndims)
 
     @njit
     def transition(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
-        first = carried(theta, data, state, generators)
+        first, walks = carried(theta, data, state, generators)
         if first.status != DECIDED:
-            return first[:], RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)[:]
+            return first[:], RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)[:], walks
         # All factors given one φ, before a shift changes it: what belongs to φ is worked out once a draw.
         second = refresh(first.theta, 0, data, state, looks_of_large, generators)
         for f in range(1, state.next.size):
@@ -50,6 +51,6 @@ def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callabl
         theta_new, n_shifted = second.theta, 0
         if second.status == DECIDED:
             theta_new, n_shifted = shift(theta_new, data, generators)
-        return first[:], (theta_new,) + second[1:7] + (n_shifted,)
+        return first[:], (theta_new,) + second[1:7] + (n_shifted,), walks
 
     return transition

@@ -89,22 +89,6 @@ class GroupState(NamedTuple):
     order: np.ndarray
 
 
-class CarriedOutcome(NamedTuple):
-    """What became of a carried move; fields as in `Outcome`."""
-
-    theta: np.ndarray
-    status: int
-    accepted: bool
-    n_rows: int
-    n_stages: int
-    log_ratio: float
-    log_ratio_sd: float
-    row: int
-    full_data: bool
-    threshold: float
-    walks: bool
-
-
 class RefreshOutcome(NamedTuple):
     """What became of a refresh.
 

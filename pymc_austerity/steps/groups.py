@@ -19,7 +19,6 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, NoisePenalty
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.kernel import (
-    Outcome,
     assemble_groups,
     pack_generators,
 )
@@ -244,9 +243,9 @@ class GroupMH(ChainSetup, BlockedStep):
         if self._read is None:
             self._read = self.decider.data(), self.decider.looks_of_large()
         read, looks_of_large = self._read
-        carried, refresh = self.decider.move(theta, read, self.state, looks_of_large, self._generators())
+        carried, refresh, walked = self.decider.move(theta, read, self.state, looks_of_large, self._generators())
         if carried.status != DECIDED or refresh.status != DECIDED:
-            failed = Outcome(*carried[:10])
+            failed = carried
             if carried.status == DECIDED:
                 failed = failed._replace(status=refresh.status, row=refresh.row)
             if failed.row >= 0:
@@ -255,13 +254,13 @@ class GroupMH(ChainSetup, BlockedStep):
             return point, [stop_at(at, failed, self.n_steps, self.tune, self.test.broken_bound)]
         if self.tune and self._tunes:
             shared = carried.theta[self.decider.groups.shared]
-            adapt_shared(shared, carried.accepted, carried.walks, self.state.shared)
+            adapt_shared(shared, carried.accepted, walked, self.state.shared)
         self.n_steps += 1
         n_shifts = self.decider.n_shifts
         n_rows = carried.n_rows + refresh.n_rows
         stats = DrawStats(
             accepted=float(carried.accepted),
-            walked=carried.walks,
+            walked=walked,
             n_rows=n_rows,
             n_rows_carried=carried.n_rows,
             n_rows_refreshed=refresh.n_rows,

@@ -86,14 +86,14 @@ def _run(decider, n, data=None, stale=False):
     data, theta = data or decider.data(), decider.start(rng)
     draws, outcomes = np.empty((n, theta.size)), []
     for i in range(-TUNED, n):
-        carried, refresh = decider.move(theta, data, state, looks, generators)
+        carried, refresh, walked = decider.move(theta, data, state, looks, generators)
         new = refresh.theta.copy()
         if stale:
             again = decider.move(carried.theta, data, state, looks, generators)[1].theta
             new[3 + 2 * G :] = again[3 + 2 * G :]
         theta = new
         if i < 0:
-            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, carried.walks, state.shared)
+            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, walked, state.shared)
         else:
             draws[i] = theta
             outcomes.append((carried, refresh))

@@ -65,7 +65,7 @@ def _run(decider, n, data=None, state=None, theta=None, seed=11):
     theta = decider.start(rng) if theta is None else theta
     draws, outcomes = np.empty((n, theta.size)), []
     for i in range(n):
-        carried, refresh = decider.move(theta, data, state, looks, generators)
+        carried, refresh, _ = decider.move(theta, data, state, looks, generators)
         outcomes.append((theta, carried, refresh))
         theta = draws[i] = refresh.theta
     return draws, outcomes
@@ -116,7 +116,7 @@ def test_a_carried_move_without_its_jacobian_is_seen(case):
     generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((16_000, 7))
     for i in range(len(draws)):
         state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the Jacobian and without it
-        theta = carried(theta, data, state, generators).theta
+        theta = carried(theta, data, state, generators)[0].theta
         state.phi[:] = np.nan
         theta = draws[i] = decider.move(theta, data, state, looks, generators)[1].theta
     assert _largest_z(name, draws) > MAX_Z
@@ -172,18 +172,19 @@ def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(case):
 
     def carry(theta, seed):
         generators = pack_generators(*np.random.default_rng(seed).spawn(3))
-        return decider.move(theta, data, decider.new_state(), looks, generators)[0]
+        carried, _, walked = decider.move(theta, data, decider.new_state(), looks, generators)
+        return carried, walked
 
     thetas, jacobians = _run(decider, 300)[0], []
     for seed, theta in enumerate(thetas):
-        carried = carry(theta, seed)
-        if len(jacobians) == 3 or not (carried.accepted and carried.walks):
+        carried, walked = carry(theta, seed)
+        if len(jacobians) == 3 or not (carried.accepted and walked):
             continue
         by_difference = np.empty((own.size, own.size))
         for k in range(own.size):
             near = theta.copy()
             near[own[k]] += 1e-4
-            there = carry(near, seed)
+            there, _ = carry(near, seed)
             assert there.accepted
             assert np.array_equal(there.theta[shared], carried.theta[shared])
             by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-4
