@@ -34,7 +34,7 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..
         theta_new = theta.copy()
         for p in range(e.shared.size):
             theta_new[e.shared[p]] = phi_new[p]
-        there = condition(theta_new, data.others, data.fixed, e)
+        there = condition(data.links.prior, theta_new, data.others, data.fixed, e)
         place_all(theta_new, z, e, there)
         return theta_new, there
 
@@ -43,13 +43,13 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..
         e, n_total = data.expansion, len(data.arrays[0])
         phi = theta[e.shared]
         if np.any(phi != state.phi):
-            _keep(phi, condition(theta, data.others, data.fixed, e), state)
+            _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, e), state)
         here = Conditional(state.mean, state.factor, state.log_det[0])
         noise = draw_noise(generators[DECIDE])
         phi_new, log_q_ratio, walks = propose_shared(generators[PROPOSE], phi, state.shared)
         theta_new, there = carry(theta, phi_new, data, here)
-        prior = log_prior(theta, data.others, *data.fixed)[0].item()
-        prior_new = log_prior(theta_new, data.others, *data.fixed)[0].item()
+        prior = log_prior(data.links.rows, theta, data.others, data.fixed)
+        prior_new = log_prior(data.links.rows, theta_new, data.others, data.fixed)
         if not np.isfinite(prior):
             return Outcome(theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False, np.nan), walks
         offset = prior_new - prior + log_q_ratio + there.log_det - here.log_det
@@ -57,7 +57,7 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..
         if not np.isfinite(offset):
             return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), walks
         inputs = (e.centre,) + data.fixed if expands else data.fixed
-        at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.places, 0)
+        at = GroupPlace(data.links.seen, theta_new, theta, data.others, inputs, data.arrays, data.places, 0)
         d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, np.inf, offset, float(n_total), noise)
         if d.accepted:
             _keep(phi_new, there, state)

@@ -22,19 +22,14 @@ from pymc_austerity.likelihood import (
     ModelData,
     RowLikelihood,
     check_groups,
-    compile_density,
-    compile_group_prior,
-    numba_options,
 )
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import shared_state
 from pymc_austerity.proxy import (
-    GroupPass,
-    GroupScore,
+    GroupLinks,
+    GroupModel,
     PreparedGroups,
     build_condition,
-    compile_remainder_density,
-    grouped_sum,
     prepare_groups,
 )
 from pymc_austerity.rows import Weighted, WeightedRows
@@ -56,8 +51,7 @@ class GroupDecider:
 
     Attributes
     ----------
-    likelihood : RowLikelihood
-    groups : Groups
+    model : GroupModel
     test : AcceptanceTest
     share : float or None
         Of the groups that are refreshed a draw; None for what pays.
@@ -66,31 +60,43 @@ class GroupDecider:
     others, fixed
         Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
     prepared : PreparedGroups
-    compile_kwargs : dict or None
     parts : GroupParts
-    condition, transition : callable
+    transition : callable
         Compiled, for calls from Python.
     """
 
-    likelihood: RowLikelihood
-    groups: Groups
+    model: GroupModel
     test: AcceptanceTest
     share: float | None
     theta0: np.ndarray
     others: np.ndarray
     fixed: tuple[np.ndarray, ...]
     prepared: PreparedGroups
-    compile_kwargs: dict[str, Any] | None
     parts: GroupParts
-    condition: Callable[..., Any]
     transition: Callable[..., Any]
+
+    @property
+    def likelihood(self) -> RowLikelihood:
+        """Of the model."""
+        return self.model.likelihood
+
+    @property
+    def groups(self) -> Groups:
+        """Of the model."""
+        return self.model.groups
+
+    @property
+    def links(self) -> GroupLinks:
+        """Where the model's functions lie in this process."""
+        links = self.model.links
+        return links if self.parts.slope is None else links._replace(slope=self.model.linked_slope.reached.address)
 
     def data(self) -> GroupData:
         """Return what the compiled moves read."""
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
-            self.others, self.fixed, found.rows.arrays, found.start, found.places, found.expansion, found.shifts,
-            self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
+            self.links, self.others, self.fixed, found.rows.arrays, found.start, found.places, found.expansion,
+            found.shifts, self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
 
     @property
@@ -154,12 +160,13 @@ class GroupDecider:
         found = self.prepared
         width = np.sqrt(1 + 3 * np.sqrt(10 / max(10, found.mean.size)))
         z = rng.standard_normal(self.groups.own.shape)
-        return found.theta(found.draw_shared(rng, width), z, self.condition, (self.others, self.fixed))
+        return found.theta(found.draw_shared(rng, width), z, self.model.condition, (self.others, self.fixed))
 
     def __reduce__(self) -> Any:
         # The graphs of the prior are among the groups.
-        given = (self.likelihood, self.groups, self.test, self.share, self.theta0, self.others, self.fixed)
-        return _complete, (*given, self.prepared, self.compile_kwargs)
+        model = self.model
+        given = (model.likelihood, model.groups, model.expands, model.compile_kwargs)
+        return _assemble_again, (given, self.test, self.share, self.theta0, self.others, self.fixed, self.prepared)
 
 
 def assemble_groups(
@@ -178,31 +185,20 @@ def assemble_groups(
     GroupDecider, callable
         And a function that learns from other data of the same types and returns the decider for them.
     """
-    options, likelihood = numba_options(compile_kwargs), data.likelihood
+    model = GroupModel(data.likelihood, groups, test.uses_proxy, compile_kwargs)
     with phases("Compiling the likelihood"):
-        density = compile_density(likelihood, compile_kwargs)
-        check(density)
-        prior = compile_group_prior(likelihood, groups, options)
-        check_groups(data, groups, density, prior)
-        group_pass, condition = GroupPass(likelihood, groups, options), build_condition(prior)
-        score = GroupScore(likelihood, groups, prior, group_pass, options)
-        remainders = _remainders(density, likelihood, options) if test.uses_proxy else None
+        check(model.density)
+        check_groups(data, groups, model.density, model.prior)
 
     def learn(of: ModelData) -> PreparedGroups:
         floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not None else None
-        return prepare_groups(of, groups, group_pass, score, density, condition, prior, remainders, floor, phases.shown)
+        return prepare_groups(of, model, floor, phases.shown)
 
     with phases("Learning from all rows", has_bars=True):
         prepared = learn(data)
     with phases("Compiling the moves"):
-        decider = _complete(
-            likelihood, groups, test, share, data.theta0, data.others0, data.fixed, prepared, compile_kwargs
-        )
+        decider = _complete(model, test, share, data.theta0, data.others0, data.fixed, prepared)
     return decider, lambda changed: replace(decider, fixed=changed.fixed, prepared=learn(changed))
-
-
-def _remainders(density: Density, likelihood: RowLikelihood, options: dict[str, Any]) -> Density:
-    return replace(compile_remainder_density(density, likelihood, 2, **options), known_sum=grouped_sum)
 
 
 def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
@@ -212,43 +208,30 @@ def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
         return None
 
 
+def _assemble_again(model: tuple[Any, ...], *given: Any) -> GroupDecider:
+    """Assemble a decider in another process, from what has been learnt already."""
+    return _complete(GroupModel(*model), *given)
+
+
 def _complete(
-    likelihood: RowLikelihood,
-    groups: Groups,
+    model: GroupModel,
     test: AcceptanceTest,
     share: float | None,
     theta0: np.ndarray,
     others: np.ndarray,
     fixed: tuple[np.ndarray, ...],
     prepared: PreparedGroups,
-    compile_kwargs: dict[str, Any] | None,
 ) -> GroupDecider:
-    options = numba_options(compile_kwargs)
-    density, prior = compile_density(likelihood, compile_kwargs), compile_group_prior(likelihood, groups, options)
-    seen = _remainders(density, likelihood, options) if test.uses_proxy else density
     drawn, source = test, test.rows
     if prepared.table is not None:
         drawn, source = test.with_replacement(), WeightedRows(prepared.table)
-    condition = build_condition(prior)
-    slope = None
-    if prepared.shifts.length.size:
-        slope = GroupPass(likelihood, groups, options).derivatives.vm.jit_fn
-    parts = GroupParts(density, seen, prior, condition, test, drawn, source, slope)
+    prior = model.linked_prior
+    parts = GroupParts(
+        model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
+        model.linked_slope.slope if prepared.shifts.length.size else None,
+    )  # fmt: skip
     transition = cached(build_group_transition(parts, tuple(a.ndim for a in prepared.rows.arrays)))
-    decider = GroupDecider(
-        likelihood,
-        groups,
-        test,
-        share,
-        theta0,
-        others,
-        fixed,
-        prepared,
-        compile_kwargs,
-        parts,
-        cached(condition),
-        transition,
-    )
+    decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)
     rng = np.random.default_rng(0)  # once, so that forked chains inherit the code
     decider.move(decider.start(rng), decider.data(), decider.new_state(), decider.looks_of_large(), rng.spawn(3))
     return decider

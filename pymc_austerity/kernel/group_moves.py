@@ -39,8 +39,8 @@ def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callabl
         if first.status != DECIDED:
             return first[:], RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)[:], walks
         # All factors given one φ, before a shift changes it: what belongs to φ is worked out once a draw.
-        second = refresh(first.theta, 0, data, state, looks_of_large, generators)
-        for f in range(1, state.next.size):
+        second = RefreshOutcome(first.theta, DECIDED, -1, 0, 0, 0, 0, 0)
+        for f in range(state.next.size):
             if second.status == DECIDED:
                 then = refresh(second.theta, f, data, state, looks_of_large, generators)
                 second = RefreshOutcome(

@@ -9,15 +9,16 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader
-from pymc_austerity.likelihood import Density, GroupPrior
+from pymc_austerity.likelihood import LinkedDensity, Links
 from pymc_austerity.proposals import SharedState
-from pymc_austerity.proxy import GroupExpansion, Shifts
+from pymc_austerity.proxy import GroupExpansion, GroupLinks, Shifts
 from pymc_austerity.rows import RowSource, build_gather
 
 
 class GroupPlace(NamedTuple):
-    """A proposal, the data that its rows are evaluated with, and where the first row there is stands in the order."""
+    """A proposal, what its rows are evaluated with, and where the first row there is stands in the order."""
 
+    links: Links
     theta_new: np.ndarray
     theta: np.ndarray
     others: np.ndarray
@@ -32,6 +33,8 @@ class GroupData(NamedTuple):
 
     Attributes
     ----------
+    links : GroupLinks
+        Where the model's own functions lie.
     others : numpy.ndarray
     fixed, arrays : tuple of numpy.ndarray
     start : numpy.ndarray of int64, shape (G + 1,)
@@ -50,6 +53,7 @@ class GroupData(NamedTuple):
         Groups of each factor refreshed a draw.
     """
 
+    links: GroupLinks
     others: np.ndarray
     fixed: tuple[np.ndarray, ...]
     arrays: tuple[np.ndarray, ...]
@@ -118,15 +122,16 @@ class RefreshOutcome(NamedTuple):
 
 
 class GroupParts(NamedTuple):
-    """The compiled parts that the moves are made of.
+    """The compiled parts that the moves are made of: nothing of a model but the types of its data.
 
     Attributes
     ----------
-    density : Density
+    density : LinkedDensity
         Of the rows as they are.
-    seen : Density
+    seen : LinkedDensity
         As the test sees it: remainders, with their known sum, or the rows as they are.
-    prior : GroupPrior
+    prior_terms : callable
+        Of a `LinkedGroupPrior`.
     condition : callable
         See `build_condition`.
     test, drawn : AcceptanceTest
@@ -134,12 +139,12 @@ class GroupParts(NamedTuple):
     source : RowSource
         Of the carried move.
     slope : callable or None
-        Of rows along a direction; None where there are no shifts.
+        Of a `LinkedSlope`; None where there are no shifts.
     """
 
-    density: Density
-    seen: Density
-    prior: GroupPrior
+    density: LinkedDensity
+    seen: LinkedDensity
+    prior_terms: Callable[..., Any]
     condition: Callable[..., Any]
     test: AcceptanceTest
     drawn: AcceptanceTest
@@ -165,6 +170,6 @@ def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource, n
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
         rows = gather(at.arrays, row_numbers(numbers + at.first, at.places, len(at.arrays[0])))
-        return both_sides(at.theta_new, at.theta, at.others, *(at.inputs + rows))
+        return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, rows)
 
     return test.for_rows(RowReader(terms, source))

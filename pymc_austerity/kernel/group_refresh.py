@@ -94,19 +94,20 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
     The next groups of factor f in turn; the φ in θ must be that of the state.  The looks at the rows of groups with
     many are a typed dict from their numbers.
     """
-    both_sides, gather, prior_terms = parts.density.both_sides, build_gather(ndims), parts.prior.terms
+    both_sides, gather, prior_terms = parts.density.both_sides, build_gather(ndims), parts.prior_terms
     expands, draw_noise = parts.seen.expands, parts.test.draw_noise
     conclude = build_conclude(parts, parts.test, parts.test.rows, ndims)
 
     @njit
     def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
-        e = data.expansion
+        e, links = data.expansion, data.links
         n_groups = e.first[f + 1] - e.first[f]
         n = min(data.n_refreshed[f], n_groups)
         groups = e.first[f] + (state.next[f] + np.arange(n)) % n_groups
         state.next[f] = (state.next[f] + n) % n_groups
         theta_new, offset = _propose_groups(theta, groups, data, state, generators[PROPOSE])
-        change = prior_terms(theta_new, data.others, *data.fixed)[0] - prior_terms(theta, data.others, *data.fixed)[0]
+        change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
+        change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
@@ -115,7 +116,8 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
             numbers, last = _rows_together(first, groups, data)
             new, old = np.empty(0), np.empty(0)
             if numbers.size > 0:
-                new, old = both_sides(theta_new, theta, data.others, *(data.fixed + gather(data.arrays, numbers)))
+                batch = gather(data.arrays, numbers)
+                new, old = both_sides(links.rows, theta_new, theta, data.others, data.fixed, batch)
             n_rows += numbers.size
             row = 0
             for i in range(first, last):
@@ -133,7 +135,9 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
                     if expands:
                         log_ratio += own_sum(theta_new, g, e) - own_sum(theta, g, e)
                     noise = draw_noise(generators[DECIDE])
-                    at = GroupPlace(theta_new, theta, data.others, inputs, data.arrays, data.places, data.start[g])
+                    at = GroupPlace(
+                        links.seen, theta_new, theta, data.others, inputs, data.arrays, data.places, data.start[g]
+                    )
                     d = conclude(
                         generators[ROWS], state.order[:size], looks_of_large[g], at, size, np.inf, log_ratio,
                         float(size), noise,

@@ -15,22 +15,22 @@ import numpy as np
 from numba import njit
 
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE
-from pymc_austerity.likelihood import Density
+from pymc_austerity.likelihood import LinkedDensity
 from pymc_austerity.rows import build_gather
 
 
-def build_shift(density: Density, slope: Callable[..., Any], ndims: tuple[int, ...]) -> Callable[..., Any]:
+def build_shift(density: LinkedDensity, slope: Callable[..., Any], ndims: tuple[int, ...]) -> Callable[..., Any]:
     """Compile ``shift(theta, data, generators)``: every shift once; returns θ and how many were accepted.
 
-    `slope` is that of some rows along a direction, as `GroupPass` has it.
+    `slope` is that of a `LinkedSlope`.
     """
     log_prior, gather = density.log_prior, build_gather(ndims)
 
     @njit
     def normal_along(theta, direction, length, middle, data):  # type: ignore[no-untyped-def]
         """Return the mean and the standard deviation of the prior along a line, from here."""
-        above = log_prior(theta + length * direction, data.others, *data.fixed)[0].item()
-        below = log_prior(theta - length * direction, data.others, *data.fixed)[0].item()
+        above = log_prior(data.links.rows, theta + length * direction, data.others, data.fixed)
+        below = log_prior(data.links.rows, theta - length * direction, data.others, data.fixed)
         curvature = (2.0 * middle - above - below) / length**2
         if not curvature > 0.0:
             return 0.0, length
@@ -40,18 +40,18 @@ def build_shift(density: Density, slope: Callable[..., Any], ndims: tuple[int, .
     def shift(theta, data, generators):  # type: ignore[no-untyped-def]
         shifts, n_accepted = data.shifts, 0
         for s in range(shifts.length.size):
-            at = (data.others,) + data.fixed + gather(data.arrays, shifts.row[s : s + 1])
-            along = slope(shifts.up[s], shifts.up[s], theta, *at)[0][0]
-            against = slope(shifts.down[s], shifts.down[s], theta, *at)[0][0]
+            row = gather(data.arrays, shifts.row[s : s + 1])
+            along = slope(data.links.slope, shifts.up[s], theta, data.others, data.fixed, row)[0]
+            against = slope(data.links.slope, shifts.down[s], theta, data.others, data.fixed, row)[0]
             z, u = generators[PROPOSE].standard_normal(), generators[DECIDE].random()
             direction = shifts.up[s] - along / against * shifts.down[s]
             if not np.all(np.isfinite(direction)):
                 continue
-            here = log_prior(theta, data.others, *data.fixed)[0].item()
+            here = log_prior(data.links.rows, theta, data.others, data.fixed)
             mean, sd = normal_along(theta, direction, shifts.length[s], here, data)
             step = mean + sd * z
             theta_new = theta + step * direction
-            there = log_prior(theta_new, data.others, *data.fixed)[0].item()
+            there = log_prior(data.links.rows, theta_new, data.others, data.fixed)
             if not np.isfinite(there):
                 continue
             mean_back, sd_back = normal_along(theta_new, direction, shifts.length[s], there, data)

@@ -132,6 +132,18 @@ def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Typ
 
 
 @cache
+def build_call(result: types.Type, *taken: types.Type) -> Callable[..., Any]:
+    """Compile ``call(address, *arguments)`` for functions that take these types and return that one."""
+    expected = types.Tuple(taken)
+
+    @njit
+    def call(address, *arguments):  # type: ignore[no-untyped-def]
+        return call_at(address, result, expected, arguments)
+
+    return call
+
+
+@cache
 def build_log_prior(fixed: types.Type) -> LinkedLogPrior:
     """Compile the log prior for any model whose fixed data have these types."""
     result, expected = types.float64, types.Tuple((VECTOR, VECTOR, fixed))

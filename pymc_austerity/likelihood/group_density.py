@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 from pytensor.gradient import grad
 
 from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.likelihood.by_address import VECTOR, Reached, build_call, reach, tuple_of
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError
 from pymc_austerity.likelihood.model_data import ModelData
@@ -19,6 +20,9 @@ from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 #: Spread of the random point of the check, and the groups and rows that it looks at.
 _SPREAD, _CHECKED_GROUPS, _CHECKED_ROWS = 0.3, 3, 500
 _RELATIVE_ERROR = 1e-8
+#: Where the parameters of each group lie in θ and how many they are; and a gradient and a matrix for each group.
+_OWN = types.int64[:, ::1], types.int64[::1]
+_DERIVATIVES = types.Tuple((types.float64[:, ::1], types.float64[:, :, ::1]))
 
 
 class GroupPrior(NamedTuple):
@@ -35,6 +39,52 @@ class GroupPrior(NamedTuple):
 
     terms: Callable[..., Any]
     derivatives: Callable[..., Any]
+
+    def linked(self, likelihood: RowLikelihood) -> LinkedGroupPrior:
+        """Return the prior for code that is compiled once for all models whose data have the types of this one's."""
+        terms, at = self.terms, (VECTOR, VECTOR, tuple_of(likelihood.fixed))
+
+        @njit
+        def terms_of(theta, others, fixed):  # type: ignore[no-untyped-def]
+            return np.ascontiguousarray(terms(theta, others, *fixed)[0])
+
+        reached = reach(terms_of, *at), reach(self.derivatives, *at, *_OWN)
+        return LinkedGroupPrior(build_call(VECTOR, *at), build_call(_DERIVATIVES, *at, *_OWN), reached)
+
+
+class GroupPriorLinks(NamedTuple):
+    """Addresses of the functions of a `GroupPrior` in this process.
+
+    Attributes
+    ----------
+    terms, derivatives : int
+    """
+
+    terms: int
+    derivatives: int
+
+
+class LinkedGroupPrior(NamedTuple):
+    """A `GroupPrior` as compiled code asks for it: by the addresses of its functions, among the data.
+
+    Attributes
+    ----------
+    terms : callable
+        ``terms(links.terms, theta, others, fixed)`` returns log p(u_g | φ) for all groups.
+    derivatives : callable
+        ``derivatives(links.derivatives, theta, others, fixed, own, n_own)``, see `GroupPrior`.
+    reached : tuple of Reached
+        What lies at the addresses.
+    """
+
+    terms: Callable[..., Any]
+    derivatives: Callable[..., Any]
+    reached: tuple[Reached, Reached]
+
+    @property
+    def links(self) -> GroupPriorLinks:
+        """The addresses."""
+        return GroupPriorLinks(*(of.address for of in self.reached))
 
 
 def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]) -> GroupPrior:

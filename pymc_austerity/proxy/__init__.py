@@ -6,19 +6,11 @@ May import `likelihood` and `rows`.
 from pymc_austerity.proxy.crossed_means import mean_given_others, solve_transposed
 from pymc_austerity.proxy.effects import Effects, build_effects
 from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
-from pymc_austerity.proxy.group_expansion import (
-    Conditional,
-    GroupExpansion,
-    build_condition,
-    grouped_sum,
-    own_sum,
-    place_all,
-    whiten,
-)
+from pymc_austerity.proxy.group_conditional import Conditional, build_condition, place_all, whiten
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sum
 from pymc_austerity.proxy.group_mode import GroupModeError
-from pymc_austerity.proxy.group_pass import GroupPass
+from pymc_austerity.proxy.group_model import GroupLinks, GroupModel
 from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups
-from pymc_austerity.proxy.group_score import GroupScore
 from pymc_austerity.proxy.group_shifts import Shifts
 from pymc_austerity.proxy.known_by_sums import compile_known_density
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
@@ -36,9 +28,9 @@ __all__ = [
     "Conditional",
     "Effects",
     "GroupExpansion",
+    "GroupLinks",
     "GroupModeError",
-    "GroupPass",
-    "GroupScore",
+    "GroupModel",
     "Prepared",
     "PreparedGroups",
     "PriorCurvature",
@@ -59,7 +51,6 @@ __all__ = [
     "compile_sums",
     "compile_surrogate",
     "dense",
-    "grouped_sum",
     "mean_given_others",
     "own_sum",
     "path_search",

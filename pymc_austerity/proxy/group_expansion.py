@@ -1,25 +1,15 @@
-"""The quadratic expansion of every group's log-likelihood, and what it makes of a group given the rest.
+"""The quadratic expansion of every group's log-likelihood.
 
 With φ all that is no group's own and u_g the K parameters of group g, the rows of g are expanded together around
-(φ̂, û_g).  With the prior of u_g, expanded at û_g, this gives u_g | φ ≈ N(m_g(φ), Σ_g(φ)): the coordinates
-z_g = Σ_g(φ)^{-1/2} (u_g − m_g(φ)) are nearly free of φ.  Memory is O(G (K² + K R)) for R shared parameters that the
-rows read; no matrix over all parameters is made.  With several factors, u_g is what the groups of all of them have,
-m(φ) the mean of all together (`crossed_means`), and Σ_g(φ) the covariance of a group given φ and all others.
+(φ̂, û_g).  Memory is O(G (K² + K R)) for R shared parameters that the rows read; no matrix over all parameters is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-
-from pymc_austerity.likelihood import GroupPrior
-from pymc_austerity.proxy.crossed_means import factorise, join, solve_lower, solve_transposed
-
-#: What keeps a precision positive where neither rows nor prior say anything about a group.
-_RIDGE = 1e-8
 
 
 class GroupExpansion(NamedTuple):
@@ -72,24 +62,6 @@ class GroupExpansion(NamedTuple):
     cell_hessian: np.ndarray
 
 
-class Conditional(NamedTuple):
-    """The normal approximation of all groups given φ.
-
-    Attributes
-    ----------
-    mean : numpy.ndarray, shape (G, K)
-        m_g(φ), of the groups of all factors together.
-    factor : numpy.ndarray, shape (G, K, K)
-        Lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g).
-    log_det : float
-        ½ Σ_g log det Σ_g(φ).
-    """
-
-    mean: np.ndarray
-    factor: np.ndarray
-    log_det: float
-
-
 @njit
 def own_sum(theta: np.ndarray, g: int, e: GroupExpansion) -> float:
     """Return that part of the expansion of a group's rows which reads the group's own parameters."""
@@ -140,92 +112,3 @@ def grouped_sum(theta: np.ndarray, others: np.ndarray, e: GroupExpansion) -> flo
             if e.cell_with[c] > g:
                 total += _in_common(theta, g, c, e)
     return total
-
-
-@njit
-def _precision(curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, diagonal: bool) -> None:
-    """Add the precision of a prior to that of the rows; of one that is no precision only what is positive."""
-    size = out.shape[0]
-    for i in range(size):
-        for j in range(size):
-            out[i, j] = of_rows[i, j]
-            if i == j:
-                out[i, i] += max(curvature[i, i], 0.0) + _RIDGE if diagonal else curvature[i, i]
-            elif not diagonal:
-                out[i, j] += curvature[i, j]
-
-
-def build_condition(prior: GroupPrior) -> Callable[..., Any]:
-    """Compile ``condition(theta, others, fixed, expansion)``, which returns the `Conditional` given φ in θ.
-
-    What θ holds of the groups is not read.
-    """
-    derivatives = prior.derivatives
-
-    @njit
-    def condition(theta, others, fixed, e):  # type: ignore[no-untyped-def]
-        n_groups, size = e.own.shape
-        at = theta.copy()
-        for g in range(n_groups):
-            for k in range(e.size[g]):
-                at[e.own[g, k]] = e.centre[e.own[g, k]]
-        slope, curvature = derivatives(at, others, fixed, e.own, e.size)
-        mean, factor, log_det = np.zeros((n_groups, size)), np.zeros((n_groups, size, size)), 0.0
-        shift = np.empty(e.read.size)
-        for r in range(e.read.size):
-            shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
-        for g in range(n_groups):
-            of_g = factor[g, : e.size[g], : e.size[g]]
-            _precision(curvature[g], e.precision[g], of_g, False)
-            if not factorise(of_g):
-                _precision(curvature[g], e.precision[g], of_g, True)
-                if not factorise(of_g):
-                    # The determinant alone says that φ is impossible; what divides by the factor goes on.
-                    for h in range(n_groups):
-                        factor[h] = np.eye(size)
-                    return Conditional(mean, factor, -np.inf)
-            for k in range(e.size[g]):
-                entry = slope[g, k] + e.gradient[g, k]
-                for r in range(shift.size):
-                    entry += e.cross[g, k, r] * shift[r]
-                mean[g, k] = entry
-                log_det -= np.log(factor[g, k, k])
-            solve_lower(factor[g], mean[g, : e.size[g]])
-            solve_transposed(factor[g], mean[g, : e.size[g]])
-        if e.cell_with.size > 0:
-            join(mean, factor, e)
-        for g in range(n_groups):
-            for k in range(e.size[g]):
-                mean[g, k] += at[e.own[g, k]]
-        return Conditional(mean, factor, log_det)
-
-    return condition
-
-
-@njit
-def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np.ndarray:
-    """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K)."""
-    n_groups, size = e.own.shape
-    z = np.zeros((n_groups, size))
-    for g in range(n_groups):
-        for j in range(e.size[g]):
-            shift = theta[e.own[g, j]] - conditional.mean[g, j]
-            for k in range(j + 1):
-                z[g, k] += conditional.factor[g, j, k] * shift
-    return z
-
-
-@njit
-def place(theta: np.ndarray, g: int, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
-    """Put u_g = m_g + C_g⁻ᵀz_g into θ for one group."""
-    u = z[: e.size[g]].copy()
-    solve_transposed(conditional.factor[g], u)
-    for k in range(u.size):
-        theta[e.own[g, k]] = conditional.mean[g, k] + u[k]
-
-
-@njit
-def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
-    """Put all u_g = m_g + C_g⁻ᵀz_g into θ."""
-    for g in range(e.own.shape[0]):
-        place(theta, g, z[g], e, conditional)

@@ -6,19 +6,17 @@ of the groups, prior × expansion × Π|Σ_g(φ)|^{1/2} is Laplace's approximati
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import optimize
 
-from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
-from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum, place_all
-from pymc_austerity.proxy.group_pass import GroupPass, Membership
+from pymc_austerity.proxy.group_expansion import GroupExpansion
+from pymc_austerity.proxy.group_model import GroupModel
+from pymc_austerity.proxy.group_pass import Membership
 from pymc_austerity.rows import Rows
 
 #: Passes over all rows after which the search gives up.
@@ -55,27 +53,6 @@ class GroupCentre(NamedTuple):
     passes: int
 
 
-def build_marginal(log_prior: Callable[..., Any], condition: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile ``marginal(theta, others, fixed, expansion)``.
-
-    Returns
-    -------
-    callable
-        Returns the log of the surrogate's marginal at the φ in θ, up to a constant, and θ with all groups at their
-        means.
-    """
-
-    @njit
-    def marginal(theta, others, fixed, e):  # type: ignore[no-untyped-def]
-        conditional = condition(theta, others, fixed, e)
-        at = theta.copy()
-        place_all(at, np.zeros(e.own.shape), e, conditional)
-        value = log_prior(at, others, *fixed)[0].item() + grouped_sum(at, others, e) + conditional.log_det
-        return value, at
-
-    return cached(marginal)
-
-
 @dataclass(frozen=True, eq=False)
 class _Search:
     """The pieces of the search that stay the same from step to step."""
@@ -83,13 +60,10 @@ class _Search:
     data: ModelData
     rows: Rows
     member: Membership
-    group_pass: GroupPass
-    marginal: Callable[..., Any]
-    log_prior: Callable[..., Any]
-    condition: Callable[..., Any]
+    model: GroupModel
 
     def expand(self, theta: np.ndarray) -> GroupExpansion:
-        return self.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
+        return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
 
     def objective(self, expansion: GroupExpansion) -> float:
         """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups.
@@ -97,25 +71,18 @@ class _Search:
         Not the maximum that the expansion predicts, which means nothing far from where it holds.
         """
         at = (expansion.centre, self.data.others0)
-        prior = float(uninterrupted(self.log_prior, *at, *self.data.fixed)[0])
-        value = prior + self.group_pass.value(*at, self.data.fixed, self.rows)
-        return value + uninterrupted(self.condition, *at, self.data.fixed, expansion)[2]
+        prior = float(uninterrupted(self.model.density.log_prior, *at, *self.data.fixed)[0])
+        value = prior + self.model.group_pass.value(*at, self.data.fixed, self.rows)
+        return value + uninterrupted(self.model.condition, *at, self.data.fixed, expansion)[2]
 
     def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
         theta = expansion.centre.copy()
         theta[expansion.shared] = phi
-        value, theta = uninterrupted(self.marginal, theta, self.data.others0, self.data.fixed, expansion)
+        value, theta = uninterrupted(self.model.marginal, theta, self.data.others0, self.data.fixed, expansion)
         return (value, theta) if np.isfinite(value) else (-np.inf, theta)
 
 
-def find_group_centre(
-    data: ModelData,
-    rows: Rows,
-    member: Membership,
-    group_pass: GroupPass,
-    log_prior: Callable[..., Any],
-    condition: Callable[..., Any],
-) -> GroupCentre:
+def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: GroupModel) -> GroupCentre:
     """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's.
 
     Parameters
@@ -125,17 +92,14 @@ def find_group_centre(
         Sorted by group.
     member : Membership
         Of these rows.
-    group_pass : GroupPass
-    log_prior, condition : callable
-        Of the density, and of `build_condition`.
+    model : GroupModel
 
     Raises
     ------
     GroupModeError
         Where the search does not end.
     """
-    compiled = cached(condition)
-    search = _Search(data, rows, member, group_pass, build_marginal(log_prior, condition), log_prior, compiled)
+    search = _Search(data, rows, member, model)
     here = search.expand(data.theta0)
     value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
     if not np.isfinite(value):
@@ -146,7 +110,7 @@ def find_group_centre(
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
         theta[here.own] = here.centre[here.own] + np.clip(theta[here.own] - here.centre[here.own], -radius, radius)
-        factor = uninterrupted(compiled, theta, data.others0, data.fixed, here)[1]
+        factor = uninterrupted(model.condition, theta, data.others0, data.fixed, here)[1]
         moved = np.einsum("gjk,gj->gk", factor, (theta - here.centre)[here.own])
         far = max(np.abs((phi - here.centre[here.shared]) / scale).max(initial=0.0), float(np.sqrt((moved**2).mean())))
         if far < _CLOSE_ENOUGH and not moves_shared:

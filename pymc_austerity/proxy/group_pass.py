@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood import Groups, RowLikelihood
+from pymc_austerity.likelihood import VECTOR, Groups, Reached, RowLikelihood, build_call, reach, tuple_of
 from pymc_austerity.proxy.group_expansion import GroupExpansion
 from pymc_austerity.rows import Rows
 
@@ -59,6 +60,21 @@ def membership(of_rows: np.ndarray) -> Membership:
     return Membership(of_rows, cells)
 
 
+class LinkedSlope(NamedTuple):
+    """The slope of rows along a direction as compiled code asks for it: by its address.
+
+    Attributes
+    ----------
+    slope : callable
+        ``slope(address, along, theta, others, fixed, batch)`` returns that of each row of the batch.
+    reached : Reached
+        What lies at the address.
+    """
+
+    slope: Callable[..., Any]
+    reached: Reached
+
+
 class GroupPass:
     """Expands the rows of all groups around a centre, in one pass over the data.
 
@@ -75,7 +91,7 @@ class GroupPass:
     """
 
     def __init__(self, likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]):
-        self._groups, self._theta_size = groups, likelihood.theta_size
+        self._groups, self._likelihood, self._theta_size = groups, likelihood, likelihood.theta_size
         theta, rows = likelihood.theta, likelihood.row_log_likelihood
         s, t = pt.dscalar("s"), pt.dscalar("t")
         first, second = theta.type("first"), theta.type("second")
@@ -88,6 +104,17 @@ class GroupPass:
         outputs = [pt.broadcast_to(out, rows.shape) for out in outputs]
         self._rows = compile_log_density(inputs, [rows], **options)
         self.derivatives = compile_log_density([first, second, *inputs], outputs, **options)
+
+    def linked_slope(self) -> LinkedSlope:
+        """Return the slope of rows along a direction for code that is compiled for all models of such data."""
+        derivatives, batch = self.derivatives.vm.jit_fn, tuple_of(self._likelihood.batches)
+        taken = (VECTOR, VECTOR, VECTOR, tuple_of(self._likelihood.fixed), batch)
+
+        @njit
+        def slope_of(along, theta, others, fixed, batch):  # type: ignore[no-untyped-def]
+            return np.ascontiguousarray(derivatives(along, along, theta, others, *(fixed + batch))[0])
+
+        return LinkedSlope(build_call(VECTOR, *taken), reach(slope_of, *taken))
 
     def value(self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> float:
         """Return Σ ℓ_i(θ)."""

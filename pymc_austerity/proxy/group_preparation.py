@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Density, GroupPrior, Groups, ModelData
+from pymc_austerity.likelihood import Density, Groups, ModelData
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, check_order
-from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, own_sum, place_all
+from pymc_austerity.proxy.group_conditional import Conditional, place_all
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sum
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
-from pymc_austerity.proxy.group_pass import GroupPass, Membership, membership
-from pymc_austerity.proxy.group_score import GroupScore, shift_to_mode
+from pymc_austerity.proxy.group_model import GroupModel
+from pymc_austerity.proxy.group_pass import Membership, membership
+from pymc_austerity.proxy.group_score import shift_to_mode
 from pymc_austerity.proxy.group_shifts import Shifts, find_shifts
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.rows import AliasTable, Rows, row_table
@@ -102,32 +103,13 @@ def _places(member: Membership) -> np.ndarray:
     return np.concatenate([np.empty(0), *orders]).astype(_whole(member.of_rows.shape[1]))
 
 
-def prepare_groups(
-    data: ModelData,
-    groups: Groups,
-    group_pass: GroupPass,
-    score: GroupScore,
-    density: Density,
-    condition: Callable[..., Any],
-    prior: GroupPrior,
-    remainders: Density | None,
-    floor: float | None,
-    progressbar: bool,
-) -> PreparedGroups:
+def prepare_groups(data: ModelData, model: GroupModel, floor: float | None, progressbar: bool) -> PreparedGroups:
     """Sort the rows, find the centre, expand all groups there, and weigh the rows.
 
     Parameters
     ----------
     data : ModelData
-    groups : Groups
-    group_pass : GroupPass
-    score : GroupScore
-    density : Density
-    condition : callable
-        Of `build_condition`.
-    prior : GroupPrior
-    remainders : Density or None
-        The rows less their expansion; None where no test reads that.
+    model : GroupModel
     floor : float or None
         Share of uniform draws among weighted rows; None for no weights.
     progressbar : bool
@@ -137,17 +119,18 @@ def prepare_groups(
     GroupModeError
         Where no centre is found, or the derivatives of the likelihood fail their check.
     """
+    groups, group_pass, condition = model.groups, model.group_pass, model.condition
     rows, member, order = sort_by_group(groups, data.rows)
     start = np.concatenate([[0], np.cumsum(np.bincount(member.of_rows.ravel(), minlength=len(groups.own)))])
-    centre = find_group_centre(data, rows, member, group_pass, density.log_prior, condition)
-    shifted = shift_to_mode(score, cached(condition), centre.mean, centre.factor, data, centre.expansion, rows, member)
+    centre = find_group_centre(data, rows, member, model)
+    shifted = shift_to_mode(model.score, condition, centre.mean, centre.factor, data, centre.expansion, rows, member)
     n_directions = len(group_pass.directions()[1])
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
-    shifts = find_shifts(data, groups, density, prior, group_pass, rows, centre.expansion.centre)
-    passes += shifted.evaluations * score.passes + 3 * len(shifts.length)
+    shifts = find_shifts(data, groups, model.density, model.prior, group_pass, rows, centre.expansion.centre)
+    passes += shifted.evaluations * model.score.passes + 3 * len(shifts.length)
     learnt = centre.expansion, shifted.mean, centre.factor
     found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, passes)
-    if remainders is None:
+    if not model.expands:
         return found
     rng, at = np.random.default_rng(2023), (data.others0, data.fixed)
     pairs = []
@@ -155,14 +138,14 @@ def prepare_groups(
         z = rng.standard_normal(groups.own.shape)
         new, old = (found.theta(found.draw_shared(rng), z, condition, at) for _ in range(2))
         pairs.append((new, old))
-    _check_derivatives(found, density, remainders, pairs[0], at)
+    _check_derivatives(found, model.density, model.seen, pairs[0], at)
     if floor is None:
         return found
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
         advance = partial(progress.advance, task)
         sizes = remainder_sizes(
-            remainders.both_sides, pairs, data.others0, centre.expansion.centre, data.fixed, rows, advance
+            model.seen.both_sides, pairs, data.others0, centre.expansion.centre, data.fixed, rows, advance
         )
     return found._replace(table=row_table(sizes, floor))
 

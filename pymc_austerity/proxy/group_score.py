@@ -27,7 +27,8 @@ from scipy.stats import qmc
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
-from pymc_austerity.proxy.group_expansion import Conditional, GroupExpansion, place_all
+from pymc_austerity.proxy.group_conditional import Conditional, place_all
+from pymc_austerity.proxy.group_expansion import GroupExpansion
 from pymc_austerity.proxy.group_pass import GroupPass, Membership, chunks
 from pymc_austerity.rows import Rows
 
@@ -183,7 +184,7 @@ def shift_to_mode(
     ----------
     score : GroupScore
     condition : callable
-        Compiled, of `build_condition`.
+        Of a `GroupModel`.
     mean, factor : numpy.ndarray, shapes (P,) and (P, P)
         Normal approximation of the marginal of φ.
     data, e, rows, member

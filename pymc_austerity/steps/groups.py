@@ -177,7 +177,7 @@ class GroupMH(ChainSetup, BlockedStep):
         if data is not None:
             raise ValueError(
                 "data= does not go with GroupMH, which moves each group on its own rows and wants them together. Sort "
-                "the table by group once (pyarrow's sort_by, set_index of Dask), and hold it in a memory map, which "
+                "the table by group once (set_index of Dask sorts on disk), and hold it in a memory map, which "
                 "GroupMH takes like any array. For few groups use PenaltyMH(data=...), with the group as an index."
             )
         model = modelcontext(model)
@@ -254,7 +254,7 @@ class GroupMH(ChainSetup, BlockedStep):
             return point, [stop_at(at, failed, self.n_steps, self.tune, self.test.broken_bound)]
         if self.tune and self._tunes:
             shared = carried.theta[self.decider.groups.shared]
-            adapt_shared(shared, carried.accepted, walked, self.state.shared)
+            adapt_shared(shared, bool(carried.accepted), walked, self.state.shared)
         self.n_steps += 1
         n_shifts = self.decider.n_shifts
         n_rows = carried.n_rows + refresh.n_rows

@@ -128,10 +128,10 @@ def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
         design = DESIGN[:, 1:] * weight
         precision = np.r_[np.full(G, np.exp(-2 * theta[1])), np.full(G, TILT**-2), np.ones(H)]
         exact = np.linalg.solve(design.T @ design + np.diag(precision), design.T @ (Y - theta[0]))
-        found = Conditional(*decider.condition(theta, decider.others, decider.fixed, e)).mean
+        found = Conditional(*decider.model.condition(theta, decider.others, decider.fixed, e)).mean
         assert np.r_[found[:G, 0], found[:G, 1], found[G:, 0]] == pytest.approx(exact, abs=1e-3)
         apart = e._replace(cell_with=e.cell_with[:0], cell_start=np.zeros_like(e.cell_start))
-        without = Conditional(*decider.condition(theta, decider.others, decider.fixed, apart)).mean
+        without = Conditional(*decider.model.condition(theta, decider.others, decider.fixed, apart)).mean
         assert np.abs(without - found).max() > 0.05
 
 

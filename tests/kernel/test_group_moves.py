@@ -107,8 +107,8 @@ def test_a_carried_move_without_its_jacobian_is_seen(case):
     condition, ndims = decider.parts.condition, tuple(a.ndim for a in decider.prepared.rows.arrays)
 
     @njit
-    def without(theta, others, fixed, e):
-        found = condition(theta, others, fixed, e)
+    def without(links, theta, others, fixed, e):
+        found = condition(links, theta, others, fixed, e)
         return Conditional(found.mean, found.factor, 0.0)
 
     carried = build_carried_move(decider.parts._replace(condition=without), ndims)
@@ -123,7 +123,7 @@ def test_a_carried_move_without_its_jacobian_is_seen(case):
 
 
 def _conditional(decider, theta):
-    return Conditional(*decider.condition(theta, decider.others, decider.fixed, decider.prepared.expansion))
+    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, decider.prepared.expansion))
 
 
 def test_where_groups_have_no_spread_the_move_is_impossible_and_nothing_raises(case):
@@ -132,7 +132,7 @@ def test_where_groups_have_no_spread_the_move_is_impossible_and_nothing_raises(c
     theta = decider.theta0.copy()
     theta[expansion.shared] = -2e4  # a scale on the log scale
     without = expansion._replace(precision=np.full_like(expansion.precision, -np.inf))
-    found = Conditional(*decider.condition(theta, decider.others, decider.fixed, without))
+    found = Conditional(*decider.model.condition(theta, decider.others, decider.fixed, without))
     assert found.log_det == -np.inf
     assert np.isfinite(whiten(theta, without, found)).all()
 

@@ -1,14 +1,16 @@
 """A model's functions by their addresses: called like any other, and what calls them is compiled for all models."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
 from numba import njit, types
-from numba.core import event
 from numba.core.errors import TypingError
 
 import pymc_austerity as pma
-from pymc_austerity import compile_cache
+from pymc_austerity.code_key import cache_key
+from pymc_austerity.kernel.transition import build_transition
 from pymc_austerity.likelihood import Links
 from pymc_austerity.likelihood.by_address import build_both_sides, build_log_prior, reach_both_sides, reach_log_prior
 
@@ -60,30 +62,6 @@ def test_arrays_of_another_type_are_refused_and_not_misread():
         call(links, theta, theta, np.empty(0), (), (X[:, 0].copy(),))
 
 
-class CompiledNames(event.Listener):
-    """Functions of this package that numba compiles while it listens."""
-
-    def __init__(self):
-        self.names = set()
-
-    def on_start(self, happened):
-        function = happened.data["dispatcher"].py_func
-        if (function.__module__ or "").startswith("pymc_austerity"):
-            self.names.add(function.__qualname__.rpartition(".")[2])
-
-    def on_end(self, happened):
-        pass
-
-
-def compiled_by(build):
-    listener = CompiledNames()
-    event.register("numba:compile", listener)
-    try:
-        return build(), listener.names
-    finally:
-        event.unregister("numba:compile", listener)
-
-
 def step_of(prior, link, x=X):
     with pm.Model():
         beta = prior("beta")
@@ -99,18 +77,30 @@ def heavy(name):
     return pm.StudentT(name, 4, mu=0, sigma=2, shape=2)
 
 
+def keys_of(decider):
+    """What finds the code that serves all models on disk."""
+    sums = decider.compiled.derivatives[0].sums
+    return [cache_key(function) for function in (decider.transition, decider.compiled.surrogate.trajectory, sums)]
+
+
+def key_with_its_own_prior(decider):
+    """The key of a transition that holds a function of the model itself."""
+    own = decider.density.log_prior
+
+    @njit
+    def log_prior(links, theta, others, fixed):
+        return own(theta, others, *fixed)[0].item()
+
+    parts = (2,), decider.move.propose, decider.test, decider.row_source, decider.evaluate_bound
+    return cache_key(build_transition(replace(decider.linked, log_prior=log_prior), *parts))
+
+
 @pytest.mark.slow
-def test_another_model_of_such_data_compiles_its_own_functions_only(tmp_path, monkeypatch):
-    if compile_cache.CACHED_SRC_FUNCTIONS is None:
-        pytest.skip("this PyTensor keeps no compiled code, so neither does the package")
-    monkeypatch.setattr("pytensor.link.numba.cache.NUMBA_CACHE_PATH", tmp_path)
-    first, names = compiled_by(lambda: step_of(normal, pm.math.invlogit))
-    assert {"transition", "trajectory", "sums", "new_and_old"} <= names
-    second, names = compiled_by(lambda: step_of(heavy, pm.math.invprobit))
-    assert names == {"value_of", "value_and_slope", "new_and_old", "value_and_gradient", "along", "weight"}
-    # Data of another type are other code, and seen to be.
-    _, names = compiled_by(lambda: step_of(normal, pm.math.invlogit, (3 * X).astype(np.int64)))
-    assert "transition" in names
+def test_another_model_of_such_data_shares_all_code_that_is_not_its_own():
+    first, second = step_of(normal, pm.math.invlogit), step_of(heavy, pm.math.invprobit)
+    assert keys_of(second.decider) == keys_of(first.decider)
+    # Planted: code that holds a function of its model is another code for each.
+    assert key_with_its_own_prior(first.decider) != key_with_its_own_prior(second.decider)
     # Both decide by their own model, whichever was compiled first.
     for decider in (first.decider, second.decider):
         theta = decider.parts.theta0

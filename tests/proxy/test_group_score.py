@@ -6,9 +6,8 @@ import pytest
 from scipy.special import log_expit, logsumexp
 from scipy.stats import norm
 
-from pymc_austerity.compile_cache import cached
-from pymc_austerity.likelihood import compile_group_prior, find_groups, numba_options, read_model
-from pymc_austerity.proxy import Conditional, GroupPass, GroupScore, build_condition
+from pymc_austerity.likelihood import find_groups, read_model
+from pymc_austerity.proxy import Conditional, GroupModel
 from pymc_austerity.proxy.group_preparation import sort_by_group
 from pymc_austerity.proxy.group_score import quadrature, shift_to_mode
 
@@ -60,14 +59,13 @@ def case(request):
     with pm.Model() as model:
         MODELS[request.param]()
     data = read_model(model, model.value_vars, None, None)
-    groups, options = find_groups(model, data), numba_options(None)
-    prior, group_pass = (make(data.likelihood, groups, options) for make in (compile_group_prior, GroupPass))
+    groups = find_groups(model, data)
+    compiled = GroupModel(data.likelihood, groups, False, None)
     rows, member, _ = sort_by_group(groups, data.rows)
     theta = data.theta0.copy()
     theta[groups.shared] = AT
-    e = group_pass(theta, data.others0, data.fixed, rows, member)
-    score = GroupScore(data.likelihood, groups, prior, group_pass, options)
-    return request.param, score, cached(build_condition(prior)), (data, e, rows, member)
+    e = compiled.group_pass(theta, data.others0, data.fixed, rows, member)
+    return request.param, compiled.score, compiled.condition, (data, e, rows, member)
 
 
 def test_slope_is_that_of_the_integral(case):

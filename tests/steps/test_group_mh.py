@@ -10,7 +10,9 @@ from grouped import by_group, logistic_rows, moments
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ScalableSubsampling
+from pymc_austerity.code_key import cache_key
 from pymc_austerity.diagnostics.results import as_dataset, group
+from pymc_austerity.kernel.group_moves import build_group_transition
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 4}
 #: Two groups have more rows than are read one by one; one has none.
@@ -87,6 +89,28 @@ def test_other_data_are_learnt_anew(case):
         assert np.array_equal(np.diff(step.decider.prepared.start), np.bincount(other, minlength=6))
         assert step.decider.prepared.mean[0] > 0.5
         pm.set_data({"index": INDEX, "rows": SUCCESS})
+
+
+def _key_of_moves(decider, **others):
+    ndims = tuple(a.ndim for a in decider.prepared.rows.arrays)
+    return cache_key(build_group_transition(decider.parts._replace(**others), ndims))
+
+
+@pytest.mark.slow
+def test_another_model_of_such_data_shares_the_code_of_its_moves(case):
+    first = case[1].decider
+    with pm.Model():
+        mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+        effect = pm.StudentT("effect", 5, mu=mean, sigma=pm.math.exp(log_scale), shape=6)
+        index, y = pm.Data("index", INDEX), pm.Data("rows", SUCCESS)
+        pm.Bernoulli("y", p=pm.math.invprobit(effect[index]), observed=y)
+        second = pma.GroupMH(refreshed=0.5, rng=1, progressbar=False).decider
+    assert second.parts.condition is first.parts.condition
+    assert _key_of_moves(second) == _key_of_moves(first)
+    assert not set(second.links.prior) & set(first.links.prior)
+    # Planted: a function of the model itself among the parts is other code for every model.
+    one, other = (_key_of_moves(of, prior_terms=of.model.prior.terms) for of in (first, second))
+    assert one != other
 
 
 def _refusal(write, error=ValueError, **arguments):

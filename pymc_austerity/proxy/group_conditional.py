@@ -1,0 +1,151 @@
+"""All groups given φ, and φ with the groups integrated out, as the quadratic expansion has them.
+
+With the prior of u_g, expanded at û_g, the expansion of its rows gives u_g | φ ≈ N(m_g(φ), Σ_g(φ)): the coordinates
+z_g = Σ_g(φ)^{-1/2} (u_g − m_g(φ)) are nearly free of φ.  With several factors, u_g is what the groups of all of them
+have, m(φ) the mean of all together (`crossed_means`), and Σ_g(φ) the covariance of a group given φ and all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pymc_austerity.compile_cache import built_once, cached
+from pymc_austerity.likelihood import LinkedLogPrior
+from pymc_austerity.proxy.crossed_means import factorise, join, solve_lower, solve_transposed
+from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
+
+#: What keeps a precision positive where neither rows nor prior say anything about a group.
+_RIDGE = 1e-8
+
+
+class Conditional(NamedTuple):
+    """The normal approximation of all groups given φ.
+
+    Attributes
+    ----------
+    mean : numpy.ndarray, shape (G, K)
+        m_g(φ), of the groups of all factors together.
+    factor : numpy.ndarray, shape (G, K, K)
+        Lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g).
+    log_det : float
+        ½ Σ_g log det Σ_g(φ).
+    """
+
+    mean: np.ndarray
+    factor: np.ndarray
+    log_det: float
+
+
+@njit
+def _precision(curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, diagonal: bool) -> None:
+    """Add the precision of a prior to that of the rows; of one that is no precision only what is positive."""
+    size = out.shape[0]
+    for i in range(size):
+        for j in range(size):
+            out[i, j] = of_rows[i, j]
+            if i == j:
+                out[i, i] += max(curvature[i, i], 0.0) + _RIDGE if diagonal else curvature[i, i]
+            elif not diagonal:
+                out[i, j] += curvature[i, j]
+
+
+@built_once
+def build_condition(derivatives: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``condition(links, theta, others, fixed, expansion)``, which returns the `Conditional` given φ in θ.
+
+    What θ holds of the groups is not read.  `derivatives` are those of a `LinkedGroupPrior`, and `links` its addresses.
+    """
+
+    @njit
+    def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+        n_groups, size = e.own.shape
+        at = theta.copy()
+        for g in range(n_groups):
+            for k in range(e.size[g]):
+                at[e.own[g, k]] = e.centre[e.own[g, k]]
+        slope, curvature = derivatives(links.derivatives, at, others, fixed, e.own, e.size)
+        mean, factor, log_det = np.zeros((n_groups, size)), np.zeros((n_groups, size, size)), 0.0
+        shift = np.empty(e.read.size)
+        for r in range(e.read.size):
+            shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
+        for g in range(n_groups):
+            of_g = factor[g, : e.size[g], : e.size[g]]
+            _precision(curvature[g], e.precision[g], of_g, False)
+            if not factorise(of_g):
+                _precision(curvature[g], e.precision[g], of_g, True)
+                if not factorise(of_g):
+                    # The determinant alone says that φ is impossible; what divides by the factor goes on.
+                    for h in range(n_groups):
+                        factor[h] = np.eye(size)
+                    return Conditional(mean, factor, -np.inf)
+            for k in range(e.size[g]):
+                entry = slope[g, k] + e.gradient[g, k]
+                for r in range(shift.size):
+                    entry += e.cross[g, k, r] * shift[r]
+                mean[g, k] = entry
+                log_det -= np.log(factor[g, k, k])
+            solve_lower(factor[g], mean[g, : e.size[g]])
+            solve_transposed(factor[g], mean[g, : e.size[g]])
+        if e.cell_with.size > 0:
+            join(mean, factor, e)
+        for g in range(n_groups):
+            for k in range(e.size[g]):
+                mean[g, k] += at[e.own[g, k]]
+        return Conditional(mean, factor, log_det)
+
+    return cached(condition)
+
+
+@njit
+def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np.ndarray:
+    """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K)."""
+    n_groups, size = e.own.shape
+    z = np.zeros((n_groups, size))
+    for g in range(n_groups):
+        for j in range(e.size[g]):
+            shift = theta[e.own[g, j]] - conditional.mean[g, j]
+            for k in range(j + 1):
+                z[g, k] += conditional.factor[g, j, k] * shift
+    return z
+
+
+@njit
+def place(theta: np.ndarray, g: int, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
+    """Put u_g = m_g + C_g⁻ᵀz_g into θ for one group."""
+    u = z[: e.size[g]].copy()
+    solve_transposed(conditional.factor[g], u)
+    for k in range(u.size):
+        theta[e.own[g, k]] = conditional.mean[g, k] + u[k]
+
+
+@njit
+def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
+    """Put all u_g = m_g + C_g⁻ᵀz_g into θ."""
+    for g in range(e.own.shape[0]):
+        place(theta, g, z[g], e, conditional)
+
+
+@built_once
+def build_marginal(log_prior: LinkedLogPrior, condition: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``marginal(links, theta, others, fixed, expansion)``; `condition` is that of `build_condition`.
+
+    Returns
+    -------
+    callable
+        Returns the log of the surrogate's marginal at the φ in θ, up to a constant, and θ with all groups at their
+        means.
+    """
+
+    @njit
+    def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+        conditional = condition(links.prior, theta, others, fixed, e)
+        at = theta.copy()
+        place_all(at, np.zeros(e.own.shape), e, conditional)
+        value = log_prior(links.rows, at, others, fixed) + grouped_sum(at, others, e) + conditional.log_det
+        return value, at
+
+    return cached(marginal)

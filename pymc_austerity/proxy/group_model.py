@@ -1,0 +1,129 @@
+"""A model with groups, compiled: the functions that are its own, and the code for all models that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from pymc_austerity.likelihood import (
+    Density,
+    GroupPrior,
+    GroupPriorLinks,
+    Groups,
+    LinkedDensity,
+    LinkedGroupPrior,
+    Links,
+    RowLikelihood,
+    compile_density,
+    compile_group_prior,
+    numba_options,
+)
+from pymc_austerity.proxy.expansion import compile_remainder_density
+from pymc_austerity.proxy.group_conditional import build_condition, build_marginal
+from pymc_austerity.proxy.group_expansion import grouped_sum
+from pymc_austerity.proxy.group_pass import GroupPass, LinkedSlope
+from pymc_austerity.proxy.group_score import GroupScore
+
+
+class GroupLinks(NamedTuple):
+    """Addresses of the functions of one model in this process.
+
+    Attributes
+    ----------
+    rows, seen : Links
+        Of the rows as they are, and as the test sees them.
+    prior : GroupPriorLinks
+    slope : int
+        Of rows along a direction; 0 where there are no shifts.
+    """
+
+    rows: Links
+    seen: Links
+    prior: GroupPriorLinks
+    slope: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class GroupModel:
+    """The functions of a model with groups; each is compiled when it is first asked for.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+    groups : Groups
+    expands : bool
+        Whether the test sees what the expansion leaves of the rows.
+    compile_kwargs : dict or None
+    """
+
+    likelihood: RowLikelihood
+    groups: Groups
+    expands: bool
+    compile_kwargs: dict[str, Any] | None
+
+    @cached_property
+    def density(self) -> Density:
+        """The rows as they are, and the prior of everything."""
+        return compile_density(self.likelihood, self.compile_kwargs)
+
+    @cached_property
+    def seen(self) -> Density:
+        """The rows as the test sees them: remainders, with their known sum, or as they are."""
+        if not self.expands:
+            return self.density
+        options = numba_options(self.compile_kwargs)
+        return replace(compile_remainder_density(self.density, self.likelihood, 2, **options), known_sum=grouped_sum)
+
+    @cached_property
+    def prior(self) -> GroupPrior:
+        """The prior of the groups."""
+        return compile_group_prior(self.likelihood, self.groups, numba_options(self.compile_kwargs))
+
+    @cached_property
+    def group_pass(self) -> GroupPass:
+        """Sums over the rows of each group."""
+        return GroupPass(self.likelihood, self.groups, numba_options(self.compile_kwargs))
+
+    @cached_property
+    def score(self) -> GroupScore:
+        """The slope of the marginal of φ."""
+        options = numba_options(self.compile_kwargs)
+        return GroupScore(self.likelihood, self.groups, self.prior, self.group_pass, options)
+
+    @cached_property
+    def linked(self) -> LinkedDensity:
+        """The `density` for code that is compiled for all models."""
+        return self.density.linked(self.likelihood)
+
+    @cached_property
+    def linked_seen(self) -> LinkedDensity:
+        """What is `seen`, for code that is compiled for all models."""
+        return self.seen.linked(self.likelihood) if self.expands else self.linked
+
+    @cached_property
+    def linked_prior(self) -> LinkedGroupPrior:
+        """The `prior` for code that is compiled for all models."""
+        return self.prior.linked(self.likelihood)
+
+    @cached_property
+    def linked_slope(self) -> LinkedSlope:
+        """The slope of rows along a direction, of which shifts need to know."""
+        return self.group_pass.linked_slope()
+
+    @cached_property
+    def links(self) -> GroupLinks:
+        """Where the functions lie in this process; nothing for shifts, which few models have."""
+        return GroupLinks(self.linked.links, self.linked_seen.links, self.linked_prior.links)
+
+    @property
+    def condition(self) -> Callable[..., Any]:
+        """``condition(theta, others, fixed, expansion)``, of which `build_condition` says more."""
+        return partial(build_condition(self.linked_prior.derivatives), self.linked_prior.links)
+
+    @property
+    def marginal(self) -> Callable[..., Any]:
+        """``marginal(theta, others, fixed, expansion)``, of which `build_marginal` says more."""
+        condition = build_condition(self.linked_prior.derivatives)
+        return partial(build_marginal(self.linked.log_prior, condition), self.links)

@@ -1,0 +1,130 @@
+"""Barker's decisions and their parts, number for number against the formulas of the paper written out in NumPy."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED
+from pymc_austerity.acceptance.barker import (
+    Barker,
+    BarkerNoise,
+    barker_threshold,
+    decide_barker,
+    decide_logistic,
+    draw_barker_noise,
+    logistic_threshold,
+    normality_error,
+    skew_against,
+    stopping_bias,
+)
+from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, add_shape
+
+#: Rows of which 40 are read, and the scale that makes the standard error of the log ratio .7.
+ROWS, N_TOTAL = np.random.default_rng(3).exponential(size=40), 100
+MEAN, SD, THIRD = ROWS.mean(), ROWS.std(ddof=1), stats.moment(ROWS, 3)
+MOMENTS = Moments(40, N_TOTAL, MEAN, SD, np.inf, add_shape(NO_SHAPE, 0, MEAN, ROWS, np.zeros(40)))
+ERROR = SD * np.sqrt((1 - 39 / 99) / 40)
+SCALE = 0.7 / ERROR
+NOISE = BarkerNoise(0.3, 0.8, 0.7)
+SIGMA = 0.9
+
+
+def threshold_by_hand(looks, *, normal=NOISE.normal, bias=0.0):
+    """−(bias + X_nc + X_corr), X_corr the first atom whose cumulative probability is above the uniform number."""
+    added = next(atom for atom, up_to in zip(looks.atoms, looks.cumulative) if up_to > NOISE.uniform)
+    return -(bias + np.sqrt(SIGMA**2 - 0.7**2) * normal + added)
+
+
+def test_the_threshold_is_noise_that_is_missing_and_the_correction():
+    looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
+    for look in (0, 1):
+        found = barker_threshold(looks, look, MOMENTS, SCALE, NOISE)
+        assert found == pytest.approx(threshold_by_hand(looks), rel=1e-9)
+
+
+def test_skewness_is_in_the_noise_of_the_first_look_and_in_the_estimate_of_later_ones():
+    looks = Barker(40, sigma=SIGMA, skewness=True).looks(N_TOTAL)
+    skewed = skew_against(MOMENTS, SCALE, SIGMA**2 - 0.7**2, NOISE.normal)
+    bias = stopping_bias(MOMENTS, SCALE)
+    assert abs(skewed - NOISE.normal) > 0.01
+    assert bias > 0.01
+    first, second = (barker_threshold(looks, look, MOMENTS, SCALE, NOISE) for look in (0, 1))
+    assert first == pytest.approx(threshold_by_hand(looks, normal=skewed), rel=1e-9)
+    assert second == pytest.approx(threshold_by_hand(looks, bias=bias), rel=1e-9)
+
+
+def test_the_bias_of_stopping_is_the_third_moment_over_the_variance():
+    """E[mean] − μ = −Cov(Σl_i, n)/n² with n in proportion to the variance, smaller by the share of rows left."""
+    assert stopping_bias(MOMENTS, SCALE) == pytest.approx(SCALE * THIRD / (SD**2 * 40) * 0.6, rel=1e-9)
+
+
+@pytest.mark.parametrize(("times", "limited"), [(1.0, False), (-1.0, False), (30.0, True), (-30.0, True)])
+def test_skewed_noise_has_the_third_cumulant_that_is_missing(times, limited):
+    """2κ of the estimate, for κ of a mean of rows drawn without replacement, by z + c(z² − 1) of skewness 6c."""
+    share = 0.4
+    kappa, covariance = THIRD * (1 - share) * (1 - 2 * share) / 40**2, THIRD * (1 - share) ** 2 / 40**2
+    variance, scale, z = 2.0, times * SCALE, 0.8
+    skewness = (3 * covariance - kappa) * scale**3 / variance**1.5
+    assert (abs(skewness) > 1) == limited
+    c = np.clip(skewness, -1, 1) / 6
+    expected = (z + c * (z**2 - 1)) / np.sqrt(1 + 2 * c**2)
+    assert skew_against(MOMENTS, scale, variance, z) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_normality_error_is_the_bound_of_the_corollary():
+    x = (ROWS - MEAN) / SD
+    expected = (6.4 * (np.abs(x) ** 3).mean() + 2 * np.abs(x).mean()) / np.sqrt(40)
+    assert normality_error(MOMENTS) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_normality_error_of_equal_rows_is_nothing():
+    assert normality_error(Moments(40, N_TOTAL, 1.0, 0.0)) == 0.0
+    assert normality_error(Moments(40, N_TOTAL, 1.0, 1e-300)) == 0.0
+
+
+def test_all_rows_are_compared_with_a_logistic_number():
+    all_rows = MOMENTS._replace(n=N_TOTAL)
+    looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
+    for threshold in (barker_threshold, logistic_threshold):
+        assert threshold(looks, 2, all_rows, SCALE, NOISE) == -0.3
+    for decide in (decide_barker, decide_logistic):
+        for log_ratio, verdict in ((-0.31, REJECT), (-0.29, ACCEPT)):
+            assert decide(looks, 2, all_rows, log_ratio - SCALE * MEAN, SCALE, NOISE) == verdict
+
+
+def test_the_estimate_is_compared_with_the_threshold_once_its_variance_is_below_sigma_squared():
+    looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
+    for log_ratio, verdict in ((-1e-6, REJECT), (1e-6, ACCEPT)):
+        offset = log_ratio + barker_threshold(looks, 0, MOMENTS, SCALE, NOISE) - SCALE * MEAN
+        assert decide_barker(looks, 0, MOMENTS, offset, SCALE, NOISE) == verdict
+    for error, decides in ((0.999, True), (1.001, False)):
+        verdict = decide_barker(looks, 0, MOMENTS, 0.0, error * SIGMA / ERROR, NOISE)
+        assert (verdict != UNDECIDED) == decides
+
+
+@pytest.mark.parametrize(("times", "decides"), [(1.01, True), (0.99, False)])
+def test_a_batch_further_from_normal_than_the_tolerance_reads_on(times, decides):
+    looks = Barker(40, sigma=SIGMA, normality_tol=times * normality_error(MOMENTS)).looks(N_TOTAL)
+    assert (decide_barker(looks, 0, MOMENTS, 0.0, SCALE, NOISE) != UNDECIDED) == decides
+
+
+def test_a_decision_draws_one_number_of_each_kind():
+    noise, rng = draw_barker_noise(np.random.default_rng(5)), np.random.default_rng(5)
+    assert noise == BarkerNoise(rng.logistic(), rng.standard_normal(), rng.random())
+
+
+def test_defaults_and_limits_are_those_documented():
+    test = Barker(40)
+    assert (test.sigma, test.growth, test.normality_tol, test.skewness) == (1.0, 1.5, None, False)
+    assert test.looks(100).sizes.tolist() == [40, 60, 90, 100]
+    assert test.looks(100).variance == 1.0
+    assert not test.reads_shape
+    assert Barker(40, skewness=True).reads_shape
+    assert Barker(40, normality_tol=0.2).reads_shape
+    assert Barker(40, normality_tol=0.2).looks(100).tolerance == 0.2
+    assert test.with_replacement() is test
+    for kept in ({"sigma": 0.3}, {"sigma": 1.81}, {"growth": 1.001}, {"normality_tol": 1e-9}):
+        assert Barker(2, **kept) == Barker(2, **kept)
+    for refused in ({"sigma": 0.299}, {"sigma": 1.8138}, {"growth": 0.999}, {"normality_tol": -1.0}):
+        with pytest.raises(ValueError, match="must"):
+            Barker(40, **refused)

@@ -1,0 +1,135 @@
+"""Several transitions a draw: the states of a chain of single ones, thinned, and statistics that add up."""
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.exceptions import SamplingError
+
+import pymc_austerity as pma
+from pymc_austerity.kernel import Chain
+
+N, THIN = 300, 3
+RNG = np.random.default_rng(18)
+X = RNG.normal(size=(N, 2))
+LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        pm.Bernoulli("y", logit_p=X @ beta, observed=LABELS)
+    return model
+
+
+def exact(**options):
+    return pma.MHSS(**options)
+
+
+def sequential(**options):
+    return pma.ApproxMH(proxy=None, epsilon=0.1, batch_size=50, temperature=pma.Annealing(5.0, 40), **options)
+
+
+def run(model, make, thin, tune=60, draws=150, cores=1):
+    with model:
+        step = make(thin=thin)
+        return pm.sample(
+            draws // thin,
+            tune=tune,
+            step=step,
+            chains=2,
+            cores=cores,
+            random_seed=3,
+            discard_tuned_samples=False,
+            **QUIET,
+        )
+
+
+def in_threes(values):
+    return values.reshape(2, -1, THIN)
+
+
+@pytest.fixture(scope="module", params=[exact, sequential])
+def runs(request, model):
+    return run(model, request.param, 1), run(model, request.param, THIN)
+
+
+def test_draws_are_every_third_state_and_tuning_is_what_it_was(runs):
+    single, several = runs
+    expected, found = (r.posterior["beta"].to_numpy() for r in runs)
+    assert np.ptp(expected[:, THIN - 1 :: THIN], axis=1).min() > 0
+    np.testing.assert_array_equal(found, expected[:, THIN - 1 :: THIN])
+    np.testing.assert_array_equal(single.warmup_posterior["beta"], several.warmup_posterior["beta"])
+    assert set(several.warmup_sample_stats["n_transitions"].to_numpy().ravel()) == {1}
+
+
+def test_rows_and_looks_are_summed_and_acceptance_is_a_share(runs):
+    single, several = (r.sample_stats for r in runs)
+    assert (several["n_transitions"] == THIN).all()
+    assert "n_transitions" not in single
+    for name in ("n_rows", "n_stages"):
+        np.testing.assert_array_equal(several[name], in_threes(single[name].to_numpy()).sum(axis=-1))
+    np.testing.assert_allclose(several["accepted"], in_threes(single["accepted"].to_numpy()).mean(axis=-1))
+    assert 0 < float(several["accepted"].mean()) < 1
+    for name in ("full_data", "log_ratio", "log_ratio_sd", "threshold"):
+        np.testing.assert_array_equal(several[name], in_threes(single[name].to_numpy())[..., -1])
+
+
+def test_one_transition_fewer_would_be_seen(model, monkeypatch):
+    made = Chain.transitions
+    monkeypatch.setattr(Chain, "transitions", lambda self, n, *at: made(self, n - 1, *at))
+    single, several = (run(model, exact, thin, draws=30).posterior["beta"].to_numpy() for thin in (1, THIN))
+    assert not np.array_equal(several, single[:, THIN - 1 :: THIN])
+
+
+def test_a_pickled_step_goes_on_alike(model):
+    with model:
+        step = exact(thin=2)
+        point = model.initial_point()
+    step.stop_tuning()
+    other = pickle.loads(pickle.dumps(step))
+    for _ in range(5):
+        expected, stats = step.step(point)
+        found, _ = other.step(point)
+        np.testing.assert_array_equal(found["beta"], expected["beta"])
+        point = expected
+    assert stats[0]["n_transitions"] == 2
+
+
+@pytest.mark.slow
+def test_chains_in_processes_of_their_own_make_the_same_draws(model):
+    first, second = (run(model, exact, 2, draws=20, cores=cores).posterior["beta"] for cores in (1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert first.sizes["draw"] == 10
+
+
+def test_what_was_read_is_counted_and_judged(model, runs):
+    single, several = (pma.data_usage(r) for r in runs)
+    assert several["mean"] == pytest.approx(THIN * single["mean"])
+    made = "MHSS" if single["mean"] < 5 else "ApproxMH"
+    if made == "MHSS":
+        with model:
+            step = exact(thin=THIN)
+        assert pma.reliability(runs[1], model, step=step, n_states=5).verdict != "do not trust"
+
+
+def test_a_row_beyond_its_bound_stops_the_chain_within_a_draw(model):
+    with model:
+        step = exact(bound=lambda *region: np.full(N, 1e-5), thin=100_000)
+    step.stop_tuning()
+    point = model.initial_point()
+    with pytest.raises(SamplingError, match=r"Row \d+ of the data changes .*at the point .*'beta'"):
+        step.step(point)
+
+
+@pytest.mark.parametrize("make", [pma.MHSS, pma.PenaltyMH, pma.ExactMH, pma.MinibatchBarker])
+def test_what_is_no_number_of_transitions_is_refused_before_anything_is_compiled(model, make):
+    for thin in (0, -3):
+        with pytest.raises(ValueError, match=f"thin={thin} must be 1 or more"):
+            make(thin=thin, model=model)
+    for thin in (2.5, "3", None, True):
+        with pytest.raises(TypeError, match=f"thin={thin!r} must be a whole number"):
+            make(thin=thin, model=model)
