@@ -1,8 +1,10 @@
-"""Exact at less than a row a draw: what `MHSS` predicts and reads, beside `PenaltyMH` in the same run.
+"""Exact at less than a row a draw: what `MHSS` predicts and reads, beside `PenaltyMH` and others in the same run.
 
-Run ``python benchmarks/mhss.py`` (``--problems`` chooses, ``--draws``).  One chain each.  Times are of the processor,
-since draws of a few microseconds do not bear a busy machine: set-up with compilation, and sampling with tuning.  ESS is
-ArviZ's bulk ESS, the smallest over all parameters.
+Run ``python benchmarks/mhss.py`` (``--problems`` chooses, ``--draws``), with ``--peers`` for nutpie and NumPyro's NUTS
+and HMCECS too, as ``benchmarks/peers.py`` runs them (``--seconds`` bounds a peer's run); one that is not installed is
+left out and named.  One chain each.  Times of our steps are of the processor, since draws of a few microseconds do not
+bear a busy machine, those of the others of the wall: set-up with compilation, and sampling with tuning.  ESS is ArviZ's
+bulk ESS, the smallest over all parameters; for a run of nutpie that was stopped the most that it could have been.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import arviz as az
 import pandas as pd
 import pymc as pm
 from kernel import logistic_data, logistic_model
+from peers import RUNNERS, Budget, smallest_ess
 from problems import PROBLEMS
 
 import pymc_austerity as pma
@@ -34,8 +37,10 @@ def smaller() -> pm.Model:
 CHOSEN: dict[str, Callable[[], pm.Model]] = {
     "synthetic 1e5 x 10": smaller,
     **{name: PROBLEMS[name] for name in ("synthetic 1e6 x 10", "covtype x 11", "mnist 7v9", "flights, Student")},
-    "covtype x 54": PROBLEMS["covtype x 54"],
+    **{name: PROBLEMS[name] for name in ("covtype x 54", "a9a")},
 }
+#: Of `peers`, beside our own steps.
+PEERS = ("nutpie", "NumPyro NUTS", "NumPyro HMCECS")
 #: Where third order reads less.
 MANY = ("mnist 7v9", "covtype x 54")
 
@@ -72,10 +77,41 @@ def measure(model: pm.Model, step_class: Callable[..., Any], draws: int) -> dict
     }
 
 
+def beside(model: pm.Model, seconds: float) -> dict[str, dict[str, float]]:
+    """Run the peers that are installed and can take the model, and return what they cost."""
+    found = {}
+    for name in PEERS:
+        if name.startswith("NumPyro") and [v.name for v in model.free_RVs] != ["beta"]:
+            continue
+        try:
+            run = RUNNERS[name](model, Budget(seconds, None))
+        except ModuleNotFoundError as missing:
+            print(f"{name} is left out: {missing.name} is not installed.", flush=True)
+            continue
+        ess = smallest_ess(run.idata) if run.at_most is None else run.at_most
+        found[name] = {
+            "rows a draw": run.rows,
+            "us a draw": 1e6 * run.sampling / (run.draws + run.tune),
+            "ESS": ess,
+            "ESS/s": ess / run.sampling,
+            "set-up": run.set_up,
+        }
+    return found
+
+
+def show(found: dict[tuple[str, str], dict[str, float]]) -> None:
+    """Print and keep the lines so far."""
+    table = pd.DataFrame(found).T
+    table.to_csv(OUTPUT / "mhss.csv")
+    print(table.to_string(float_format=lambda x: f"{x:,.4g}", na_rep=""), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", nargs="+", default=list(CHOSEN), choices=list(CHOSEN))
     parser.add_argument("--draws", type=int, default=20_000)
+    parser.add_argument("--peers", action="store_true", help="run nutpie and NumPyro's samplers too")
+    parser.add_argument("--seconds", type=float, default=120.0, help="for a peer's run")
     options = parser.parse_args()
     found: dict[tuple[str, str], dict[str, float]] = {}
     OUTPUT.mkdir(exist_ok=True)
@@ -84,9 +120,10 @@ def main() -> None:
         steps = {"MHSS": pma.MHSS, "PenaltyMH": pma.PenaltyMH}
         for label, step in ({**steps, "MHSS(order=2)": second_order} if name in MANY else steps).items():
             found[name, label] = measure(model, step, options.draws)
-            table = pd.DataFrame(found).T
-            table.to_csv(OUTPUT / "mhss.csv")
-            print(table.to_string(float_format=lambda x: f"{x:,.4g}"), flush=True)
+            show(found)
+        if options.peers:
+            found |= {(name, peer): cost for peer, cost in beside(model, options.seconds).items()}
+            show(found)
 
 
 if __name__ == "__main__":

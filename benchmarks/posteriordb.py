@@ -1,9 +1,9 @@
 """Posteriors of posteriordb against their reference draws, by default settings.
 
-Run ``python benchmarks/posteriordb.py PATH``, PATH being a clone of https://github.com/stan-dev/posteriordb.  Taken are
-the posteriors that have reference draws and whose log-likelihood is a sum over rows; the others are named with the
-reason.  Almost all have fewer rows than one batch: what is shown is whether the answer is right, not that anything is
-gained.
+Run ``python benchmarks/posteriordb.py PATH`` (``--step``, ``--only``), PATH being a clone of
+https://github.com/stan-dev/posteriordb.  Taken are the posteriors that have reference draws and whose log-likelihood is
+a sum over rows; the others are named with the reason.  Almost all have fewer rows than one batch: what is shown is
+whether the answer is right, not that anything is gained.
 
 The error is the largest, over parameters, of those of mean, standard deviation and quantiles of 5 and 95%, in reference
 standard deviations; in brackets what Monte Carlo error, of both runs and of all these numbers at once, does not
@@ -237,14 +237,14 @@ def compare(idata: Any, reference: list[dict[str, list[float]]]) -> tuple[float,
     return max(errors), max(0.0, *shown)
 
 
-def row_of(name: str, repository: str) -> list[str]:
-    """Sample one posterior by default settings and return its row of the table."""
+def row_of(name: str, repository: str, build: Callable[..., Any]) -> list[str]:
+    """Sample one posterior by default settings of a step and return its row of the table."""
     about = read(f"posteriors/{name}.json", repository)
     model = MODELS[name](read(f"data/data/{about['data_name']}.json.zip", repository))
     start = time.perf_counter()
     try:
         with model:
-            step = pma.PenaltyMH(progressbar=False)
+            step = build(progressbar=False)
             idata = pm.sample(DRAWS, tune=TUNE, chains=4, cores=1, step=step, random_seed=1, progressbar=False)
     except Exception as error:
         return [name, "", "", "", f"{type(error).__name__}: {str(error)[:90]}", f"{time.perf_counter() - start:.0f}"]
@@ -265,6 +265,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", help="clone of posteriordb")
     parser.add_argument("--only", nargs="*", choices=list(MODELS), default=list(MODELS), metavar="POSTERIOR")
+    parser.add_argument("--step", choices=["PenaltyMH", "MHSS"], default="PenaltyMH")
     parser.add_argument("--markdown", action="store_true", help="print rows as they come, for a page")
     chosen = parser.parse_args()
     for name in ("pymc", "pymc_austerity"):
@@ -272,7 +273,7 @@ def main() -> None:
     heads = ["posterior", "rows", "rows a draw", "error (beyond MC)", "verdict", "s"]
     table = Table(*heads)
     for name in chosen.only:
-        cells = row_of(name, chosen.path)
+        cells = row_of(name, chosen.path, getattr(pma, chosen.step))
         if chosen.markdown:
             print("| " + " | ".join(cells) + " |", flush=True)
         table.add_row(*cells)

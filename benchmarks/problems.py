@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pymc as pm
 from kernel import logistic_data, logistic_model
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
+FOLDER = Path(os.environ.get("PMA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 def load(name: str) -> dict[str, np.ndarray]:

@@ -642,3 +642,13 @@ def _():
     pm.Normal(
         "y", (X[:, :2] @ pm.Normal("beta", shape=2))[:, None].reshape((2, N // 2)).T.reshape((N,)), 1.0, observed=REAL
     )
+
+
+@refused("parameters repeated for the rows", "'y'", "shape (60,) computed from 'u'")
+def _():
+    pm.Normal("y", pt.repeat(pm.Normal("u", shape=2), N // 2), 1.0, observed=REAL)
+
+
+@refused("data rolled by one row", "'y'", "lag")
+def _():
+    pm.Normal("y", pt.roll(pm.Data("X", X)[:, 0], 1) * pm.Normal("b"), 1.0, observed=REAL)

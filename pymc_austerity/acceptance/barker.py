@@ -113,7 +113,7 @@ def decide_barker(
 @njit
 def normality_error(moments: Moments) -> float:
     """Bound the distance of the studentised mean from a normal variable (Seita et al. 2016, Corollary 1)."""
-    if moments.sd == 0:
+    if moments.sd**3 == 0:
         return 0.0
     first, third = absolute_moments(moments.shape, moments.n, moments.mean)
     return (_NOVAK_THIRD * third / moments.sd**3 + _NOVAK_FIRST * first / moments.sd) / np.sqrt(moments.n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numba import njit
@@ -26,7 +26,7 @@ from pymc_austerity.acceptance.metropolis import (
     metropolis_probability,
 )
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
-from pymc_austerity.rows import CHUNK, draw_in_order
+from pymc_austerity.rows import CHUNK, BoundedSource, draw_in_order
 
 #: Rows that no pool holds: where the bounds ask for more, there are none.
 _MOST_ROWS = 2.0**53
@@ -45,24 +45,18 @@ def log_factor(v: float) -> float:
 
 
 @njit
-def thin(
-    rng: np.random.Generator, sizes: np.ndarray, span: float, numbers: np.ndarray, new: np.ndarray, old: np.ndarray
-) -> tuple[float, int]:
+def thin(rng: np.random.Generator, limits: np.ndarray, new: np.ndarray, old: np.ndarray) -> tuple[float, int]:
     """Return Σ log φ′_i/φ_i over the rows that are kept, and the place of one that breaks its bound or −1.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    sizes : numpy.ndarray, shape (N,)
-        c_i.
-    span : float
-        M.
-    numbers, new, old : numpy.ndarray
-        The rows drawn, with −R_i(θ′) and −R_i(θ).
+    limits, new, old : numpy.ndarray, shape (B,)
+        c_i M, −R_i(θ′) and −R_i(θ) of the rows drawn.
     """
     total = 0.0
-    for k in range(numbers.size):
-        v = (old[k] - new[k]) / (sizes[numbers[k]] * span)
+    for k in range(limits.size):
+        v = (old[k] - new[k]) / limits[k]
         if not abs(v) <= 1.0:
             return total, k
         if rng.random() < keep_probability(v):
@@ -122,12 +116,14 @@ class ScalableSubsampling(AcceptanceTest):
     def for_rows(self, reader: RowReader) -> Conclude:
         """Return the compiled way to a decision: by a Poisson number of rows, or by all."""
         terms, rows = reader
-        draw, complete, left, restore = rows.draw, rows.complete, rows.left, rows.restore
+        by_bounds = cast("BoundedSource", rows)
+        rate, choose, limits = by_bounds.rate, by_bounds.choose, by_bounds.limits
+        complete, left, restore = rows.complete, rows.left, rows.restore
 
         @njit
         def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
             n_always = row_state.always.size
-            mean_rows = row_state.total * row_bound * scale / n_total
+            mean_rows = rate(row_state, row_bound) * scale / n_total
             if complete:
                 all_rows = not mean_rows + n_always < n_total
             else:
@@ -147,7 +143,7 @@ class ScalableSubsampling(AcceptanceTest):
                 elif exactly:
                     numbers = row_state.always[start:stop]
                 else:
-                    numbers = draw(rng, row_state, start, stop)
+                    numbers = choose(rng, row_state, row_bound, start, stop)
                 new, old = terms(numbers, at)
                 if exactly:
                     total_new, total_old = new.sum(), old.sum()
@@ -156,7 +152,7 @@ class ScalableSubsampling(AcceptanceTest):
                         return Decision(False, status, stop, 1, -np.inf, sd, row, stop == n_total, np.nan)
                     log_ratio += scale / n_total * (total_new - total_old)
                 else:
-                    change, broken = thin(rng, row_state.size, row_bound, numbers, new, old)
+                    change, broken = thin(rng, limits(row_state, row_bound, numbers), new, old)
                     if broken >= 0:
                         status = BAD_BOUND if np.isfinite(old[broken]) else BAD_ROW
                         return Decision(False, status, n, 1, log_ratio, sd, int(numbers[broken]), False, noise)

@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
     terms: np.ndarray
     offset: float
-    bound: float
+    bound: Any
 
     def reverse(self) -> Pair | None:
         """Return the proposal back to where this one came from; None where a row forbids to be there."""
@@ -59,12 +59,12 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     return Pair(terms, float(offset), _bound_at(decider, proposed))
 
 
-def _bound_at(decider: Decider, proposed: Proposed) -> float:
-    """Return a number that no row's change of log-likelihood exceeds; infinite where none is asked for."""
+def _bound_at(decider: Decider, proposed: Proposed) -> Any:
+    """Return what bounds the changes of the rows' log-likelihoods, as the test takes it."""
     centre = () if decider.prepared is None else (decider.prepared.expansion.centre,)
     theta_new, theta, others, _ = proposed
     at = (theta_new, theta, others, (*centre, *decider.fixed), decider.rows.arrays)
-    return float(uninterrupted(decider.evaluate_bound, decider.bound_constants, *at)[0])
+    return uninterrupted(decider.evaluate_bound, decider.bound_constants, *at)[0]
 
 
 def _all_rows(decider: Decider, density: Density, proposed: Proposed, inputs: Any) -> np.ndarray:
@@ -197,9 +197,10 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound
             )  # fmt: skip
             outcome = Outcome(*fields)
             yes = decide(looks, last, everything, offset, n_total / temperature, noise) == ACCEPT
-            accepted += outcome.accepted
+            agreed = bool(outcome.accepted)
+            accepted += agreed
             exact += yes
-            both += yes and outcome.accepted
+            both += yes and agreed
             rows_read += outcome.n_rows
             if not outcome.full_data:
                 partial += 1

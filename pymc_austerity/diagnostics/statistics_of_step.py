@@ -14,7 +14,7 @@ from pymc.model import Model
 
 from pymc_austerity.diagnostics.drawn_states import test_of_chain
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
-from pymc_austerity.kernel import TUNED, Decider
+from pymc_austerity.kernel import TRANSITIONS, TUNED, Decider
 
 
 def columns_of_step(idata: SamplingResult, variables: Sequence[str], k: int) -> xr.Dataset:
@@ -66,7 +66,8 @@ def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tupl
             f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
             "what pm.sample returned."
         )
-    other_rows = decider.bound.is_asked_for or decider.move.reads_rows  # rows counted beside those of the test
+    # Rows counted beside those of the test, or those of several tests.
+    other_rows = decider.bound.is_asked_for or decider.move.reads_rows or TRANSITIONS in stats
     designs = [test_of_chain(decider, stats, c) for c in range(stats.sizes["chain"])]
     sizes = np.concatenate([test.looks(len(decider.rows)).sizes for test in designs])
     counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
@@ -86,5 +87,7 @@ def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tupl
     own = columns_of_step(idata, [names_of[b.name] for b in decider.likelihood.blocks], fitting[0])
     chosen = {name: own[name].to_numpy().ravel() for name in names}
     unknown = np.full(chosen["n_rows"].size, np.nan)
+    if TRANSITIONS in own:
+        chosen["n_rows"] = chosen["n_rows"] / own[TRANSITIONS].to_numpy().ravel()
     chosen["threshold"] = own["threshold"].to_numpy().ravel() if "threshold" in own else unknown
     return chosen, own

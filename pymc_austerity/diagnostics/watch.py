@@ -42,14 +42,16 @@ class Watch:
         Draws after tuning.  PyMC 5 does not tell; there the chain looks at itself after 200 draws, 400, 800 and so on.
     name : str
         Of the step, for the message.
+    thin : int, optional
+        Transitions of a draw.
     """
 
-    def __init__(self, length: int | None, name: str):
-        self._name = name
+    def __init__(self, length: int | None, name: str, thin: int = 1):
+        self._name, self._thin = name, thin
         self._length, self._n, self._done = length, 0, False
         self._next = 2 * _FEWEST
         self._far_apart: list[np.ndarray] = []
-        self._recent: deque[tuple[bool, int, bool, float, float, float]] = deque(maxlen=_LAST)
+        self._recent: deque[tuple[float, float, bool, float, float, float]] = deque(maxlen=_LAST)
 
     def after(self, chain: Chain, outcome: Outcome, others: np.ndarray) -> SamplerWarning | None:
         """Take a draw in; return what there is to say, if the chain ends and something is wrong."""
@@ -59,7 +61,7 @@ class Watch:
         self._recent.append(
             (
                 outcome.accepted,
-                outcome.n_rows,
+                outcome.n_rows / self._thin,
                 outcome.full_data,
                 outcome.log_ratio,
                 outcome.log_ratio_sd,

@@ -95,9 +95,23 @@ class Chain(WithSamplingState):
         looks : NamedTuple, optional
             Looks in place of those of the test.
         """
+        return Outcome(*uninterrupted(self.decider.transition, *self._at(theta, others, temperature, looks)))
+
+    def transitions(self, n: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> Outcome:
+        """Make `n` transitions, as many calls of `transition` would, without returning to Python between them.
+
+        Parameters
+        ----------
+        n : int
+        theta, others : numpy.ndarray
+        temperature : float
+        """
+        return Outcome(*uninterrupted(self.decider.repeated, n, *self._at(theta, others, temperature)))
+
+    def _at(self, theta: np.ndarray, others: np.ndarray, temperature: float, looks: Any = None) -> tuple[Any, ...]:
+        """Return what a compiled transition is called with."""
         decider = self.decider
-        outcome = uninterrupted(
-            decider.transition,
+        return (
             decider.links,
             theta,
             others,
@@ -111,11 +125,10 @@ class Chain(WithSamplingState):
             decider.bound_constants,
             decider.expansion,
         )
-        return Outcome(*outcome)
 
     def adapt(self, outcome: Outcome) -> None:
         """Tune the proposal after a transition."""
-        self.decider.move.adapt(self.state, outcome.theta, outcome.accepted)
+        self.decider.move.adapt(self.state, outcome.theta, bool(outcome.accepted))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_row_state": None, "_packed": None}

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,14 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.parts import Parts
-from pymc_austerity.kernel.transition import OffsetOf, Transition, build_offset, build_transition
+from pymc_austerity.kernel.repeated import build_repeated
+from pymc_austerity.kernel.transition import (
+    OffsetOf,
+    RepeatedTransition,
+    Transition,
+    build_offset,
+    build_transition,
+)
 from pymc_austerity.likelihood import (
     Bound,
     Density,
@@ -88,6 +96,11 @@ class Decider:
     offset_of: OffsetOf
     transition: Transition
     compiled: Compiled
+
+    @cached_property
+    def repeated(self) -> RepeatedTransition:
+        """Several transitions, compiled when they are first asked for."""
+        return build_repeated(self.transition)
 
     @property
     def likelihood(self) -> RowLikelihood:
@@ -272,10 +285,10 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         # Also called by themselves, where a chain is watched and a run is judged.
         move = replace(move, propose=cached(move.propose))
         ndims = tuple(a.ndim for a in parts.stored.arrays)
-        evaluate_bound = bound.build(density, ndims)
+        bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
+        evaluate_bound = bound.build_for(bound_constants, density, ndims)
         if compiled.effects is not None and bound.reads_theta:
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
-        bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
         transition = cached(build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound))
@@ -283,17 +296,23 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
             parts, test, move, row_source, density, linked, bound, bound_constants, cached(evaluate_bound),
             cached(build_offset(linked)), transition, compiled,
         )  # fmt: skip
-        _warm_up(decider)
+        _warm_up(decider, transition)
     return decider
 
 
-def _warm_up(decider: Decider) -> None:
-    """Compile by running the transition once on a few rows, so that forked chains inherit the code."""
+def compile_repeated(decider: Decider) -> None:
+    """Compile what makes several transitions for one draw."""
+    with _quiet_compilation():
+        _warm_up(decider, partial(decider.repeated, 1))
+
+
+def _warm_up(decider: Decider, transition: Callable[..., Any]) -> None:
+    """Compile by running a transition once on a few rows, so that forked chains inherit the code."""
     parts, state = decider.parts, decider.new_state()
     arrays = parts.stored.some(_WARM_UP_ROWS)
     n_rows = len(arrays[0])
     uninterrupted(
-        decider.transition,
+        transition,
         decider.links,
         parts.theta0,
         parts.others0,

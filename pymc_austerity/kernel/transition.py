@@ -25,7 +25,10 @@ from pymc_austerity.rows import Gather, RowSource, build_gather
 
 
 class Outcome(NamedTuple):
-    """What happened in one transition.
+    """What happened in one transition, or in several that make one draw.
+
+    Of several, rows and looks are those of all together, `accepted` is the share of them that were accepted, and all
+    that is told of a decision is told of the last.
 
     Attributes
     ----------
@@ -34,7 +37,7 @@ class Outcome(NamedTuple):
     status : int
         DECIDED, or that the log prior (BAD_PRIOR) or a row's log-likelihood (BAD_ROW) is not finite at the
         current point, that a row broke the bound on all rows (BAD_BOUND), or that no rows are left (ROWS_SPENT).
-    accepted : bool
+    accepted : bool or float
     n_rows : int
         Row likelihoods evaluated, both sides of the ratio counted once, those of a scan for a bound and those that
         the proposal read included.
@@ -53,7 +56,7 @@ class Outcome(NamedTuple):
 
     theta: np.ndarray
     status: int
-    accepted: bool
+    accepted: float
     n_rows: int
     n_stages: int
     log_ratio: float
@@ -127,6 +130,17 @@ class Transition(Protocol):
         """Return the fields of an `Outcome`, as a plain tuple because Python makes the named ones.
 
         The generators are given as `pack_generators` returns them.
+        """
+        ...
+
+
+class RepeatedTransition(Protocol):
+    """Several transitions, compiled."""
+
+    def __call__(self, n: int, *at: Any) -> tuple[Any, ...]:
+        """Return the fields of an `Outcome` of `n` transitions, or of fewer where one was not DECIDED.
+
+        What follows `n` is given as to a `Transition`.
         """
         ...
 

@@ -9,6 +9,7 @@ from pymc_austerity.likelihood.by_address import (
     VALUE_AND_SLOPE,
     VECTOR,
     Reached,
+    build_call,
     build_prior_slope,
     call_at,
     reach,
@@ -23,7 +24,13 @@ from pymc_austerity.likelihood.density import (
     compile_density,
     numba_options,
 )
-from pymc_austerity.likelihood.group_density import GroupPrior, check_groups, compile_group_prior
+from pymc_austerity.likelihood.group_density import (
+    GroupPrior,
+    GroupPriorLinks,
+    LinkedGroupPrior,
+    check_groups,
+    compile_group_prior,
+)
 from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, find_groups
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
@@ -56,12 +63,14 @@ __all__ = [
     "Density",
     "EvaluateBound",
     "GroupPrior",
+    "GroupPriorLinks",
     "Groups",
     "GroupsNotFoundError",
     "KnownSum",
     "Law",
     "LinkedBothSides",
     "LinkedDensity",
+    "LinkedGroupPrior",
     "LinkedLogPrior",
     "LinkedPriorSlope",
     "Links",
@@ -76,6 +85,7 @@ __all__ = [
     "Surroundings",
     "Unbounded",
     "array_of",
+    "build_call",
     "build_prior_slope",
     "call_at",
     "check_groups",

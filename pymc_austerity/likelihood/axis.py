@@ -48,7 +48,9 @@ def refuse_entries(node: Apply, var: Variable, axis: int) -> NotRowWiseError:
         entries = prod(n or 1 for n in source.type.shape) if source.name and isinstance(source.type, TensorType) else 0
         if entries >= length > 1:
             return OneEntryARowError(f"{source.name!r} has {entries} entries that belong to single rows")
-    return refuse(node, f"a variable of shape {var.type.shape} that is not indexed by row meets the rows")
+    named = next((source.name for source in walk([var], parents) if source.name), None)
+    of = f" computed from {named!r}" if named else ""
+    return refuse(node, f"what has shape {var.type.shape}{of} and is not indexed by row meets the rows")
 
 
 def parents(var: Variable) -> list[Variable]:

@@ -116,6 +116,10 @@ class Bound(Protocol):
         """Return the compiled function."""
         ...
 
+    def build_for(self, constants: tuple[Any, ...], density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+        """Return the compiled function for these constants, where it depends on them."""
+        return self.build(density, array_ndims)
+
     def of_remainder(self, order: int) -> Bound | None:
         """Return the bound on what an expansion of that order leaves of a row, or None where none is known."""
         ...

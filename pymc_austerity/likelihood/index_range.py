@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,11 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import parents
 from pymc_austerity.likelihood.indices import plain_indices
+from pymc_austerity.likelihood.prior_draw import prior_draw
 from pymc_austerity.likelihood.row_terms import RowTerms
+
+#: Numbers drawn from the prior of what indexes something, but two of each at least.
+_DRAWS = 300
 
 
 def compile_index_check_of_batches(
@@ -37,7 +41,7 @@ def compile_index_check_of_batches(
         it, or None.  A negative index is out of range: in rows that were not seen before, −1 is how a missing group is
         written.
     """
-    indices = [i for i in _indices(model, terms) if set(ancestors([i.numbers])) & set(batches)]
+    indices = [i for i in _indices(model, terms) if not i.drawn_by and set(ancestors([i.numbers])) & set(batches)]
     if not indices:
         return lambda arrays: None
     mode = Mode(linker="py", optimizer="fast_compile")
@@ -65,17 +69,19 @@ def compile_index_check_of_batches(
 
 
 class _Index(NamedTuple):
-    """Whole numbers that pick entries of a variable along one of its axes."""
+    """Whole numbers that pick entries of a variable along one of its axes, and the free variables they come from."""
 
     numbers: Variable
     indexed: Variable
     axis: int
+    drawn_by: tuple[str, ...]
 
 
 def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.ndarray]) -> Callable[[], None]:
     """Return a function that compares each index of the row-wise terms with the axis that it indexes.
 
-    Indices that depend on a variable of the model are not known before sampling and left alone.
+    Where an index depends on whole numbers that are sampled, it is compared at the least and the greatest of some draws
+    from their prior.
 
     Returns
     -------
@@ -89,29 +95,55 @@ def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.nd
     # Looked at once: not worth compiling.
     mode = Mode(linker="py", optimizer="fast_compile")
     ranges = pytensor.function(model.value_vars, outputs, mode=mode, on_unused_input="ignore")
-    values = [point[v.name] for v in model.value_vars]
+    points = [point, *_ends_of_priors(model, point, {name for i in indices for name in i.drawn_by})]
     names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
 
     def check() -> None:
-        found = ranges(*values)
-        for index, numbers, size in zip(indices, found[::2], map(int, found[1::2]), strict=True):
+        found = [_at(ranges, [p[v.name] for v in model.value_vars], indices) for p in points]
+        for index, *at_points in zip(indices, *found, strict=True):
+            size = at_points[0][1]
+            numbers = np.concatenate([n.ravel() for n, _ in at_points])
             low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, -1)
             if low < -size or high >= size:
                 name = _nearest_name(index.indexed, names) or "an array of the model"
-                by = _nearest_name(index.numbers, names)
+                by = " and ".join(names[d] for d in index.drawn_by) or _nearest_name(index.numbers, names)
+                remedy = (
+                    f"Give {by} a prior without numbers outside 0 to {size - 1}"
+                    if index.drawn_by
+                    else f"Number the groups from 0 to {size - 1}, as np.unique(..., return_inverse=True) does"
+                )
                 raise ValueError(
                     f"{name} has {size} entries along axis {index.axis}, but the rows index it "
                     f"{f'by {by} ' if by else ''}with numbers from {low} to {high}. Compiled code would read beyond "
-                    "the array, and these rows would be computed from whatever lies there. Number the groups from 0 "
-                    f"to {size - 1}, as np.unique(..., return_inverse=True) does, or give {name} more entries."
+                    f"the array, and these rows would be computed from whatever lies there. {remedy}, or give {name} "
+                    "more entries."
                 )
 
     return check
 
 
+def _at(
+    ranges: Callable[..., list[np.ndarray]], values: list[np.ndarray], indices: list[_Index]
+) -> list[tuple[np.ndarray, int]]:
+    """Return the numbers of each index, and the length of the axis that they index."""
+    found = ranges(*values)
+    return [(np.asarray(found[2 * k]), int(found[2 * k + 1])) for k in range(len(indices))]
+
+
+def _ends_of_priors(
+    model: Model, point: Mapping[str, np.ndarray], drawn: Collection[str]
+) -> list[dict[str, np.ndarray]]:
+    """Return the point with the least, and with the greatest, of draws from the prior of these variables."""
+    size = sum(np.size(point[name]) for name in drawn)
+    draws = prior_draw(model, sorted(drawn), np.random.default_rng(1604), max(2, _DRAWS // max(1, size)))
+    ends = [{name: end(values, axis=0) for name, values in draws.items()} for end in (np.min, np.max)]
+    return [{**point, **end} for end in ends if end]
+
+
 def _indices(model: Model, terms: RowTerms) -> list[_Index]:
     graphs = model.logp(vars=list(terms.all), sum=False)
     moving = set(model.value_vars)
+    whole = {v for v in moving if v.type.dtype.startswith(("int", "uint"))}
     found = []
     for node in dict.fromkeys(v.owner for v in ancestors(graphs) if v.owner is not None):
         if not isinstance(node.op, Subtensor | AdvancedSubtensor):
@@ -120,8 +152,11 @@ def _indices(model: Model, terms: RowTerms) -> list[_Index]:
         numbers = {axis: i for axis, i in enumerate(indices) if isinstance(i, Variable)}
         if any(getattr(i.type, "dtype", "bool") == "bool" for i in numbers.values()):
             continue  # a mask is as long as what it picks from, and a new axis (PyTensor 2) moves the others
-        known = ((axis, i) for axis, i in numbers.items() if not moving & set(ancestors([i])))
-        found += [_Index(pt.as_tensor(i), node.inputs[0], axis) for axis, i in known]
+        for axis, i in numbers.items():
+            moved_by = moving & set(ancestors([i]))
+            if moved_by <= whole:
+                drawn_by = tuple(sorted(str(v.name) for v in moved_by))
+                found.append(_Index(pt.as_tensor(i), node.inputs[0], axis, drawn_by))
     return found
 
 

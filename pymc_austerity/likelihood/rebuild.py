@@ -117,7 +117,7 @@ def find_row_leaves(
         key = leaf_identity(source)
         if key not in by_identity:
             batch_type = TensorType(source.type.dtype, shape=(None, *array_of(source).shape[1:]))
-            by_identity[key] = RowLeaf(source, batch_type(f"batch_{len(leaves)}"), label)
+            by_identity[key] = RowLeaf(source, batch_type(var.name), label)
         leaves[var] = by_identity[key]
 
     for name, graphs in terms.items():

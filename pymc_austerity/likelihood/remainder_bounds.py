@@ -133,6 +133,19 @@ class RemainderBounds:
             ) from None
         return c
 
+    def directions(
+        self, centre: np.ndarray, factor: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
+    ) -> np.ndarray | None:
+        """Return Lᵀx_i/‖Lᵀx_i‖ of each row, shape (N, E), or None where rows read more than one predictor.
+
+        Parameters
+        ----------
+        centre, factor, fixed, rows
+            As of a call.
+        """
+        data = (*fixed, *(np.asarray(a) for a in rows.arrays))
+        return self._reader.directions(centre, np.zeros(self._others_size), factor, data, len(rows))
+
     def _bound(self, read: Read, radius: float) -> np.ndarray:
         degree = self.order + 1
         total, inner = np.zeros(read.n_rows), 0.0

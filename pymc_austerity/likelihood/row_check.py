@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
-from pymc import draw
 from pymc.model import Model
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
@@ -19,6 +18,7 @@ from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.precision import in_double
+from pymc_austerity.likelihood.prior_draw import prior_draw
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
 from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
 from pymc_austerity.rows import CHUNK, Rows, number_in_table
@@ -141,24 +141,10 @@ def _random_point(
 ) -> dict[str, np.ndarray]:
     """Move real variables by noise, and draw whole numbers from their prior, which alone knows their support."""
     whole = [name for name, value in point.items() if np.asarray(value).dtype.kind != "f"] if spread else []
-    moved = {name: np.asarray(value) for name, value in point.items()} | _prior_draw(model, whole, rng)
+    moved = {name: np.asarray(value) for name, value in point.items()} | prior_draw(model, whole, rng)
     for name in (name for name in point if name not in whole):
         moved[name] = np.asarray(moved[name] + spread * rng.standard_normal(moved[name].shape), moved[name].dtype)
     return moved
-
-
-def _prior_draw(model: Model, names: Sequence[str], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    if not names:
-        return {}
-    variables = {value.name: rv for value, rv in model.values_to_rvs.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's word on parameters that another draw would not have
-        try:
-            drawn = draw([variables[name] for name in names], random_seed=rng, mode="FAST_COMPILE")
-        except Exception as error:  # a distribution without random draws, or a parent without any
-            _log.debug(f"{names} have no draws from their prior, so the rows are checked where they start ({error}).")
-            return {}
-    return dict(zip(names, map(np.asarray, drawn), strict=True))
 
 
 def _block(row: int, n_rows: int) -> np.ndarray:

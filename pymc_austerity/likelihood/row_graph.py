@@ -289,6 +289,22 @@ class PredictorReader:
             dict(zip(graph.known, values[m:])),
         )
 
+    def directions(
+        self, theta: np.ndarray, others: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int
+    ) -> np.ndarray | None:
+        """Return the unit vectors along which the only predictor changes, None where rows read anything else."""
+        if len(self.graph.predictors) != 1 or self.graph.softmaxes or not self._by_row[0]:
+            return None
+        shape = np.asarray(self._values(theta, others, *data)[0]).shape
+        if np.prod(shape) != n_rows:
+            return None
+        found = np.empty((n_rows, factor.shape[1]))
+        for j, direction in enumerate(factor.T):
+            slope = np.asarray(self._slopes(np.ascontiguousarray(direction), theta, others, *data)[0])
+            found[:, j] = np.broadcast_to(slope, shape).ravel()
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
+
 
 def _numbers(x: np.ndarray, axis: int | None) -> np.ndarray:
     """Return the numbers a row as the rows of a matrix, one column for each row of the data or one for all."""

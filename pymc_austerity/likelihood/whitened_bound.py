@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numba import njit
 from pymc.model import Model
 from scipy import linalg, special, stats
 
+from pymc_austerity.likelihood.bound_cones import rows_in_cones
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.model_data import ModelData
@@ -57,6 +58,11 @@ class Whitened(NamedTuple):
     radius: float
     power: int
     outwards: float
+
+    @property
+    def evaluate(self) -> EvaluateBound:
+        """The M of a decision, compiled."""
+        return whitened_distance
 
 
 @njit
@@ -101,12 +107,15 @@ class WhitenedBound(Bound):
         ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
     likelihood : RowLikelihood, optional
         That it was read from.
+    in_cones : bool
+        Whether rows may be put in cones.
     """
 
     sizes: Callable[..., np.ndarray]
     theta_size: int
     find: Callable[[RowLikelihood], WhitenedBound] | None = None
     likelihood: RowLikelihood | None = None
+    in_cones: bool = True
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return the whitening of the region, and the rows in proportion to their bounds.
@@ -132,12 +141,26 @@ class WhitenedBound(Bound):
         of_theta[read] = factor
         at = (region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed)
         bounds_of = BoundsOfRows(self.likelihood, at, self.sizes)
-        table, stored = rows.bounded(bounds_of, typical_span(read.size, region.order))
-        return (Whitened(read, whiten, radius, region.order + 1, outwards), table), stored
+        span, whitened = (
+            typical_span(read.size, region.order),
+            Whitened(read, whiten, radius, region.order + 1, outwards),
+        )
+        table, stored = rows.bounded(bounds_of, span)
+        if self.in_cones and self.likelihood is not None and table.source().complete:
+            of_rows = partial(RemainderBounds(self.likelihood).directions, at[1], of_theta, region.fixed)
+            in_cones = rows_in_cones(bounds_of.found, of_rows, rows, whitened, span)
+            if in_cones is not None:
+                return in_cones, stored
+        return (whitened, table), stored
 
     def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
         """Return M, compiled."""
         return whitened_distance
+
+    def build_for(self, constants: tuple[Any, ...], density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+        """Return M, or those of all cones, compiled."""
+        evaluate: EvaluateBound = constants[0].evaluate
+        return evaluate
 
     def of_remainder(self, order: int) -> Bound | None:
         """Return itself."""
@@ -168,11 +191,14 @@ class BoundsOfRows:
         Order, centre, factor, radius, and the data that are not indexed by row.
     sizes : callable or None
         See `WhitenedBound`; None in another process before it is made.
+    found : numpy.ndarray
+        The c_i that were returned last.
     """
 
     likelihood: RowLikelihood | None
     at: tuple[Any, ...]
     sizes: Callable[..., np.ndarray] | None
+    found: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def about(self) -> tuple[np.ndarray, ...]:
@@ -205,6 +231,7 @@ class BoundsOfRows:
                 f"them row {first}, within {self.at[3]:.1f} standard deviations of the "
                 "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
             )
+        self.found = sizes
         return sizes
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Imports nothing of the other rooms.
 
 from pymc_austerity.rows.by_bounds import (
     OUTWARDS,
+    BoundedSource,
     BoundPool,
     BoundTable,
     PooledByBounds,
@@ -12,6 +13,7 @@ from pymc_austerity.rows.by_bounds import (
     bound_table,
     rows_to_read,
 )
+from pymc_austerity.rows.by_cones import BoundCones, RowsByCones, cone_table
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
@@ -33,8 +35,10 @@ __all__ = [
     "CHUNK",
     "OUTWARDS",
     "AliasTable",
+    "BoundCones",
     "BoundPool",
     "BoundTable",
+    "BoundedSource",
     "DrawRows",
     "DrawnRows",
     "Gather",
@@ -48,6 +52,7 @@ __all__ = [
     "RowSource",
     "Rows",
     "RowsByBounds",
+    "RowsByCones",
     "Share",
     "Slots",
     "Table",
@@ -58,6 +63,7 @@ __all__ = [
     "Work",
     "bound_table",
     "build_gather",
+    "cone_table",
     "draw_in_order",
     "draw_subset",
     "largest_count",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -102,13 +103,50 @@ def draw_by_bounds(rng: np.random.Generator, table: BoundTable, start: int, stop
     return numbers
 
 
+@njit
+def rate_of_total(state: Any, span: float) -> float:
+    """Return C M."""
+    return state.total * span
+
+
+@njit
+def limits_by_bounds(state: Any, span: float, numbers: np.ndarray) -> np.ndarray:
+    """Return c_i M of some rows."""
+    return state.size[numbers] * span
+
+
+class BoundedSource(RowSource, Protocol):
+    """What a test that draws by bounds asks of a row source, all of it compiled.
+
+    Attributes
+    ----------
+    rate : callable
+        ``rate(state, span)`` returns the sum of the bounds of all rows that are drawn, at the M of a decision.
+    choose : callable
+        ``choose(rng, state, span, start, stop)`` draws row numbers in proportion to their bounds there.
+    limits : callable
+        ``limits(state, span, numbers)`` returns the bounds of some rows there.
+    """
+
+    rate: ClassVar[Callable[..., Any]] = staticmethod(rate_of_total)
+    choose: ClassVar[Callable[..., Any]]
+    limits: ClassVar[Callable[..., Any]] = staticmethod(limits_by_bounds)
+
+
+@njit
+def choose_by_bounds(rng: np.random.Generator, table: BoundTable, span: float, start: int, stop: int) -> np.ndarray:
+    """Draw row numbers with replacement: all bounds have the same M."""
+    return draw_by_bounds(rng, table, start, stop)
+
+
 @dataclass(frozen=True, eq=False)
-class RowsByBounds(RowSource):
+class RowsByBounds(BoundedSource):
     """The row source of a table of bounds.  Rows are drawn with replacement, and the test thins them itself."""
 
     table: BoundTable
 
     draw = staticmethod(draw_by_bounds)
+    choose = staticmethod(choose_by_bounds)
 
     def state(self, n_rows: int, share: Share | None = None) -> BoundTable:
         """Return the table; for fewer rows, on which code is tried, one of the same types that draws none."""
@@ -194,13 +232,22 @@ def table_size_by_bounds(state: BoundPoolState, n_stored: int) -> int:
     return state.n_total
 
 
+@njit
+def choose_next_by_bounds(
+    rng: np.random.Generator, state: BoundPoolState, span: float, start: int, stop: int
+) -> np.ndarray:
+    """Return the next slots of the share: all bounds have the same M."""
+    return draw_next_by_bounds(rng, state, start, stop)
+
+
 @dataclass(frozen=True, eq=False)
-class PooledByBounds(RowSource):
+class PooledByBounds(BoundedSource):
     """The row source of a `BoundPool`: each slot is an independent draw, and read once."""
 
     pool: BoundPool
 
     draw = staticmethod(draw_next_by_bounds)
+    choose = staticmethod(choose_next_by_bounds)
     restore = staticmethod(use_up_by_bounds)
     left = staticmethod(left_by_bounds)
     n_total = staticmethod(table_size_by_bounds)

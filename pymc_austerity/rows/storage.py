@@ -167,7 +167,7 @@ class Rows:
     def take(self, numbers: np.ndarray) -> Rows:
         """Return the rows with these numbers, in that order, in memory."""
         first = None if self.first is None else self.first[numbers]
-        return Rows(tuple(np.asarray(a[numbers], order="C") for a in self.arrays), first)
+        return Rows(tuple(np.asarray(np.take(a, numbers, axis=0), order="C") for a in self.arrays), first)
 
     @property
     def reading_passes(self) -> int:

@@ -47,7 +47,7 @@ class ApproxMH(DesigningStep):
         early and asks least at the end (O'Brien and Fleming).
     tolerance : float, default 0.005
         With ``epsilon="auto"``: mean error in the acceptance probability to design for.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
+    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
@@ -126,7 +126,7 @@ class PenaltyMH(RowStep):
         Rows of the first look.
     max_variance : float, default 1.0
         Variance of the log ratio up to which a batch decides; above it more rows are read.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
+    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
@@ -198,7 +198,7 @@ class MHSubLhd(RowStep):
         as a PyTensor expression or compiled by numba.  A row that breaks it stops the run with an error.
     batch_size : int, default 50
         Rows of the first look.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
+    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
@@ -272,7 +272,7 @@ class MinibatchBarker(RowStep):
     skewness : bool, default True
         Correct the decision for the skewness of the rows, to first order.  Without it the algorithm is that of the
         paper.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
+    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.

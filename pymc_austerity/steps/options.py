@@ -48,6 +48,11 @@ merge_rows : bool, default True
 temperature : float or Schedule, default 1.0
     Every row's log-likelihood is divided by it; the prior is not.  `Annealing` and `TemperatureDrop` start hot
     and end at the final temperature while tuning.
+thin : int, default 1
+    Transitions for each draw after tuning, 1 or more; only the last is kept.  The same draws as thinning those of
+    ``thin=1``, but what PyMC does around a draw is done once for all of them.  Of the statistics of a draw ``n_rows``
+    and ``n_stages`` are those of all its transitions, of which there are ``n_transitions``, ``accepted`` is the share
+    of them that were accepted, and all others are of the last.  A tuning draw is one transition.
 tune : bool, default True
     Whether the proposal adapts while tuning.
 model : pymc.Model, optional
@@ -79,6 +84,7 @@ class StepOptions(TypedDict, total=False):
     observed: str | Sequence[str] | None
     merge_rows: bool
     temperature: float | Schedule
+    thin: int
     tune: bool
     model: Model | None
     rng: RandomGenerator

@@ -174,7 +174,7 @@ def _trial(step: RowStep) -> dict[str, float]:
     chain, decider = step.chain, step.decider
     temperature, others = float(decider.parts.temperature.final), decider.parts.others0
     theta = decider.parts.theta0 if decider.prepared is None else decider.prepared.draws[-1]
-    draws, rows, accepted, start = [], 0, 0, 0.0
+    draws, rows, accepted, start = [], 0, 0.0, 0.0
     for t in range(_TUNED + _TIMED):
         if t == _TUNED:
             start = time.process_time()

@@ -26,7 +26,7 @@ class MinibatchMH(RowStep):
         As of every step.
     batch_size : int, default 500
         Rows a decision.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
+    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
@@ -70,7 +70,7 @@ class ExactMH(RowStep):
         As of every step.
     test : Exact or ExactBarker, optional
         `Exact` by default.  `ExactBarker` accepts with probability 1/(1 + exp(−Δ)), as `MinibatchBarker` does.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, tune, model
+    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
         As of every step.
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
+from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from pymc_austerity.blocks import Blocks
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import (
+    TRANSITIONS,
     Chain,
     ChainState,
     Decider,
@@ -30,6 +32,7 @@ from pymc_austerity.kernel import (
     TunedState,
     as_schedule,
     assemble,
+    compile_repeated,
     with_data,
 )
 from pymc_austerity.likelihood import (
@@ -74,6 +77,8 @@ _OF_A_DRAW: dict[str, Any] = {
 }
 #: And where rows of the table were merged.
 _OF_MERGED_ROWS: dict[str, Any] = {"distinct_rows": (np.int64, [])}
+#: And where a draw is more than one transition.
+_OF_SEVERAL: dict[str, Any] = {TRANSITIONS: (np.int64, [])}
 
 
 @dataclass_state
@@ -102,6 +107,7 @@ class RowStep(ChainSetup, BlockedStep):
     observed : str, sequence of str, or None
     merge_rows : bool
     temperature : float or Schedule
+    thin : int
     tune : bool
     model, rng, initial_point, compile_kwargs, blocked, progressbar
         Described in `StepOptions`.
@@ -138,6 +144,7 @@ class RowStep(ChainSetup, BlockedStep):
         observed: str | Sequence[str] | None = None,
         merge_rows: bool = True,
         temperature: float | Schedule = 1.0,
+        thin: int = 1,
         tune: bool = True,
         model: Model | None = None,
         rng: RandomGenerator = None,
@@ -153,7 +160,7 @@ class RowStep(ChainSetup, BlockedStep):
         if data is not None:
             plan = plan_pool(plan, test, proposal, type(self).__name__)
         self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
-        self.temperature = as_schedule(temperature)
+        self.temperature, self.thin = as_schedule(temperature), _transitions_of_a_draw(thin)
         self.blocked = blocked
         self.tune = tune
         with phases("Reading the model"):
@@ -172,6 +179,9 @@ class RowStep(ChainSetup, BlockedStep):
             known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
         )  # fmt: skip
         self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
+        if self.thin > 1:
+            with phases("Compiling several transitions"):
+                compile_repeated(self.decider)
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
         if variables is None and data is None and (hint := groups_worth_a_step(model)):
@@ -183,6 +193,8 @@ class RowStep(ChainSetup, BlockedStep):
         self._declare_stats(self._tuned.stats_dtypes_shapes)
         if example.likelihood.counts is not None:
             self._declare_stats(_OF_MERGED_ROWS)
+        if self.thin > 1:
+            self._declare_stats(_OF_SEVERAL)
         self.start_chain(get_random_generator(rng))
         remember(model, self)
 
@@ -207,7 +219,7 @@ class RowStep(ChainSetup, BlockedStep):
         if self.decider.rows.counts is not None:
             self._of_setup["distinct_rows"] = len(self.decider.rows)
         self._rates = RunningRates()
-        self._watch = Watch(self.chain_length, self.name)
+        self._watch = Watch(self.chain_length, self.name, self.thin)
 
     @property
     def test(self) -> AcceptanceTest:
@@ -219,15 +231,18 @@ class RowStep(ChainSetup, BlockedStep):
         self.chain.reset_tuning()
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
-        """Make one transition from `point`."""
+        """Make a draw from `point`: one transition while tuning, and `thin` of them afterwards."""
         chain, likelihood = self.chain, self.decider.likelihood
         theta, others = flatten(point, likelihood.blocks), flatten(point, likelihood.other_blocks)
         if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, self.decider.parts.theta0):
             theta = chain.start
             point = with_blocks(point, theta, likelihood.blocks)
-        schedule = self.temperature
-        outcome = chain.transition(theta, others, float(schedule.at(chain.n_steps) if self.tune else schedule.final))
+        schedule, n = self.temperature, 1 if self.tune else self.thin
+        temperature = float(schedule.at(chain.n_steps) if self.tune else schedule.final)
+        at = theta, others, temperature
+        outcome = chain.transition(*at) if n == 1 else chain.transitions(n, *at)
         if outcome.status != DECIDED:
+            point = with_blocks(point, outcome.theta, likelihood.blocks)
             outcome = outcome._replace(row=number_in_table(self.decider.rows, outcome.row))
             called = chain.decider.row_source.called
             return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound, called)]
@@ -248,7 +263,9 @@ class RowStep(ChainSetup, BlockedStep):
             **self._of_setup,
             **self._tuned.stats(chain, self.tune),
         )
-        self._rates.update(stats, outcome.accepted, outcome.n_rows / chain.decider.n_rows)
+        if self.thin > 1:
+            stats[TRANSITIONS] = n
+        self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * chain.decider.n_rows))
         if not outcome.accepted:
             return point, [stats]
         return with_blocks(point, outcome.theta, likelihood.blocks), [stats]
@@ -270,3 +287,22 @@ class RowStep(ChainSetup, BlockedStep):
 
     def __reduce__(self) -> Any:
         return revive, (type(self), self.__getstate__())
+
+
+def _transitions_of_a_draw(thin: Any) -> int:
+    """Return how many transitions make a draw.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where it is no whole number ≥ 1.
+    """
+    try:
+        n = index(thin)
+    except TypeError:
+        n = None
+    if n is None or isinstance(thin, bool):
+        raise TypeError(f"thin={thin!r} must be a whole number: the transitions that make a draw, 1 by default.")
+    if n < 1:
+        raise ValueError(f"thin={thin!r} must be 1 or more: the transitions that make a draw.")
+    return n

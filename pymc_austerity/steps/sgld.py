@@ -39,7 +39,7 @@ class SGLD(RowStep):
         M, the identity by default, or the covariance of the surrogate where there is a proxy.
     proxy : Taylor, optional
         Control variates for the gradient (Baker et al. 2019).
-    observed, merge_rows, temperature, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    observed, merge_rows, temperature, thin, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -84,6 +84,7 @@ class SGLD(RowStep):
         observed: str | Sequence[str] | None = None,
         merge_rows: bool = True,
         temperature: float | Schedule = 1.0,
+        thin: int = 1,
         model: Model | None = None,
         rng: RandomGenerator = None,
         initial_point: PointType | None = None,
@@ -99,6 +100,7 @@ class SGLD(RowStep):
             observed=observed,
             merge_rows=merge_rows,
             temperature=temperature,
+            thin=thin,
             tune=False,
             model=model,
             rng=rng,

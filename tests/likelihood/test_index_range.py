@@ -113,3 +113,19 @@ def test_an_index_that_the_model_draws_is_left_to_its_support():
     u = np.array([-1.0, 0.0, 2.0])
     for which in range(3):
         np.testing.assert_allclose(rows_of(build, u=u, which=which), norm.logpdf(REAL, u[which]))
+
+
+@pytest.mark.parametrize(
+    ("build", "by"),
+    [
+        (lambda u: u[pm.DiscreteUniform("which", 0, 3)], "which"),
+        (lambda u: u[pm.DiscreteUniform("kind", 0, 3, shape=5)[GROUPS]], "kind"),
+        (lambda u: u[pm.DiscreteUniform("kind", -5, 2, shape=5)[GROUPS]], "kind"),
+    ],
+)
+def test_an_index_that_the_model_draws_is_refused_where_its_prior_reaches_beyond(build, by):
+    def beyond():
+        pm.Normal("y", build(pm.Normal("u", shape=3)), 1.0, observed=REAL)
+
+    with pytest.raises(ValueError, match=f"u has 3 entries .* index it by {by} .*Give {by} a prior .* 0 to 2"):
+        read(beyond)

@@ -65,6 +65,7 @@ def test_what_does_not_split_is_refused_in_words(case):
         row_likelihood(case.build())
     for word in case.words:
         assert word in str(error.value)
+    assert "batch_" not in str(error.value)
 
 
 def test_missing_values_are_refused():
