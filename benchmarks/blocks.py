@@ -1,10 +1,14 @@
 """Data that do not fit in memory: seconds of each pass, peak memory, and what a draw costs, from 1e6 rows up.
 
 Run ``python benchmarks/blocks.py --rows 1e6 1e7 1e8`` (``--parquet`` writes the rows to disk first and reads them from
-there; otherwise a counter-based generator makes each block when it is asked for, and no table exists).  A process for
-each size, so that its peak memory is its own.  The rows are those of a logistic regression with ten coefficients,
-sorted by one of its covariates.  Beside each pass stands what a plain read of the same columns takes, block by block
-and without a model.  The error is that of the posterior means, in posterior standard deviations, against the
+there; otherwise a counter-based generator makes each block when it is asked for, and no table exists).  ``--map`` also
+writes them to memory maps, samples these as a model with data in memory would, and says how far the two posteriors lie
+apart.  A process for each size, so that its peak memory is its own.  The rows are those of a logistic regression with
+ten coefficients, sorted by one of its covariates.
+
+Passes are timed by the clock and by the processor.  Beside them stands what a plain read of the same columns takes, by
+pyarrow alone and into NumPy, the faster of two; "reads" are processor seconds over those of it, which other work on the
+machine disturbs least.  The error is that of the posterior means, in posterior standard deviations, against the
 coefficients that made the rows: of order one whatever the step, it shows that nothing is far off.
 """
 
@@ -19,7 +23,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import arviz as az
 import numpy as np
@@ -27,7 +33,7 @@ import pandas as pd
 import pymc as pm
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import BlockTable
+from pymc_austerity.blocks.table_passes import Passes
 from pymc_austerity.diagnostics.results import as_dataset
 
 OUTPUT = Path(__file__).parent / "output"
@@ -77,19 +83,32 @@ def written(made: Made, folder: str) -> str:
     return folder
 
 
-class Timed:
-    """Seconds of each pass over a table, as it goes."""
+class Took(NamedTuple):
+    """Seconds of the clock, and of the processor on all cores."""
 
-    def __init__(self) -> None:
-        self.passes: list[float] = []
-        each = BlockTable._each
+    wall: float
+    cpu: float
 
-        def timed(table: BlockTable, *arguments: object) -> Iterator[object]:
-            start = time.perf_counter()
-            yield from each(table, *arguments)
-            self.passes.append(time.perf_counter() - start)
 
-        BlockTable._each = timed
+@contextmanager
+def timing(into: list[Took]) -> Iterator[None]:
+    """Note what something takes."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    into.append(Took(time.perf_counter() - wall, time.process_time() - cpu))
+
+
+def timed_passes() -> list[Took]:
+    """Return a list in which every pass over a table will note what it took."""
+    found: list[Took] = []
+    each = Passes.each
+
+    def timed(passes: Passes, *arguments: object) -> Iterator[object]:
+        with timing(found):
+            yield from each(passes, *arguments)
+
+    Passes.each = timed
+    return found
 
 
 def peak() -> float:
@@ -97,63 +116,102 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def plain_read(folder: str | None, made: Made) -> float:
-    """Return the seconds that it takes to read all columns, or to make them."""
-    start = time.perf_counter()
-    if folder is None:
-        for _ in made:
-            pass
-    else:
-        import pyarrow.dataset as ds
+def plain_read(folder: str | None, made: Made) -> Took:
+    """Return what it takes to read all columns, or to make them."""
+    took: list[Took] = []
+    with timing(took):
+        if folder is None:
+            for _ in made:
+                pass
+        else:
+            import pyarrow.dataset as ds
 
-        for batch in ds.dataset(folder).to_batches(batch_size=BLOCK):
-            for column in batch.columns:
-                column.to_numpy(zero_copy_only=False)
-    return time.perf_counter() - start
+            for batch in ds.dataset(folder).to_batches(batch_size=BLOCK):
+                for column in batch.columns:
+                    column.to_numpy(zero_copy_only=False)
+    return took[0]
 
 
-def measure(n_rows: int, folder: str | None, pool: int) -> dict[str, float]:
-    """Build a step for so many rows, sample, and return what it took."""
-    made, timed, cores = Made(n_rows), Timed(), os.cpu_count() or 1
-    read = plain_read(folder, made)
-    before = peak()
-    example = made.block(0)
-    columns = {"X": [f"x{j}" for j in range(D)]} if folder else {}
-    with pm.Model():
-        X, y = pm.Data("X", example["X"][:1_000]), pm.Data("y", example["y"][:1_000])
+def model_of(X: np.ndarray, y: np.ndarray) -> pm.Model:
+    """Return the regression of some rows."""
+    with pm.Model() as model:
+        X, y = pm.Data("X", X), pm.Data("y", y)
         beta = pm.Normal("beta", 0, 1, shape=D)
         pm.Bernoulli("seen", logit_p=X @ beta, observed=y)
-        step = pma.PenaltyMH(data=pma.Blocks(folder or made, columns, pool=pool, chains=CHAINS))
+    return model
+
+
+def draw(model: pm.Model, data: pma.Blocks | None, seed: int) -> tuple[Any, float]:
+    """Build a step, sample, and return the draws and the seconds without setting up."""
+    with model:
+        step = pma.PenaltyMH(data=data)
         settings = {
-            "step": step, "chains": CHAINS, "cores": 1, "random_seed": 1, "progressbar": False,
+            "step": step, "chains": CHAINS, "cores": 1, "random_seed": seed, "progressbar": False,
             "compute_convergence_checks": False,
         }  # fmt: skip
         pm.sample(150, tune=50, **settings)  # what is imported and loaded once, which says nothing of a draw
         start = time.perf_counter()
         idata = pm.sample(DRAWS, tune=TUNE, **settings)
-        seconds = time.perf_counter() - start
+        return idata, time.perf_counter() - start
+
+
+def apart(idata: Any, made: Made) -> float:
+    """Return how far the means lie from those of a run on memory maps of the rows, in Monte Carlo errors, rms."""
+    with tempfile.TemporaryDirectory() as folder:
+        shapes = {"X": (made.n_rows, D), "y": (made.n_rows,)}
+        types = {"X": np.float64, "y": np.int8}
+        maps = {
+            name: np.lib.format.open_memmap(f"{folder}/{name}.npy", "w+", types[name], shape)
+            for name, shape in shapes.items()
+        }
+        for k, block in enumerate(made):
+            for name, column in block.items():
+                maps[name][k * BLOCK : k * BLOCK + len(column)] = column
+        of_map, _ = draw(model_of(*(np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in "Xy")), None, 2)
+    means = [run.posterior["beta"].mean(("chain", "draw")) for run in (idata, of_map)]
+    errors = [as_dataset(az.mcse(run))["beta"] for run in (idata, of_map)]
+    return float(np.sqrt(((means[0] - means[1]) ** 2 / (errors[0] ** 2 + errors[1] ** 2)).mean()))
+
+
+def measure(n_rows: int, folder: str | None, pool: int, with_map: bool) -> dict[str, float]:
+    """Build a step for so many rows, sample, and return what it took."""
+    made, passes, load = Made(n_rows), timed_passes(), os.getloadavg()[0]
+    example = made.block(0)
+    columns = {"X": [f"x{j}" for j in range(D)]} if folder else {}
+    model = model_of(example["X"][:1_000], example["y"][:1_000])
+    few = Made(200_000)
+    with model:  # what is compiled once, and kept on disk, is in no pass
+        pma.PenaltyMH(data=pma.Blocks(few, pool=10_000, chains=CHAINS), progressbar=False)
+    passes.clear()
+    before = peak()
+    idata, seconds = draw(model, pma.Blocks(folder or made, columns, pool=pool, chains=CHAINS), 1)
+    most = peak()
+    # After all else, for it holds more in memory than a pass does, and what was read by others first is read faster.
+    read = Took(*map(min, zip(plain_read(folder, made), plain_read(folder, made), strict=True)))
     draws = idata.posterior["beta"]
     ess = min(float(v.min()) for v in as_dataset(az.ess(idata)).values())
     off = (draws.mean(("chain", "draw")) - BETA) / draws.std(("chain", "draw"))
-    samples, *sums, weights = timed.passes
-    slowest = max(samples, float(np.mean(sums)), weights)
-    return {
-        "rows": n_rows,
-        "plain read s": read,
-        "samples s": samples,
-        "sums s, each": float(np.mean(sums)),
-        "passes for sums": len(sums),
-        "weights and pool s": weights,
-        "sums, rows a second a core": n_rows / float(np.mean(sums)) / cores,
-        "slowest pass, reads": slowest / read,
+    samples, *sums, weights = passes
+    sums_each = Took(*np.mean(sums, axis=0))
+    named = {"plain read": read, "samples": samples, "sums, each": sums_each, "weights and pool": weights}
+    found: dict[str, float] = {"rows": n_rows, "passes for sums": len(sums)}
+    for name, took in named.items():
+        found |= {f"{name}, s": took.wall, f"{name}, cpu s": took.cpu}
+    found |= {f"{name}, reads": took.cpu / read.cpu for name, took in named.items() if name != "plain read"}
+    found |= {
+        "sums, rows a second a core": n_rows / sums_each.cpu,
+        "weights, rows a second a core": n_rows / weights.cpu,
         "peak GB before": before,
-        "peak GB": peak(),
+        "peak GB": most,
         "rows a draw": float(idata.sample_stats["n_rows"].mean()),
         "accepted": float(idata.sample_stats["accepted"].mean()),
         "microseconds a draw": 1e6 * seconds / (CHAINS * (TUNE + DRAWS)),
         "effective draws a second": ess / seconds,
         "off, rms posterior sd": float(np.sqrt((off**2).mean())),
     }
+    if with_map:
+        found["off the map, rms Monte Carlo errors"] = apart(idata, made)
+    return {**found, "load before": load, "load after": os.getloadavg()[0]}
 
 
 def main() -> None:
@@ -161,6 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", nargs="+", default=["1e6", "1e7"], help="numbers of rows")
     parser.add_argument("--parquet", action="store_true", help="write the rows to disk, and read them from there")
+    parser.add_argument("--map", action="store_true", help="compare with a run on memory maps of the rows")
     parser.add_argument("--pool", type=float, default=1e6, help="rows of the pool")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -168,12 +227,12 @@ def main() -> None:
         n_rows = int(float(options.rows[0]))
         with tempfile.TemporaryDirectory() as folder:
             source = written(Made(n_rows), folder) if options.parquet else None
-            print(json.dumps(measure(n_rows, source, int(options.pool))))
+            print(json.dumps(measure(n_rows, source, int(options.pool), options.map)))
         return
     found = []
     for rows in options.rows:
         command = [sys.executable, __file__, "--one", "--rows", rows, "--pool", str(options.pool)]
-        command += ["--parquet"] * options.parquet
+        command += ["--parquet"] * options.parquet + ["--map"] * options.map
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         found.append(json.loads(told.splitlines()[-1]))
     table = pd.DataFrame(found).set_index("rows").T

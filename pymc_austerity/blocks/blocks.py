@@ -35,7 +35,8 @@ class Blocks:
         Parquet files or a folder of them, whose subfolders may be partitions; any dataset of pyarrow; a Dask data
         frame, or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays); or a
         function without arguments that returns an iterator of dicts of arrays (blocks, of any lengths), or an object
-        that can be iterated again and again and yields them.  Rows come in the same order in every pass.
+        that can be iterated again and again and yields them.  Where the model reads one container, arrays may come in
+        place of dicts, as from ``pymc_extras.variational.parquet_source``.  Rows come in the same order in every pass.
     columns : mapping of str to str or sequence of str, optional
         From the name of a `pm.Data` to the column that it stands for, or to those of a matrix.  A container that is
         not named stands for the column of its own name.

@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pymc_austerity.blocks.source import BadRowError, Block, Part
+from pymc_austerity.blocks.source import BadRowError, Block, Loaded, Part
 from pymc_austerity.rows import Rows
 
 _one_at_a_time = Lock()
+
+#: Rows whose columns are put side by side at once.
+_SOME_ROWS = 1_024
 
 
 class Categories(NamedTuple):
@@ -79,24 +82,30 @@ class Reader:
         """Bytes of a row."""
         return max(1, sum(c.dtype.itemsize * math.prod(c.shape) for c in self.containers))
 
-    def rows(self, part: Part) -> tuple[Rows, str]:
+    def rows(self, part: Part, known: bool = False) -> tuple[Rows, str]:
         """Return the data arrays of a part, in memory of their own, and where it begins.
+
+        Parameters
+        ----------
+        part : Part
+        known : bool
+            Whether its rows were looked at in an earlier pass, and a checksum will tell whether they are the same.
 
         Raises
         ------
         BadRowError, ValueError
             See `arrays`.
         """
-        found, where = [], ""
-        for block in part.blocks():
-            where = where or block.where
-            arrays = self.arrays(block)
-            if len(arrays[0]):
-                found.append(arrays)
-        if len(found) == 1:
-            return Rows(tuple(np.array(a, order="C") for a in found[0])), where
-        found = found or [tuple(np.empty((0, *c.shape), c.dtype) for c in self.containers)]
-        return Rows(tuple(np.concatenate(of_array) for of_array in zip(*found, strict=True))), where
+        found = [(block, self._columns_of(block, known)) for block in part.blocks()]
+        starts = np.cumsum([0, *(_length(columns[0][0]) for _, columns in found)])
+        arrays = tuple(np.empty((int(starts[-1]), *c.shape), c.dtype) for c in self.containers)
+        for (block, columns), start, stop in zip(found, starts[:-1], starts[1:], strict=True):
+            taken = tuple(array[start:stop] for array in arrays)
+            for array, of_container in zip(taken, columns, strict=True):
+                _put(array, of_container)
+            if start < stop and not known:
+                self._check_indices(block, taken)
+        return Rows(arrays), found[0][0].where if found else ""
 
     def arrays(self, block: Block) -> tuple[np.ndarray, ...]:
         """Return the data arrays of a block.
@@ -108,6 +117,16 @@ class Reader:
         ValueError
             For columns of another type, or of unequal length.
         """
+        return self.rows(Loaded(0, (block,)))[0].arrays
+
+    def _check_indices(self, block: Block, arrays: tuple[np.ndarray, ...]) -> None:
+        with _one_at_a_time:  # a function of PyTensor serves one thread
+            found = self.wrong_index(arrays)
+        if found is not None:
+            raise BadRowError(block.where, block.first + found[0], found[1])
+
+    def _columns_of(self, block: Block, known: bool) -> list[list[np.ndarray]]:
+        """Return the columns of each container, in its type or one that can be cast to it."""
         lengths = {name: _length(column) for name, column in block.columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(
@@ -115,28 +134,24 @@ class Reader:
                 "same observation."
             )
         if not next(iter(lengths.values())):
-            return tuple(np.empty((0, *c.shape), c.dtype) for c in self.containers)
-        arrays = tuple(self._container(c, block) for c in self.containers)
-        with _one_at_a_time:  # a function of PyTensor serves one thread
-            found = self.wrong_index(arrays)
-        if found is not None:
-            raise BadRowError(block.where, block.first + found[0], found[1])
-        return arrays
+            return [[np.empty((0, *c.shape), c.dtype)] for c in self.containers]
+        return [self._columns_for(c, block, known) for c in self.containers]
 
-    def _container(self, container: Container, block: Block) -> np.ndarray:
+    def _columns_for(self, container: Container, block: Block, known: bool) -> list[np.ndarray]:
         names = self.columns[container.name]
-        if isinstance(names, str):
-            array = self._column(container, block, names)
-        else:
-            array = np.column_stack([self._column(container, block, name) for name in names])
-        if array.shape[1:] != container.shape:
+        columns = [
+            self._column(container, block, name, known) for name in ([names] if isinstance(names, str) else names)
+        ]
+        inner = max((column.shape[1:] for column in columns), key=len)
+        shape = inner if isinstance(names, str) else (len(columns), *inner)
+        if shape != container.shape:
             raise ValueError(
-                f"{block.where}: a row of {names!r} has shape {array.shape[1:]}, and one of {container.name!r} in the "
+                f"{block.where}: a row of {names!r} has shape {shape}, and one of {container.name!r} in the "
                 f"model {container.shape}. Name as many columns as it has."
             )
-        return array
+        return columns
 
-    def _column(self, container: Container, block: Block, name: str) -> np.ndarray:
+    def _column(self, container: Container, block: Block, name: str, known: bool) -> np.ndarray:
         column = as_column(block.columns[name], block, name)
         if container.name in self.labels:
             column = _codes(column, self.labels[container.name], block, name)
@@ -146,7 +161,7 @@ class Reader:
                 f"codes in {container.name!r}. Say which coordinate they belong to, codes={{{container.name!r}: 'name "
                 "of the coordinate'}, or give the labels in the order of their codes."
             )
-        return _converted(column, container, block, name)
+        return _converted(column, container, block, name, known)
 
 
 def as_column(values: Any, block: Block, name: str) -> np.ndarray | Categories:
@@ -203,7 +218,18 @@ def _said(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _converted(column: np.ndarray, container: Container, block: Block, name: str) -> np.ndarray:
+def _put(array: np.ndarray, columns: Sequence[np.ndarray]) -> None:
+    """Write columns side by side, some rows at a time, so that what is written stays in the cache."""
+    if array.shape == columns[0].shape:
+        array[:] = columns[0]
+        return
+    for start in range(0, len(array), _SOME_ROWS):
+        some = slice(start, start + _SOME_ROWS)
+        for k, column in enumerate(columns):
+            array[some, k] = column[some]
+
+
+def _converted(column: np.ndarray, container: Container, block: Block, name: str, known: bool) -> np.ndarray:
     """Return a column in the type of its container, where that loses nothing but digits of a fraction."""
     kind, wanted = column.dtype.kind, container.dtype.kind
     if kind not in "biuf" or (wanted in "biu" and kind == "f"):
@@ -216,8 +242,8 @@ def _converted(column: np.ndarray, container: Container, block: Block, name: str
     if wanted in "biu" and converted.dtype != column.dtype and not np.can_cast(column.dtype, container.dtype):
         bad = converted != column
         what = f"does not fit into the {container.dtype} of {container.name!r} in the model"
-    elif wanted == "f":
-        bad = ~np.isfinite(converted)
+    elif wanted == "f" and not known and not (finite := np.isfinite(converted)).all():
+        bad = ~finite
         what = "is not finite. A batch that meets such a row has no log-likelihood. Leave it out, or impute it"
     else:
         return converted

@@ -71,7 +71,7 @@ class Worked:
 
     def __call__(self, part: Part, checksum: int | None, more: tuple[Any, ...]) -> Result:
         """Work on a part."""
-        rows, where = self.reader.rows(part)
+        rows, where = self.reader.rows(part, known=checksum is not None)
         found = checksum_of(rows)
         value = self.work(rows, *more) if checksum in (None, found) else None
         return Result(found, len(rows), value, where)

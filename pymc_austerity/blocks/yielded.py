@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from pymc_austerity.blocks.cut import cut
 from pymc_austerity.blocks.source import Block, Part
 
@@ -67,11 +69,20 @@ class Yielded:
 def checked(block: Any, where: str, columns: Sequence[str]) -> dict[str, Any]:
     """Return the columns of a block.
 
+    A block that is an array stands for the one column that is read, as the sources of minibatches of pymc-extras yield.
+
     Raises
     ------
     TypeError, ValueError
         For a block that is no dict, or lacks one.
     """
+    if isinstance(block, np.ndarray):
+        if len(columns) > 1:
+            raise TypeError(
+                f"Blocks: {where} is one array, and the model reads {list(columns)}. Yield a dict from names to "
+                "arrays, or hold the rows in one pm.Data and take its columns."
+            )
+        return {columns[0]: block}
     if not isinstance(block, Mapping):
         raise TypeError(f"Blocks: {where} is {type(block).__name__}, and a dict from names to arrays was expected.")
     if missing := [name for name in columns if name not in block]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from pymc_austerity.rows.pool import Pool
 from pymc_austerity.rows.storage import Rows
@@ -37,6 +39,11 @@ class Offer(NamedTuple):
     arrays: tuple[np.ndarray, ...]
     weights: tuple[float, float]
 
+    def among(self, chosen: np.ndarray) -> Offer:
+        """Return what is offered to some of the slots."""
+        arrays = tuple(array[chosen] for array in self.arrays)
+        return Offer(self.slots[chosen], self.clocks[chosen], self.sizes[chosen], arrays, self.weights)
+
 
 class Slots(NamedTuple):
     """K slots and how rows get into them; small, for it travels to whoever reads rows.
@@ -58,6 +65,9 @@ class Slots(NamedTuple):
     a reservoir, Information Processing Letters 97, 181), for parts.  The minimum of clocks does not depend on the order
     in which they are compared, and what a part draws depends on nothing but its number, so the pool is the same
     whoever reads which part, and when.
+
+    The numbers of a part are those of two SplitMix64 generators (Steele, Lea and Flood 2014), whose k-th number is a
+    function of k: what slots need that the part cannot win is never worked out.
     """
 
     n: int
@@ -67,7 +77,7 @@ class Slots(NamedTuple):
     @property
     def uniform(self) -> np.ndarray:
         """Which slots draw uniformly."""
-        return np.random.default_rng(self.random_seed).random(self.n) < self.floor
+        return _uniform(self.n, self.floor, self.random_seed)
 
     def offer(self, rows: Rows, sizes: np.ndarray, number: int, limits: Any) -> Offer:
         """Return what part `number` offers.
@@ -85,19 +95,70 @@ class Slots(NamedTuple):
         if not len(rows):
             none = np.empty(0)
             return Offer(none.astype(np.int64), none, none, rows.arrays, (0.0, 0.0))
-        rng, uniform = np.random.default_rng([self.random_seed, number]), self.uniform
+        keys = np.random.SeedSequence([self.random_seed, number]).generate_state(2, np.uint64)
         cumulative = np.cumsum(np.asarray(sizes, np.float64) + _TINY)
-        weights = float(cumulative[-1]), float(len(rows))
-        clocks, places = rng.standard_exponential(self.n), rng.random(self.n)
-        clocks /= np.where(uniform, weights[1], weights[0])
         if isinstance(limits, tuple):
-            limits = np.where(uniform, limits[1], limits[0])
-        slots = np.flatnonzero(clocks < limits)
-        places, by_size = places[slots], ~uniform[slots]
-        picked = (places * len(rows)).astype(np.int64)
-        picked[by_size] = np.searchsorted(cumulative, places[by_size] * cumulative[-1], side="right")
-        picked = np.minimum(picked, len(rows) - 1)
-        return Offer(slots, clocks[slots], np.diff(cumulative, prepend=0.0)[picked], rows.take(picked).arrays, weights)
+            limits = np.where(self.uniform, limits[1], limits[0])
+        slots, clocks = _early(keys[0], cumulative[-1], float(len(rows)), self.uniform, limits)
+        picked, drawn_by = _picked(keys[1], slots, self.uniform, cumulative)
+        weights = float(cumulative[-1]), float(len(rows))
+        return Offer(slots, clocks, drawn_by, rows.take(picked).arrays, weights)
+
+
+@lru_cache(maxsize=4)
+def _uniform(n: int, floor: float, random_seed: int) -> np.ndarray:
+    return np.random.default_rng(random_seed).random(n) < floor
+
+
+@njit(cache=True, nogil=True)
+def _number(key: np.uint64, k: int) -> float:
+    """Return number k, uniform on [0, 1), of the SplitMix64 generator that starts from `key`."""
+    z = key + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def _early(
+    key: np.uint64, weight: float, n_rows: float, uniform: np.ndarray, limits: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slots in which the clock of a part rings before its limit, in order, and when."""
+    slots, clocks, n = np.empty(limits.size, np.int64), np.empty(limits.size), 0
+    for k in range(limits.size):
+        rate, u = n_rows if uniform[k] else weight, _number(key, k)
+        if u < rate * limits[k]:  # −log(1 − u) ≥ u: most clocks that lose need no logarithm
+            clock = -np.log1p(-u) / rate
+            if clock < limits[k]:
+                slots[n], clocks[n] = k, clock
+                n += 1
+    return slots[:n].copy(), clocks[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def _picked(
+    key: np.uint64, slots: np.ndarray, uniform: np.ndarray, cumulative: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row of each slot, and its size, by an index of the cumulative sizes (Chen and Asau 1974)."""
+    n_rows, total = cumulative.size, cumulative[-1]
+    first, i = np.empty(n_rows, np.int64), 0
+    for j in range(n_rows):
+        while i < n_rows - 1 and cumulative[i] <= j / n_rows * total:
+            i += 1
+        first[j] = i
+    picked, sizes = np.empty(slots.size, np.int64), np.empty(slots.size)
+    for j in range(slots.size):
+        u = _number(key, slots[j])
+        i = min(int(u * n_rows), n_rows - 1)
+        if not uniform[slots[j]]:
+            # What is rounded may lie on either side of the bound of its entry.
+            i = first[i]
+            while i > 0 and cumulative[i - 1] > u * total:
+                i -= 1
+            while i < n_rows - 1 and cumulative[i] <= u * total:
+                i += 1
+        picked[j], sizes[j] = i, cumulative[i] - (cumulative[i - 1] if i > 0 else 0.0)
+    return picked, sizes
 
 
 class Reservoir:
@@ -148,10 +209,10 @@ class Reservoir:
         if self._arrays is None:
             self._arrays = tuple(np.zeros((self._slots.n, *a.shape[1:]), a.dtype) for a in offer.arrays)
         won = offer.clocks < self.clocks[offer.slots]
-        slots = offer.slots[won]
-        self.clocks[slots], self._sizes[slots], self._filled[slots] = offer.clocks[won], offer.sizes[won], True
+        offer = offer if won.all() else offer.among(won)
+        self.clocks[offer.slots], self._sizes[offer.slots], self._filled[offer.slots] = offer.clocks, offer.sizes, True
         for stored, new in zip(self._arrays, offer.arrays, strict=True):
-            stored[slots] = new[won]
+            stored[offer.slots] = new
         self._weights.append(offer.weights)
 
     def pool(self, shares: int) -> Pool:

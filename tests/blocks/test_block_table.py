@@ -1,10 +1,9 @@
 """Passes over blocks: the same rows in the same pieces, whatever the blocks, and a word where they change."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import pytest
+from weighing import SizesOf
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import Container, table_passes
@@ -18,6 +17,12 @@ CONTAINERS = [Container("x", np.dtype(float), ()), Container("y", np.dtype("int6
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     monkeypatch.setattr(table_passes, "PIECE", 64)
+
+
+@pytest.fixture
+def dask_threads():
+    with pytest.importorskip("dask").config.set(scheduler="threads"):
+        yield
 
 
 def opened(source, progressbar=False, wrong_index=lambda arrays: None, **options):
@@ -73,6 +78,11 @@ def memory_maps(folder):
     return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ROWS}
 
 
+def dask_bag(folder):
+    bag = pytest.importorskip("dask.bag").from_sequence(range(0, N, 250), npartitions=4)
+    return bag.map(lambda k: {name: column[k : k + 250] for name, column in ROWS.items()})
+
+
 SOURCES = {
     "a folder": parquet,
     "a table of pyarrow": lambda folder: pytest.importorskip("pyarrow").table(ROWS),
@@ -80,6 +90,7 @@ SOURCES = {
     "its files": lambda folder: sorted(map(str, parquet(folder).rglob("*.parquet"))),
     "a dataset": lambda folder: pytest.importorskip("pyarrow.dataset").dataset(parquet(folder), partitioning="hive"),
     "a Dask frame": dask_frame,
+    "a Dask bag": dask_bag,
     "Dask arrays": lambda folder: {n: pytest.importorskip("dask.array").from_array(c, 99) for n, c in ROWS.items()},
     "Zarr": zarr_arrays,
     "memory maps": memory_maps,
@@ -89,31 +100,16 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_source_gives_all_rows_again_and_again(name, tmp_path):
+def test_every_source_gives_all_rows_again_and_again(name, tmp_path, request):
     source = SOURCES[name](tmp_path)
+    if "Dask" in name:  # in processes, which take seconds to start, a bag is computed by default
+        request.getfixturevalue("dask_threads")
     read = opened(source, n_rows=N if name == "a function" else None)
     for _ in range(2):
         pieces = list(read.pieces())
-        assert {len(p) for p in pieces} - {334, 333} <= {64, 70, 40, 60, 20}  # of a partition, or of a row group
+        assert {len(p) for p in pieces} - {334, 333, 250} <= {64, 70, 40, 60, 20}  # of a partition, or of a row group
         for stored, column in zip(zip(*(p.arrays for p in pieces)), ROWS.values()):
             assert np.array_equal(np.concatenate(stored), column)
-
-
-@dataclass
-class SizesOf:
-    """Work on rows, as a pass asks for it: what weighs them is one of their columns."""
-
-    column: int = 0
-
-    @property
-    def about(self):
-        return (np.array(self.column),)
-
-    def released(self):
-        return self
-
-    def __call__(self, rows, n_threads=None, advance=None):
-        return np.abs(rows.arrays[self.column]).astype(float)
 
 
 def drawn(read):
@@ -199,6 +195,49 @@ def test_columns_of_files_may_be_partitions_dictionaries_and_filtered(tmp_path):
     late = opened(folder, filter=ds.field("half") == 1)
     assert len(late) == 500
     assert next(late.pieces()).arrays[1][0] == 500
+
+
+def test_labels_of_a_file_are_those_of_the_model_or_named_with_their_row(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    city = pa.array(np.array(["NY", "LA"])[np.arange(N) % 2]).dictionary_encode()
+    pq.write_table(pa.table({"x": ROWS["x"], "city": city}), tmp_path / "a.parquet", row_group_size=90)
+    known = opened(tmp_path, columns={"y": "city"}, codes={"y": ["LA", "NY"]})
+    assert np.concatenate([p.arrays[1] for p in known.pieces()]).tolist() == [1, 0] * 500
+    with pytest.raises(BadRowError, match=r"a.parquet, row 1: column 'city' is 'LA', which is none of the 1 labels"):
+        list(opened(tmp_path, columns={"y": "city"}, codes={"y": ["NY"]}).pieces())
+
+
+def test_files_and_row_groups_without_rows_are_no_mistake(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = pa.table(ROWS)
+    pq.write_table(rows[:0], tmp_path / "a.parquet")
+    with pq.ParquetWriter(tmp_path / "b.parquet", rows.schema) as writer:
+        for some in (rows[:0], rows[:70], rows[:0], rows[70:]):
+            writer.write_table(some)
+    pq.write_table(rows[:0], tmp_path / "c.parquet")
+    pieces = list(opened(tmp_path).pieces())
+    assert np.array_equal(np.concatenate([p.arrays[1] for p in pieces]), ROWS["y"])
+    every = pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(ROWS), npartitions=4)
+    kept = every[every["y"] >= 400]  # whose first partition is empty
+    assert np.concatenate([p.arrays[1] for p in opened(kept).pieces()])[0] == 400
+
+
+class Matrices:
+    """As sources of minibatches of pymc-extras are: an array a block, again and again, and how many rows."""
+
+    n_rows = N
+
+    def __iter__(self):
+        matrix = np.column_stack(list(ROWS.values()))
+        return (matrix[start : start + 130] for start in range(0, N, 130))
+
+
+def test_arrays_in_place_of_dicts_are_the_one_container():
+    whole = [Container("batch", np.dtype(float), (2,))]
+    read = pma.Blocks(Matrices(), pool=5_000).table(whole, {}, lambda arrays: None, False)
+    assert np.array_equal(np.concatenate([p.arrays[0] for p in read.pieces()])[:, 1], ROWS["y"])
+    with pytest.raises(TypeError, match=r"block 0 is one array, and the model reads \['x', 'y'\]"):
+        list(opened(Matrices()).pieces())
 
 
 REFUSED = {

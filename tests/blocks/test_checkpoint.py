@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pytest
+from weighing import SizesOf
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import Container
@@ -53,14 +54,18 @@ def test_a_set_up_that_was_killed_goes_on_and_comes_to_the_same(tmp_path):
     undisturbed, killed = Counted(), Counted()
     expected = built(tmp_path / "whole", undisturbed)
     n_blocks = undisturbed.asked
-    assert n_blocks >= 6  # a pass is three blocks, and the samples are all rows of so few
-    for dies_at in (n_blocks - 1, 2):  # within the pass for the pool, which alone is left then, and within that again
+    sums = len(list((tmp_path / "whole").glob("SumsAt-*.npz")))
+    assert n_blocks == 3 * (2 + sums)  # a pass is three blocks: for samples, for sums, and for the pool
+    # Within the first pass of sums, and then, when the samples are known, within the pass for the pool.
+    for dies_at, done in ((5, 0), (n_blocks - 4, sums)):
         environment = {**os.environ, "DIES_AT": str(dies_at), "PYTHONPATH": os.pathsep.join(sys.path)}
         code = f"import {Path(__file__).stem} as t; t.built({str(tmp_path / 'killed')!r}, t.Counted())"
         ended = subprocess.run(
             [sys.executable, "-c", code], cwd=Path(__file__).parent, env=environment, capture_output=True, check=False
         )
         assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+        kept = [path.name.partition("-")[0] for path in (tmp_path / "killed").glob("*.npz")]
+        assert sorted(kept) == ["Samples", *["SumsAt"] * done]
     found = built(tmp_path / "killed", killed)
     assert killed.asked == 3  # the last pass
     assert all(map(np.array_equal, found.expansion, expected.expansion))
@@ -72,23 +77,11 @@ def test_a_set_up_that_was_killed_goes_on_and_comes_to_the_same(tmp_path):
     assert again.asked == 0
 
 
-class Sizes:
-    """Weighs rows by a column."""
-
-    about = (np.zeros(1),)
-
-    def released(self):
-        return self
-
-    def __call__(self, rows, n_threads=None, advance=None):
-        return np.abs(rows.arrays[0])
-
-
 def drawn(folder, source=None, model_key="a", **options):
     blocks = pma.Blocks(source or ROWS, checkpoint=folder, **{"pool": 500, **options})
     read = blocks.table(CONTAINERS, {}, lambda arrays: None, False, model_key)
     read.samples([np.arange(0, N, 9)])
-    return read.weighed(Sizes(), 0.2)
+    return read.weighed(SizesOf(), 0.2)
 
 
 @pytest.mark.parametrize(
@@ -144,14 +137,14 @@ def test_rows_that_changed_since_the_first_pass_are_noticed_after_a_kill(tmp_pat
 def test_a_result_of_another_pass_is_not_taken(tmp_path, monkeypatch):
     """Planted mistake: what a pass depends on is not in the name of its file."""
     drawn(tmp_path)
-    monkeypatch.setattr(Sizes, "about", (np.ones(1),))
+    monkeypatch.setattr(SizesOf, "about", (np.ones(1),))
     drawn(tmp_path)
     assert len(list(tmp_path.glob("Pool-*.npz"))) == 2
     keep = Checkpoint._path
     monkeypatch.setattr(Checkpoint, "_path", lambda self, name, about: keep(self, name, []))
     drawn(tmp_path)
-    monkeypatch.setattr(Sizes, "__call__", lambda self, rows, n_threads=None, advance=None: np.ones(len(rows)))
-    monkeypatch.setattr(Sizes, "about", (np.zeros(2),))
+    monkeypatch.setattr(SizesOf, "__call__", lambda self, rows, n_threads=None, advance=None: np.ones(len(rows)))
+    monkeypatch.setattr(SizesOf, "about", (np.zeros(2),))
     assert not np.allclose(drawn(tmp_path).weight, 1)
 
 

@@ -2,11 +2,11 @@
 
 import os
 import signal
-from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
 import pytest
+from weighing import SizesOf
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import Container
@@ -27,26 +27,13 @@ def part_of(k, folder):
     return {"x": x, "y": (rng.random(x.size) < 1 / (1 + np.exp(2 - x))).astype(np.int64)}
 
 
-@dataclass
-class Sizes:
-    """Weighs rows by a column."""
-
-    about = (np.zeros(1),)
-
-    def released(self):
-        return self
-
-    def __call__(self, rows, n_threads=None, advance=None):
-        return np.abs(rows.arrays[0])
-
-
 def opened(source, client=None, **options):
     return pma.Blocks(source, pool=4_000, client=client, **options).table(CONTAINERS, {}, lambda arrays: None, False)
 
 
 def drawn(table):
     some, everything = table.samples([np.arange(0, N, 7), None])
-    return some, everything, table.weighed(Sizes(), 0.2)
+    return some, everything, table.weighed(SizesOf(), 0.2)
 
 
 def bag(folder):

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from pymc_austerity.rows import Reservoir, Rows, Slots
+from pymc_austerity.rows import reservoir as reservoirs
 
 N, SLOTS, FLOOR = 60, 40_000, 0.2
 SIZES = np.random.default_rng(1).lognormal(0, 1.5, N)
@@ -40,8 +41,38 @@ def fit(pool):
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=list(ORDERS))
-def test_a_slot_holds_each_row_with_its_probability(order):
-    assert fit(filled(offers(order))) > 1e-4
+@pytest.mark.parametrize("cuts", [CUTS, range(1, N)], ids=["some parts", "parts of one row"])
+def test_a_slot_holds_each_row_with_its_probability(order, cuts):
+    assert fit(filled(offers(order, cuts))) > 1e-4
+
+
+def test_one_part_is_drawn_from_in_proportion_to_size_however_skewed():
+    skewed = np.random.default_rng(3).lognormal(0, 6, N)
+    pool = filled(offers(np.arange(N), cuts=[], sizes=skewed))
+    expected = (1 - FLOOR) * skewed / skewed.sum() + FLOOR / N
+    np.testing.assert_allclose(pool.weight, 1 / (N * expected[pool.rows.arrays[0]]), rtol=1e-5)
+    counts = np.bincount(pool.rows.arrays[0], minlength=N)
+    assert stats.chisquare(counts, SLOTS * expected).pvalue > 1e-4
+
+
+def test_numbers_are_those_that_are_published():
+    first = [reservoirs._number(np.uint64(1234567), k) for k in range(2)]
+    assert first == [(z >> 11) * 2.0**-53 for z in (6457827717110365317, 3203168211198807973)]
+
+
+def test_places_that_go_with_the_clocks_would_be_seen(monkeypatch):
+    """Planted mistake: one number serves for when a clock rings and for where in the part the row lies."""
+    picked = reservoirs._picked
+    keys = []
+    early = reservoirs._early
+
+    def noting(key, *rest):
+        keys.append(key)
+        return early(key, *rest)
+
+    monkeypatch.setattr(reservoirs, "_early", noting)
+    monkeypatch.setattr(reservoirs, "_picked", lambda key, *rest: picked(keys[-1], *rest))
+    assert fit(filled(offers(ORDERS["light rows first"]))) < 1e-10
 
 
 def test_slots_are_independent_of_each_other():

@@ -1,5 +1,7 @@
 """Steps whose rows come from blocks: the posterior of all rows, each row of the pool once, and what is refused."""
 
+import logging
+import re
 from itertools import islice
 
 import numpy as np
@@ -158,9 +160,13 @@ def test_more_chains_than_the_pool_is_for_are_refused(step, cores):
 
 @pytest.mark.slow
 def test_a_pool_that_is_spent_ends_the_run_and_keeps_its_draws(caplog):
-    step = built(blocks(pool=40_000))
+    with caplog.at_level(logging.INFO):
+        step = built(blocks(pool=40_000))
+    said = re.search(r"shared by 2 chains it is good for about (\d+) draws each, tuning included", caplog.text)
+    assert said, caplog.text
     idata = draw(SAMPLE, step, 500, 20, chains=1)
     assert 20 < idata.posterior.sizes["draw"] < 90
+    assert 20 + idata.posterior.sizes["draw"] == pytest.approx(int(said[1]), rel=0.25)
     assert "rows of the pool for this chain are spent" in caplog.text
     assert "Blocks(..., pool=)" in caplog.text
 
@@ -171,6 +177,9 @@ def test_a_run_is_judged_on_the_rows_of_the_pool(step):
     judged = pma.reliability(idata, SAMPLE, step=step, n_states=30)
     assert judged.verdict != "do not trust", str(judged)
     assert "looked at on the 160,000 rows of the pool" in str(judged)
+    usage = pma.data_usage(idata)
+    assert usage["total_rows"] == N
+    assert usage["setup_passes"] > 2
     decider, everything = as_population(step.decider), model_of(ROWS)
     logp = everything.compile_logp(vars=[everything["seen"]], sum=True, mode="FAST_COMPILE")
     rng, others = np.random.default_rng(2), np.empty(0)
