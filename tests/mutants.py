@@ -2,7 +2,9 @@
 
 ``make mutants MODULE=acceptance/penalty``, or ``python tests/mutants.py acceptance/penalty --lines 40 60``.  Which test
 files judge which module is said under ``[tool.mutants]`` in pyproject.toml.  cosmic-ray knows the mistakes; each is
-tried in a process forked from one that has imported what takes seconds, on a copy of the repository.
+tried in a process forked from one that has imported what takes seconds, on a copy of the repository, and the tests
+that were quickest without a mistake come first.  ``--fast`` leaves out the slow ones: what survives the others is to be
+looked at, and tried by all tests with ``--lines``, before it counts as a hole.
 
 What is printed last are the mutants that survived: a hole in the tests, or the same program in other words.
 """
@@ -10,9 +12,9 @@ What is printed last are the mutants that survived: a hole in the tests, or the 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import difflib
-import importlib
+import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PRELOADED = ("pymc", "scipy.stats")
+PRELOADED = ("pymc", "scipy.stats", "arviz", "rich.progress", "matplotlib.pyplot", "pytensor.link.numba.linker")
 #: How pytest ends where its file has no test of the kind that was asked for.
 _NONE_CHOSEN = 5
 #: Of the mistakes that cosmic-ray knows those that a person makes; most of the others end in an error at once.
@@ -94,21 +96,34 @@ def _difference(text: str, mutated: str) -> tuple[int, str]:
     return i1 + 1, f"{' '.join(before[i1:i2]).strip()}  ->  {' '.join(after[j1:j2]).strip()}"
 
 
+class Quickest:
+    """What pytest is told: write down how long tests take, and take the quickest first."""
+
+    def __init__(self, seconds: Path) -> None:
+        self.file, self.found = seconds, {}
+        self.known = json.loads(seconds.read_text()) if seconds.exists() else {}
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        """Sort by the seconds of the run without a mistake."""
+        items.sort(key=lambda item: self.known.get(item.nodeid, 0.0))
+
+    def pytest_runtest_logreport(self, report) -> None:
+        """Add up what a test and its fixtures take."""
+        self.found[report.nodeid] = self.found.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Keep the seconds of the first run."""
+        if not self.known:
+            self.file.write_text(json.dumps(self.found))
+
+
 def run_tests(folder: Path, tests: list[str], limit: float) -> str:
-    """Run the fast tests and then the slow ones; return passed, failed or timed out."""
-    for marks in ("not slow", "slow"):
-        verdict = _run_in_fork(folder, ["-m", marks, *tests], limit)
-        if verdict != "passed":
-            break
-    return verdict
-
-
-def _run_in_fork(folder: Path, arguments: list[str], limit: float) -> str:
+    """Run the tests; return passed, failed or timed out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries, idle when this forks
         child = os.fork()
     if child == 0:
-        _become_pytest(folder, arguments)
+        _become_pytest(folder, tests, Quickest(folder / "seconds"))
     end = time.monotonic() + limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -120,7 +135,7 @@ def _run_in_fork(folder: Path, arguments: list[str], limit: float) -> str:
     return "timed out"
 
 
-def _become_pytest(folder: Path, arguments: list[str]) -> None:
+def _become_pytest(folder: Path, tests: list[str], quickest: Quickest) -> None:
     """Run the tests here, and end the process."""
     code = 3
     try:
@@ -135,13 +150,23 @@ def _become_pytest(folder: Path, arguments: list[str]) -> None:
         sys.path[:0] = [str(folder)]
         # numba keeps a function by its own file alone; one that calls the mutant would be found as it was before.
         numba.config.CACHE_DIR = tempfile.mkdtemp(dir=folder)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]))
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], plugins=[quickest]))
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def preload() -> None:
+    """Do here what every fork would do anew: import, and let numba read its tables, as for its first function."""
+    import numba
+    import numpy as np
+
+    for module in PRELOADED:
+        importlib.import_module(module)
+    numba.njit(lambda rng, x: rng.standard_normal() + np.sqrt(x.sum()))(np.random.default_rng(1), np.zeros(3))
 
 
 def copied(folder: Path) -> Path:
@@ -158,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("module", choices=sorted(judged_by), help="in pymc_austerity, without .py")
     parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only mistakes between them")
+    parser.add_argument("--fast", action="store_true", help="only the tests that are not slow")
     parser.add_argument("--count", action="store_true", help="only say how many there are")
     arguments = parser.parse_args()
     first, last = arguments.lines or (1, 10**9)
@@ -168,26 +194,31 @@ def main() -> None:
     if arguments.count:
         return
     tests = [f"tests/{file}" for file in judged_by[arguments.module]]
-    with tempfile.TemporaryDirectory() as there, contextlib.ExitStack() as stack:
+    if arguments.fast:
+        tests += ["-m", "not slow"]
+    with tempfile.TemporaryDirectory() as there:
         folder = copied(Path(there))
         os.environ.setdefault("PMA_DATA", str((REPOSITORY / ".." / "shared" / "data").resolve()))
         os.environ["PYTENSOR_FLAGS"] = f"base_compiledir={folder / 'compiled'}," + os.environ.get("PYTENSOR_FLAGS", "")
         os.environ.pop("PYTHONPATH", None)
         sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != REPOSITORY]
-        sys.dont_write_bytecode = True  # two mutants of one second and of the same length would share their bytecode
-        for module in PRELOADED:
-            importlib.import_module(module)
+        preload()
+        sys.dont_write_bytecode = False
         started = time.monotonic()
         if run_tests(folder, tests, limit=3600) != "passed":
             raise SystemExit(f"The tests fail without a mistake:\n{(folder / 'log').read_text()}")
         took = time.monotonic() - started
         print(f"{' '.join(tests)}: {took:.0f} s", flush=True)
-        stack.callback((folder / name).write_text, text)
+        sys.dont_write_bytecode = True  # two mutants of one second and of the same length would share their bytecode
+        Path(importlib.util.cache_from_source(str(folder / name))).unlink(missing_ok=True)
         survivors = []
         for mutant in chosen:
             (folder / name).write_text(mutant.text)
-            verdict = run_tests(folder, tests, limit=60 + 5 * took)
-            print(f"{'survived' if verdict == 'passed' else 'killed':8} {mutant.line:4} {mutant.change}", flush=True)
+            began = time.monotonic()
+            verdict = run_tests(folder, tests, 60 + 3 * took)
+            seconds = time.monotonic() - began
+            said = {"passed": "survived", "failed": "killed"}.get(verdict, verdict)
+            print(f"{said:9} {seconds:4.0f} s {mutant.line:4} {mutant.change}", flush=True)
             survivors += [mutant] if verdict == "passed" else []
     print(f"\n{len(survivors)} of {len(chosen)} mutants of {name} survived")
     for mutant in survivors:

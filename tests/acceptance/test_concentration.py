@@ -10,6 +10,7 @@ from numba import njit
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.concentration import (
     BoundedLooks,
     ConcentrationBound,
@@ -19,6 +20,7 @@ from pymc_austerity.acceptance.concentration import (
     hoeffding_serfling,
 )
 from pymc_austerity.acceptance.moments import Moments
+from pymc_austerity.acceptance.protocol import NeedsDistinctRowsError
 
 INEQUALITIES = [hoeffding_serfling, empirical_bernstein, empirical_bernstein_serfling]
 
@@ -146,6 +148,40 @@ def test_the_inequalities_hold_on_skewed_rows(inequality):
             batch = order[:n]
             misses[i] += abs(batch.mean()) > a[i] * batch.std(ddof=1) + b[i] * np.abs(values).max()
     assert (misses / 2_000 <= 0.2).all()
+
+
+def test_look_k_may_fail_with_the_probability_of_the_paper():
+    rule = ConcentrationBound(0.02, gamma=2.0, p=3.0, batch_size=50)
+    looks, k = rule.looks(1_000), np.arange(1, 7)
+    expected = empirical_bernstein_serfling(looks.sizes, 1_000, 2 / (3 * k**3.0) * 0.02)
+    np.testing.assert_allclose([looks.per_sd, looks.per_bound], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "distance", "verdict"),
+    [
+        (10, 2.01, ACCEPT),
+        (10, -2.01, REJECT),
+        (10, 1.99, UNDECIDED),
+        (10, -1.99, UNDECIDED),
+        (20, 0.01, ACCEPT),
+        (20, -0.01, REJECT),
+    ],
+)
+def test_the_mean_is_compared_with_psi_once_it_is_beyond_both_terms_of_the_bound(n, distance, verdict):
+    looks = BoundedLooks(np.array([10, 20]), np.array([0.5, 9.0]), np.array([0.25, 9.0]))
+    log_u, offset, scale = 0.3, 0.6, 3.0
+    moments = Moments(n, 20, (log_u - offset) / scale + distance, 2.0, 4.0)
+    assert decide_outside_bound(looks, n // 10 - 1, moments, offset, scale, log_u) == verdict
+
+
+def test_the_defaults_are_those_documented_and_weights_are_refused():
+    rule = ConcentrationBound()
+    assert (rule.delta, rule.gamma, rule.p, rule.batch_size) == (0.01, 2.0, 2.0, 50)
+    assert rule.inequality is empirical_bernstein_serfling
+    assert rule.remedy() == "Use a smaller delta than 0.01."
+    with pytest.raises(NeedsDistinctRowsError, match="without replacement and with equal weight"):
+        rule.with_replacement()
 
 
 def test_looks_grow_geometrically_to_all_rows():

@@ -10,7 +10,7 @@ from scipy import stats
 
 from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, RowReader
 from pymc_austerity.acceptance.subsampling import ScalableSubsampling, keep_probability, log_factor
-from pymc_austerity.rows import RowsByBounds, bound_table
+from pymc_austerity.rows import RowsByBounds, RowsByCones, bound_table, cone_table
 
 # Twelve rows of a logistic regression, of four kinds, and five states of its only parameter.
 
@@ -98,6 +98,23 @@ def test_the_posterior_is_stationary_to_machine_precision(bounds):
 @pytest.mark.parametrize("case", [{"expanded": CUBIC}, {"always": [3, 9]}, {"expanded": CUBIC, "always": range(12)}])
 def test_so_it_is_with_third_order_and_with_rows_that_are_always_read(case):
     assert np.abs(law(tight(case.get("expanded", (2, 0.0))), **case) - POSTERIOR).max() < 1e-14
+
+
+#: Cones of three rows that are like, or not.
+CONES = np.repeat([1, 0, 2, 0], 3)
+
+
+def spans_of_cones(i, j):
+    """M_g, another power of the distance in each cone, and in none less than in the bounds for all."""
+    return sum((1 + np.arange(3)) * abs(STATES[s]) ** 3 + 0.1 * np.arange(3) * abs(STATES[s]) for s in (i, j))
+
+
+def test_so_it_is_with_bounds_that_rise_and_fall_by_cones():
+    assert np.abs(law(TIGHT, span=lambda i, j: spans_of_cones(i, j)[CONES]) - POSTERIOR).max() < 1e-14
+
+
+def test_cones_that_are_not_the_same_from_either_side_move_the_law():
+    assert np.abs(law(TIGHT, span=lambda i, j: (spans_of_cones(i, i) + 1.0)[CONES]) - POSTERIOR).max() > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -208,6 +225,27 @@ def test_the_compiled_test_accepts_as_often_as_enumerated(conclude, i, j, temper
     mean = sizes.sum() / temperature
     assert abs(rows - mean) < MAX_Z * np.sqrt(mean / 100_000)
     assert distance(np.exp(min(0.0, offset)), expected) > MAX_Z  # planted mistake: no row is read
+
+
+@pytest.mark.parametrize(("i", "j"), [(0, 1), (1, 0)])
+def test_by_cones_it_accepts_as_often_as_enumerated_and_reads_as_many(i, j):
+    delta, spans = change(i, j)[0], spans_of_cones(i, j)
+    always = np.array([1, 7])
+    drawn, offset = np.setdiff1d(np.arange(12), always), delta.sum() - 0.1
+    table = cone_table(TIGHT, CONES, always)
+    conclude = TEST.for_rows(RowReader(look_up, RowsByCones(table)))
+    at, rngs = (-delta, np.zeros(12)), np.random.default_rng(1).spawn(2)
+    accepted, rows = repeat(conclude, 100_000, rngs[0], table, TEST.looks(12), at, spans, offset, 12.0, rngs[1])
+
+    def expected(spans):
+        sizes = (TIGHT * spans[CONES])[drawn]
+        v = np.clip(delta[drawn] / sizes, -1, 1)
+        return expected_acceptance(v, sizes, offset - delta[always].sum()), sizes.sum()
+
+    chance, rate = expected(spans)
+    assert distance(accepted, chance) < MAX_Z
+    assert abs(rows - 2 - rate) < MAX_Z * np.sqrt(rate / 100_000)
+    assert abs(rows - 2 - expected(spans[[1, 2, 0]])[1]) > MAX_Z * np.sqrt(rate / 100_000)  # planted: another's cone
 
 
 def test_where_every_row_speaks_against_it_acceptance_is_that_of_all_rows(conclude):
