@@ -95,6 +95,11 @@ step = pma.PenaltyMH(model=model, rng=1, progressbar=False)
 point, decider = model.initial_point(), step.decider
 repeated = RepeatedTest(decider, rng)
 
+def work_until(end):
+    # A function of its own: where a loop jumps back, CPython's table of exceptions leaves the `try` around it out.
+    while time.monotonic() < end:
+        work()
+
 def draw():
     global point
     point, _ = step.step(point)
@@ -116,8 +121,7 @@ for work, times in [(draw, 20), (judge, 20), (learn, 4)]:
         end = time.monotonic() + 30
         try:
             print("ready", flush=True)
-            while time.monotonic() < end:
-                work()
+            work_until(end)
             print("lost", work.__name__, flush=True)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
