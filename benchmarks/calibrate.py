@@ -202,6 +202,7 @@ SETUPS: dict[str, Setup] = {
     "MHSS": logistic(lambda: pma.MHSS(**QUIET), 300, 4),
     "GroupMH": groups(lambda: pma.GroupMH(**QUIET), 400, 8),
     "ReversibleJump": selection(lambda b, i: pma.PenaltyMH(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
+    "MHSS(ReversibleJump)": selection(lambda b, i: pma.MHSS(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
     "ApproxGibbs": spins(50, 4),
     "PenaltyMH(proxy=None)": logistic(lambda: pma.PenaltyMH(proxy=None, **QUIET), 800, 25),
     "MinibatchBarker(proxy=None)": linear(lambda: pma.MinibatchBarker(proxy=None, **QUIET), 800, 25),

@@ -203,14 +203,14 @@ TAKE_WEIGHTS = ("ApproxMH", "MinibatchBarker", "PenaltyMH")
 
 def is_allowed(test: str, proposal: str, proxy: str, rows: str) -> bool:
     """Whether the package should build such a step, said without asking it."""
-    bounded = test.startswith("MHSubLhd")
     if rows == "Weighted" and not (proxy != "none" and test.startswith(TAKE_WEIGHTS)):
         return False
     if proposal == "StiefelWalk":
         # Its model has no linear predictor, and the function is a bound for another model.
         return not proxy.startswith("Taylor") and rows != "Weighted" and test not in ("MHSubLhd",)
     if proposal == "ReversibleJump":
-        return not (bounded and test != "MHSubLhd(scan)" and proxy.startswith("Taylor"))
+        # Which variables are in multiplies their effects, so there is no linear predictor for the bound that is found.
+        return test != "MHSubLhd" and not (test == "MHSubLhd(function)" and proxy.startswith("Taylor"))
     if proxy == "none" and proposal in ON_SURROGATE:
         return False
     # The remainder of a first-order expansion has no bound that is found from the graph.

@@ -57,7 +57,7 @@ def _move_a_draw(entry):
 
 
 def _flip_a_decision(entry):
-    entry["sample_stats/accepted"]["values"][3] ^= 1
+    entry["sample_stats/accepted"]["values"][3] = 1 - entry["sample_stats/accepted"]["values"][3]
 
 
 def _read_a_row_more(entry):

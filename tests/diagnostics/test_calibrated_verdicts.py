@@ -1,5 +1,6 @@
 """Verdicts on runs whose error is known, a few of those of ``benchmarks/verdicts.py``."""
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -53,6 +54,30 @@ def test_defaults_are_not_trusted_on_rows_that_shift_the_mean(mean_model, by_def
     assert report.verdict == DO_NOT_TRUST, str(report)
     assert report.checks.loc["means", "verdict"] == DO_NOT_TRUST
     assert report.checks.loc["batch means", "verdict"] == TRUST  # nothing but the measured drift could tell
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["ApproxMH", "PenaltyMH", "MinibatchBarker"])
+def test_no_default_is_far_off_on_skewed_rows_unless_it_is_not_trusted(mean_model, by_default, step):
+    """Far is .05 posterior standard deviations; the rows are those of the tests of faults."""
+    with mean_model:
+        step = by_default if step == "ApproxMH" else getattr(pma, step)(proxy=None)
+    set_rows(mean_model, np.random.default_rng(2).lognormal(0, 2, size=N))
+    idata, report = judged(mean_model, step, draws=2_000)
+    draws = idata["posterior"]["mu"] * np.sqrt(N)
+    error = float(az.mcse(draws.to_dataset(name="mu"), method="mean")["mu"])
+    assert error < 0.05
+    assert report.verdict == DO_NOT_TRUST or abs(float(draws.mean())) < 0.05 + 2 * error, str(report)
+
+
+@pytest.mark.slow
+def test_a_test_that_is_right_is_trusted_on_the_same_rows(mean_model):
+    """The control: the rows alone are no reason."""
+    set_rows(mean_model, np.random.default_rng(2).lognormal(0, 2, size=N))
+    with mean_model:
+        step = pma.ExactMH(proxy=None)
+    _, report = judged(mean_model, step, draws=1_000)
+    assert report.verdict == TRUST, str(report)
 
 
 @pytest.mark.slow
