@@ -43,7 +43,7 @@ def best(call: Callable[[], Any], n: int, each: int = 1) -> float:
 def parts(model: pm.Model) -> pd.Series:
     """Return microseconds a draw, by what they are spent on."""
     with model:
-        step = pma.MHSS(thin=2)
+        step = pma.MHSS()
     step.stop_tuning()
     point, chain, others = model.initial_point(), step.chain, np.empty(0)
     theta = step.decider.prepared.draws[-1]
@@ -52,9 +52,10 @@ def parts(model: pm.Model) -> pd.Series:
     def draw() -> None:
         at["point"], at["stats"] = step.step(at["point"])
 
-    compiled = best(lambda: chain.transitions(REPEATED, theta, others, 1.0), 5, REPEATED)
+    compiled = best(lambda: chain.draws(1, REPEATED, theta, others, 1.0), 5, REPEATED)
+    ahead = best(lambda: chain.draws(64, 1, theta, others, 1.0), REPEATED // 64, 64)
     called = best(lambda: chain.transition(theta, others, 1.0), REPEATED)
-    twice = best(draw, REPEATED)
+    whole = best(draw, REPEATED)
     trace = NDArray(model=model)
     trace.setup(TIMES * REPEATED + 1, 0, step.stats_dtypes)
     late = {"in_warmup": False} if "in_warmup" in inspect.signature(trace.record).parameters else {}
@@ -62,9 +63,11 @@ def parts(model: pm.Model) -> pd.Series:
     return pd.Series(
         {
             "compiled transition": compiled,
-            "calling it from Python": called - compiled,
+            "calling it from Python, one at a time": called - compiled,
+            "the same, made ahead": ahead - compiled,
             "point to vector and back": best(lambda: flatten(point, step.decider.likelihood.blocks), REPEATED),
-            "rest of the step (statistics, its own look)": twice - called - compiled,
+            "the step, in all": whole,
+            "of that statistics and its own look": whole - ahead,
             "PyMC's trace": recorded,
         }
     )

@@ -3,6 +3,7 @@
 May import `proposals`, `proxy`, `acceptance`, `likelihood` and `rows`.
 """
 
+from pymc_austerity.kernel.ahead import Ahead
 from pymc_austerity.kernel.chain import Chain, ChainState
 from pymc_austerity.kernel.decider import Decider, Proposed, assemble, compile_repeated, with_data
 from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
@@ -19,6 +20,7 @@ from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
 __all__ = [
     "TRANSITIONS",
     "TUNED",
+    "Ahead",
     "Annealing",
     "Chain",
     "ChainState",

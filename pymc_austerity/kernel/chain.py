@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
@@ -28,6 +29,20 @@ class ChainState(DataClassState):
     rng_rows: RandomGeneratorState
     state: Any
     n_steps: int
+    rows_used: int
+
+
+class Draw(NamedTuple):
+    """What happened in the transitions of a draw, and the logarithm of the scale of the last proposal."""
+
+    outcome: Outcome
+    log_scale: float
+
+
+class Streams(NamedTuple):
+    """How far a chain has used its generators, and rows that are given once."""
+
+    generators: tuple[Mapping[str, Any], ...]
     rows_used: int
 
 
@@ -97,16 +112,36 @@ class Chain(WithSamplingState):
         """
         return Outcome(*uninterrupted(self.decider.transition, *self._at(theta, others, temperature, looks)))
 
-    def transitions(self, n: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> Outcome:
-        """Make `n` transitions, as many calls of `transition` would, without returning to Python between them.
+    def draws(
+        self, n_draws: int, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float
+    ) -> list[Draw]:
+        """Make draws of so many transitions each without returning to Python between them.
 
         Parameters
         ----------
-        n : int
+        n_draws, n_transitions : int
         theta, others : numpy.ndarray
         temperature : float
+
+        Returns
+        -------
+        list of Draw
+            Of states that as many calls of `transition` come to; fewer where the last could not be made.
         """
-        return Outcome(*uninterrupted(self.decider.repeated, n, *self._at(theta, others, temperature)))
+        at = self._at(theta, others, temperature)
+        thetas, numbers = uninterrupted(self.decider.repeated, n_draws, n_transitions, *at)
+        return [Draw(_outcome(*found), found[1][-1]) for found in zip(thetas, numbers.tolist(), strict=True)]
+
+    @property
+    def streams(self) -> Streams:
+        """How far the chain has come."""
+        return Streams(tuple(rng.bit_generator.state for rng in self._rngs), self.rows_used)
+
+    def go_back(self, streams: Streams) -> None:
+        """Use again what was used since."""
+        for rng, state in zip(self._rngs, streams.generators, strict=True):
+            rng.bit_generator.state = state
+        self.rows_used = streams.rows_used
 
     def _at(self, theta: np.ndarray, others: np.ndarray, temperature: float, looks: Any = None) -> tuple[Any, ...]:
         """Return what a compiled transition is called with."""
@@ -137,11 +172,22 @@ class Chain(WithSamplingState):
         self.__dict__.update(state)
         self._row_state = self.decider.row_source.state(len(self.decider.rows), self._share)
 
+    @property
+    def _rngs(self) -> tuple[np.random.Generator, ...]:
+        return self.rng_propose, self.rng_decide, self.rng_rows
+
     def _generators(self) -> Any:
-        streams = (self.rng_propose, self.rng_decide, self.rng_rows)
-        if self._packed is None or self._packed[0] != streams:  # generators are equal where they are the same
-            self._packed = streams, pack_generators(*streams)
+        rngs = self._rngs
+        if self._packed is None or self._packed[0] != rngs:  # generators are equal where they are the same
+            self._packed = rngs, pack_generators(*rngs)
         return self._packed[1]
+
+
+def _outcome(theta: np.ndarray, numbers: Sequence[float]) -> Outcome:
+    """Return what compiled code says in numbers."""
+    status, accepted, n_rows, n_stages, log_ratio, sd, row, full, threshold, _ = numbers
+    whole = int(status), accepted, int(n_rows), int(n_stages)
+    return Outcome(theta, *whole, log_ratio, sd, int(row), bool(full), threshold)
 
 
 def _looks_at_all(decider: Decider) -> Any:

@@ -99,7 +99,7 @@ class Decider:
 
     @cached_property
     def repeated(self) -> RepeatedTransition:
-        """Several transitions, compiled when they are first asked for."""
+        """Several draws, compiled when they are first asked for."""
         return build_repeated(self.transition)
 
     @property
@@ -301,9 +301,9 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
 
 
 def compile_repeated(decider: Decider) -> None:
-    """Compile what makes several transitions for one draw."""
+    """Compile what makes several draws, so that forked chains inherit the code."""
     with _quiet_compilation():
-        _warm_up(decider, partial(decider.repeated, 1))
+        _warm_up(decider, partial(decider.repeated, 1, 1))
 
 
 def _warm_up(decider: Decider, transition: Callable[..., Any]) -> None:

@@ -1,7 +1,8 @@
-"""Several transitions for one draw, in compiled code: what Python does around a transition is done once for all."""
+"""Several draws of several transitions each in one compiled call: what Python does around a call is done once."""
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import DECIDED
@@ -10,11 +11,13 @@ from pymc_austerity.kernel.transition import RepeatedTransition, Transition
 
 #: The name of the statistic that says how many transitions made a draw.
 TRANSITIONS = "n_transitions"
+#: Numbers of a draw: what an `Outcome` holds beside θ, and the logarithm of the proposal's scale.
+_NUMBERS = 10
 
 
 @built_once
 def build_repeated(transition: Transition) -> RepeatedTransition:
-    """Compile ``repeated(n, ...)``: `n` transitions, each from where the one before it ended.
+    """Compile ``repeated(n_draws, n_transitions, ...)``: each transition from where the one before it ended.
 
     Parameters
     ----------
@@ -23,12 +26,13 @@ def build_repeated(transition: Transition) -> RepeatedTransition:
     Returns
     -------
     RepeatedTransition
-        Uses the generators as `n` calls of the transition would, and comes to the same point.
+        Uses the generators as so many calls of the transition would, and comes to the same points.
     """
 
     @njit
     def repeated(  # type: ignore[no-untyped-def]
-        n,
+        n_draws,
+        n_transitions,
         links,
         theta,
         others,
@@ -42,17 +46,24 @@ def build_repeated(transition: Transition) -> RepeatedTransition:
         bound_constants,
         expansion,
     ):
-        n_made, n_accepted, n_rows, n_stages, going = 0, 0, 0, 0, True
+        thetas, numbers = np.empty((n_draws, theta.size)), np.empty((n_draws, _NUMBERS))
+        n_made, m, n_accepted, n_rows, n_stages, going = 0, 0, 0, 0, 0, True
         while going:  # the model's code is compiled once for each call
             outcome = transition(
                 links, theta, others, fixed, arrays, row_state, state, looks, temperature, generators,
                 bound_constants, expansion,
             )  # fmt: skip
-            theta, status, accepted = outcome[0], outcome[1], outcome[2]
-            n_made, n_accepted = n_made + 1, n_accepted + int(accepted)
-            n_rows, n_stages = n_rows + outcome[3], n_stages + outcome[4]
-            going = status == DECIDED and n_made < n
-        share = n_accepted / n_made
-        return theta, status, share, n_rows, n_stages, outcome[5], outcome[6], outcome[7], outcome[8], outcome[9]
+            theta, m = outcome[0], m + 1
+            n_accepted, n_rows, n_stages = n_accepted + int(outcome[2]), n_rows + outcome[3], n_stages + outcome[4]
+            going = outcome[1] == DECIDED
+            if m == n_transitions or not going:
+                thetas[n_made] = theta
+                found = numbers[n_made]
+                found[0], found[1], found[2], found[3] = outcome[1], n_accepted / m, n_rows, n_stages
+                found[4], found[5], found[6], found[7], found[8] = outcome[5:]
+                found[9] = state.log_scale[0]
+                n_made, m, n_accepted, n_rows, n_stages = n_made + 1, 0, 0, 0, 0
+                going = going and n_made < n_draws
+        return thetas[:n_made], numbers[:n_made]
 
     return cached(repeated)

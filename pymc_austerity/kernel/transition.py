@@ -135,12 +135,13 @@ class Transition(Protocol):
 
 
 class RepeatedTransition(Protocol):
-    """Several transitions, compiled."""
+    """Draws of several transitions, compiled."""
 
-    def __call__(self, n: int, *at: Any) -> tuple[Any, ...]:
-        """Return the fields of an `Outcome` of `n` transitions, or of fewer where one was not DECIDED.
+    def __call__(self, n_draws: int, n_transitions: int, *at: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return θ after each draw and the numbers that tell of it, of fewer draws where one was not DECIDED.
 
-        What follows `n` is given as to a `Transition`.
+        The numbers are the other fields of an `Outcome` and the logarithm of the scale of the proposal.  What follows
+        `n_transitions` is given as to a `Transition`.
         """
         ...
 

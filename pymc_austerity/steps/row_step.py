@@ -14,7 +14,7 @@ from pymc.blocking import PointType, StatsType
 from pymc.model import Model, modelcontext
 from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.state import WithSamplingState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
@@ -24,6 +24,7 @@ from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import (
     TRANSITIONS,
+    Ahead,
     Chain,
     ChainState,
     Decider,
@@ -179,9 +180,8 @@ class RowStep(ChainSetup, BlockedStep):
             known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
         )  # fmt: skip
         self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
-        if self.thin > 1:
-            with phases("Compiling several transitions"):
-                compile_repeated(self.decider)
+        with phases("Compiling several draws"):
+            compile_repeated(self.decider)
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
         if variables is None and data is None and (hint := groups_worth_a_step(model)):
@@ -210,6 +210,7 @@ class RowStep(ChainSetup, BlockedStep):
         self.tune = self.decider.parts.tune  # PyMC's parallel sampler takes it for granted
         self.rng = rng
         self.chain = Chain(self.decider, rng)
+        self._ahead = Ahead(self.chain, alone=not self.decider.likelihood.other_blocks)
         self._tuned = TunedState(self.decider)
         self._of_setup: dict[str, Any] = {
             "total_rows": self.decider.n_table,
@@ -218,13 +219,24 @@ class RowStep(ChainSetup, BlockedStep):
         }
         if self.decider.rows.counts is not None:
             self._of_setup["distinct_rows"] = len(self.decider.rows)
-        self._rates = RunningRates()
+        self._rates, self._n_rows = RunningRates(), self.decider.n_rows
         self._watch = Watch(self.chain_length, self.name, self.thin)
 
     @property
     def test(self) -> AcceptanceTest:
         """The test of the step, for rows as they are drawn."""
         return self.decider.test
+
+    @property
+    def sampling_state(self) -> StepMethodState:
+        """What a chain needs to go on where it stopped."""
+        self._ahead.settle()
+        return super().sampling_state
+
+    @sampling_state.setter
+    def sampling_state(self, state: StepMethodState) -> None:
+        self._ahead.forget()
+        WithSamplingState.sampling_state.fset(self, state)
 
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
@@ -237,17 +249,21 @@ class RowStep(ChainSetup, BlockedStep):
         if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, self.decider.parts.theta0):
             theta = chain.start
             point = with_blocks(point, theta, likelihood.blocks)
-        schedule, n = self.temperature, 1 if self.tune else self.thin
-        temperature = float(schedule.at(chain.n_steps) if self.tune else schedule.final)
-        at = theta, others, temperature
-        outcome = chain.transition(*at) if n == 1 else chain.transitions(n, *at)
+        schedule = self.temperature
+        if self.tune:
+            self._ahead.settle()
+            n, outcome = 1, chain.transition(theta, others, float(schedule.at(chain.n_steps)))
+        else:
+            n, (outcome, log_scale) = self.thin, self._ahead.draw(self.thin, theta, others, float(schedule.final))
         if outcome.status != DECIDED:
             point = with_blocks(point, outcome.theta, likelihood.blocks)
             outcome = outcome._replace(row=number_in_table(self.decider.rows, outcome.row))
             called = chain.decider.row_source.called
             return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound, called)]
-        if self.tune and self.decider.parts.tune:
-            chain.adapt(outcome)
+        if self.tune:
+            if self.decider.parts.tune:
+                chain.adapt(outcome)
+            log_scale = chain.state.log_scale[0]
         chain.n_steps += 1
         stats = DrawStats(
             accepted=outcome.accepted,
@@ -257,7 +273,7 @@ class RowStep(ChainSetup, BlockedStep):
             full_data=outcome.full_data,
             log_ratio=outcome.log_ratio,
             log_ratio_sd=outcome.log_ratio_sd,
-            scaling=np.exp(chain.state.log_scale[0]),
+            scaling=np.exp(log_scale),
             threshold=outcome.threshold,
             warning=None if self.tune else self._watch.after(chain, outcome, others),
             **self._of_setup,
@@ -265,7 +281,7 @@ class RowStep(ChainSetup, BlockedStep):
         )
         if self.thin > 1:
             stats[TRANSITIONS] = n
-        self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * chain.decider.n_rows))
+        self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows))
         if not outcome.accepted:
             return point, [stats]
         return with_blocks(point, outcome.theta, likelihood.blocks), [stats]
@@ -282,6 +298,7 @@ class RowStep(ChainSetup, BlockedStep):
         return (progress_fields,)
 
     def __getstate__(self) -> dict[str, Any]:
+        self._ahead.settle()
         # Another process gets the data, not the model that they came from.
         return {**self.__dict__, **dict.fromkeys(("_data", "_BlockedStep__newargs"))}
 

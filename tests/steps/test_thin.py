@@ -79,8 +79,8 @@ def test_rows_and_looks_are_summed_and_acceptance_is_a_share(runs):
 
 
 def test_one_transition_fewer_would_be_seen(model, monkeypatch):
-    made = Chain.transitions
-    monkeypatch.setattr(Chain, "transitions", lambda self, n, *at: made(self, n - 1, *at))
+    made = Chain.draws
+    monkeypatch.setattr(Chain, "draws", lambda self, n_draws, n, *at: made(self, n_draws, max(1, n - 1), *at))
     single, several = (run(model, exact, thin, draws=30).posterior["beta"].to_numpy() for thin in (1, THIN))
     assert not np.array_equal(several, single[:, THIN - 1 :: THIN])
 

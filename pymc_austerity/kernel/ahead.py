@@ -1,0 +1,81 @@
+"""Draws that are made ahead of being asked for, many in one compiled call, and given out one at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_austerity.kernel.chain import Chain, Draw, Streams
+
+#: Seconds that a call may take, since nothing interrupts it and nothing is shown meanwhile, and draws that it may make.
+_SECONDS, _MOST = 5e-4, 64
+
+
+class _Asked(NamedTuple):
+    """What waiting draws were made from, and how many there were."""
+
+    streams: Streams
+    n_draws: int
+    n_transitions: int
+    theta: np.ndarray
+    others: np.ndarray
+    temperature: float
+
+
+class Ahead:
+    """Makes draws of a chain that has ended tuning; whether one was made ahead does not change it.
+
+    To call a compiled transition from Python costs more than a transition that reads hardly a row.
+
+    Parameters
+    ----------
+    chain : Chain
+    alone : bool
+        Whether nothing else moves.  Otherwise the next point is not known, and no draw is made before it is asked for.
+    """
+
+    def __init__(self, chain: Chain, alone: bool):
+        self._chain, self._alone = chain, alone
+        self._n_draws = 1
+        self._waiting: deque[Draw] = deque()
+        self._asked: _Asked | None = None
+        self._last = b""
+
+    def draw(self, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> Draw:
+        """Make `n_transitions` from θ."""
+        if self._waiting and theta.tobytes() != self._last:  # somebody moved the point
+            self.settle()
+        if not self._waiting:
+            self._make(n_transitions, theta, others, temperature)
+        draw = self._waiting.popleft()
+        self._last = draw.outcome.theta.tobytes()
+        return draw
+
+    def settle(self) -> None:
+        """Bring the chain to where it is after its last draw, as if none had been made ahead."""
+        if self._waiting:
+            asked = self._asked
+            assert asked is not None
+            n_given = asked.n_draws - len(self._waiting)
+            self._waiting.clear()
+            self._chain.go_back(asked.streams)
+            self._chain.draws(n_given, asked.n_transitions, asked.theta, asked.others, asked.temperature)
+
+    def forget(self) -> None:
+        """Drop what was made ahead of a chain that is somewhere else by now."""
+        self._waiting.clear()
+
+    def _make(self, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> None:
+        n_draws, at = self._n_draws, (n_transitions, theta, others, temperature)
+        streams = self._chain.streams if n_draws > 1 else None
+        begun = time.perf_counter()
+        made = self._chain.draws(n_draws, *at)
+        seconds = (time.perf_counter() - begun) / len(made)
+        self._waiting.extend(made)
+        if streams is not None:
+            self._asked = _Asked(streams, len(made), *at)
+        if self._alone:
+            self._n_draws = max(1, min(2 * n_draws, _MOST, int(_SECONDS / seconds)))

@@ -1,0 +1,182 @@
+"""Draws made ahead are those that would have been made when asked for, whoever looks or interferes in between."""
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.exceptions import SamplingError
+
+import pymc_austerity as pma
+from pymc_austerity.kernel import Ahead, Chain, ahead
+
+N = 300
+RNG = np.random.default_rng(21)
+X = RNG.normal(size=(N, 3))
+LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
+
+
+@pytest.fixture(autouse=True)
+def any_block(monkeypatch):
+    """Let blocks grow on a busy machine as well."""
+    monkeypatch.setattr(ahead, "_SECONDS", 3600.0)
+
+
+def logistic():
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=3), observed=LABELS)
+    return model
+
+
+def selection():
+    with pm.Model() as model:
+        gamma, beta = pm.Bernoulli("gamma", 0.4, shape=3), pm.Normal("beta", 0, 0.7, shape=3)
+        pm.Bernoulli("y", logit_p=pm.math.dot(X, gamma * beta), observed=LABELS)
+    return model
+
+
+STEPS = {
+    "MHSS": (logistic, pma.MHSS),
+    "ApproxMH, annealed": (
+        logistic,
+        lambda: pma.ApproxMH(proxy=None, epsilon=0.1, batch_size=50, temperature=pma.Annealing(5.0, 40)),
+    ),
+    "PenaltyMH, Langevin": (logistic, lambda: pma.PenaltyMH(batch_size=60, proposal=pma.Langevin(50))),
+    "MinibatchBarker, thinned": (logistic, lambda: pma.MinibatchBarker(batch_size=60, thin=2)),
+    # Its scale is that of whatever variable the last proposal was about.
+    "ReversibleJump": (selection, lambda: pma.PenaltyMH(batch_size=60, proposal=pma.ReversibleJump("beta", "gamma"))),
+}
+
+
+@pytest.fixture(scope="module", params=list(STEPS))
+def model_and_step(request):
+    make_model, make_step = STEPS[request.param]
+    model = make_model()
+    with model:
+        return model, make_step()
+
+
+def one_at_a_time(monkeypatch):
+    monkeypatch.setattr(ahead, "_MOST", 1)
+
+
+def sample(model, step):
+    with model:
+        return pm.sample(100, tune=60, step=step, chains=2, cores=1, random_seed=5, **QUIET)
+
+
+def test_a_run_is_the_same_bit_for_bit(model_and_step, monkeypatch):
+    model, step = model_and_step
+    found = sample(model, step)
+    assert step._ahead._n_draws > 32
+    one_at_a_time(monkeypatch)
+    expected = sample(model, step)
+    assert step._ahead._n_draws == 1
+    for group in ("posterior", "sample_stats"):
+        assert set(found[group].data_vars) == set(expected[group].data_vars)
+        for name, values in expected[group].data_vars.items():
+            if not name.endswith(("_diff", "_start", "_seconds", "sampling_time")):
+                assert values.to_numpy().tobytes() == found[group][name].to_numpy().tobytes(), name
+
+
+def follow(model, step, n, interfere=lambda step, k, point: (step, point)):
+    """Return the draws of a tuned chain, which something happens to between them."""
+    step.start_chain(np.random.default_rng(8))
+    step.stop_tuning()
+    point, draws = model.initial_point(), []
+    for k in range(n):
+        step, point = interfere(step, k, point)
+        point, stats = step.step(point)
+        draws.append(
+            np.concatenate([*(np.ravel(v) for v in point.values()), [stats[0]["n_rows"], stats[0]["scaling"]]])
+        )
+    return np.array(draws)
+
+
+def moved(step, k, point):
+    """Move the point within the fourth block, as a user's own loop may."""
+    return step, {**point, "beta": point["beta"] + 0.01} if k == 10 else point
+
+
+def saved(step, k, point):
+    """Take the state of the chain now and then, and go on with it on a chain of another seed."""
+    if k in (4, 10, 20):
+        state = step.sampling_state
+        step.start_chain(np.random.default_rng(9))
+        step.stop_tuning()
+        step.step(point)
+        step.sampling_state = state
+    return step, point
+
+
+def sent(step, k, point):
+    """Send the step to another process and back within a block."""
+    return (pickle.loads(pickle.dumps(step)) if k == 12 else step), point
+
+
+@pytest.mark.parametrize("interfere", [moved, saved, sent])
+def test_what_happens_in_between_finds_the_chain_where_its_last_draw_left_it(model_and_step, interfere, monkeypatch):
+    model, step = model_and_step
+    found = follow(model, step, 40, interfere)
+    one_at_a_time(monkeypatch)
+    np.testing.assert_array_equal(found, follow(model, step, 40, interfere))
+
+
+@pytest.mark.parametrize("interfere", [moved, saved])
+def test_a_chain_that_is_not_brought_back_would_be_seen(interfere, monkeypatch):
+    model = logistic()
+    with model:
+        step = pma.MHSS()
+    expected = follow(model, step, 40, interfere)
+    monkeypatch.setattr(Chain, "go_back", lambda self, streams: None)
+    assert not np.array_equal(follow(model, step, 40, interfere), expected)
+
+
+def test_beside_other_steps_no_draw_is_made_ahead():
+    with pm.Model() as model:
+        mu, sigma = pm.Normal("mu"), pm.HalfNormal("sigma")
+        pm.StudentT("y", nu=5, mu=mu, sigma=sigma, observed=X[:, 0])
+        step = pma.PenaltyMH([mu])
+    with model:
+        pm.sample(50, tune=20, step=[step, pm.Slice([sigma])], chains=1, cores=1, random_seed=1, **QUIET)
+    assert step._ahead._n_draws == 1
+
+
+def test_draws_before_an_impossible_one_are_given_first(monkeypatch):
+    """A bound that few rows break, and rarely: the chain stops where it would have."""
+    model = logistic()
+    with model:
+        step = pma.MHSS(bound=lambda *region: np.full(N, 3e-4))
+
+    draws = []
+
+    def draw_on():
+        draws.clear()
+        step.start_chain(np.random.default_rng(2))
+        step.stop_tuning()
+        point = model.initial_point()
+        for _ in range(5_000):
+            point, _ = step.step(point)
+            draws.append(point["beta"])
+
+    with pytest.raises(SamplingError) as stop:
+        draw_on()
+    found = np.array(draws)
+    assert len(found) > 4
+    one_at_a_time(monkeypatch)
+    with pytest.raises(SamplingError) as expected:
+        draw_on()
+    assert str(stop.value) == str(expected.value)
+    np.testing.assert_array_equal(found, draws)
+
+
+def test_calls_stay_short(monkeypatch):
+    """As many draws as fit into the time that a call may take; one, where that is more."""
+    monkeypatch.setattr(ahead, "_SECONDS", 0.0)
+    model = logistic()
+    with model:
+        step = pma.MHSS()
+    follow(model, step, 5)
+    assert step._ahead._n_draws == 1
+    assert isinstance(step._ahead, Ahead)
