@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import closing
 from functools import partial
@@ -182,11 +182,7 @@ def _replicate(
     job = Replication(settings.truncation, settings.n_rows, settings.seed, wants_rng(phi))
     with ReplicationProgress(stopping, done, progressbar) as progress:
         try:
-            todo = workers.run(job, () if progress.update() else missing, stopping.deadline)
-            with closing(todo) as results:
-                for index, replicate in results:
-                    if progress.add(index, replicate):
-                        break
+            _collect(workers.run(job, () if progress.update() else missing, stopping.deadline), progress)
         except KeyboardInterrupt:
             if not done:
                 raise
@@ -204,6 +200,15 @@ def _replicate(
             del done[index]
         return "tolerance reached"
     return "replications done" if stopping.complete(len(done)) else "max_seconds reached"
+
+
+def _collect(todo: Generator[tuple[int, Replicate], None, None], progress: ReplicationProgress) -> None:
+    """Take replications in until they are precise enough or done."""
+    # Apart from the `try` of an interrupt: where a loop jumps back, CPython's table of exceptions leaves its own out.
+    with closing(todo) as results:
+        for index, replicate in results:
+            if progress.add(index, replicate):
+                break
 
 
 def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> str:

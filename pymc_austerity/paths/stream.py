@@ -154,22 +154,9 @@ def _replicate(
     progressbar: bool,
 ) -> str:
     """Fill `done` with replications until a stopping rule holds or the stream ends, and say which it was."""
-    law = settings.truncation
     with ReplicationProgress(stopping, done, progressbar) as progress:
         try:
-            while not done or time.monotonic() < stopping.deadline:
-                index = len(done)
-                begun = time.perf_counter()
-                level = level_of(law, settings.seed, index)
-                path = walker.path(settings.sizes[:level], index)
-                value = telescope(path, law)
-                seconds = time.perf_counter() - begun
-                precise = progress.add(index, Replicate(level, law.rows(level), seconds, value))
-                increments.add(path)
-                if precise:
-                    return "tolerance reached"
-                if stopping.complete(len(done)):
-                    return "replications done"
+            return _walk_on(walker, settings, stopping, done, increments, progress)
         except StreamEndedError:
             return _end_of_stream(walker.reader, len(done), stopping.never)
         except KeyboardInterrupt:
@@ -184,6 +171,32 @@ def _replicate(
             who = "stream failed" if isinstance(error, StreamError) else "phi failed"
             finished = result_dataset(done, settings, who) if done else None
             raise ReplicationError(str(error), finished) from error
+
+
+def _walk_on(
+    walker: _Walker,
+    settings: Settings,
+    stopping: Stopping,
+    done: dict[int, Replicate],
+    increments: Increments,
+    progress: ReplicationProgress,
+) -> str:
+    """Replicate until a stopping rule holds."""
+    # Apart from the `try` of an interrupt: where a loop jumps back, CPython's table of exceptions leaves its own out.
+    law = settings.truncation
+    while not done or time.monotonic() < stopping.deadline:
+        index = len(done)
+        begun = time.perf_counter()
+        level = level_of(law, settings.seed, index)
+        path = walker.path(settings.sizes[:level], index)
+        value = telescope(path, law)
+        seconds = time.perf_counter() - begun
+        precise = progress.add(index, Replicate(level, law.rows(level), seconds, value))
+        increments.add(path)
+        if precise:
+            return "tolerance reached"
+        if stopping.complete(len(done)):
+            return "replications done"
     return "max_seconds reached"
 
 
