@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -21,6 +20,7 @@ from pymc_austerity.acceptance.decision import (
     examine,
 )
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
+from pymc_austerity.acceptance.protocol import Decide, Threshold
 from pymc_austerity.compile_cache import built_once
 from pymc_austerity.rows import CHUNK, DrawRows, WeighRows, draw_in_order
 
@@ -81,15 +81,25 @@ def moments_of(reading: Reading, n_total: int, row_bound: float) -> Moments:
     return Moments(reading.n, n_total, reading.mean, sd, row_bound, reading.shape)
 
 
-def build_batch(reader: RowReader, reads_shape: bool) -> Callable[..., Any]:
-    """Compile the reading of rows up to the next look.
+class ReadRows(Protocol):
+    """The reading of rows up to the next look, compiled."""
 
-    Returns
-    -------
-    callable
-        ``read(rng, row_state, size, all_rows, at, limit, reading)`` returns a `Reading` of `size` rows, or of fewer
-        where one of them settles the decision.
-    """
+    def __call__(
+        self,
+        rng: np.random.Generator,
+        row_state: Any,
+        size: int,
+        all_rows: bool,
+        at: Any,
+        limit: float,
+        reading: Reading,
+    ) -> Reading:
+        """Return a reading of `size` rows, or of fewer where one of them settles the decision."""
+        ...
+
+
+def build_batch(reader: RowReader, reads_shape: bool) -> ReadRows:
+    """Compile the reading of rows up to the next look."""
     terms, rows = reader
     return _batch_of(terms, rows.draw, rows.weigh, rows.weighted, reads_shape)
 
@@ -101,7 +111,7 @@ def _batch_of(
     weigh: WeighRows,
     weighted: bool,
     reads_shape: bool,
-) -> Callable[..., Any]:
+) -> ReadRows:
     @njit
     def read(rng, row_state, size, all_rows, at, limit, reading):  # type: ignore[no-untyped-def]
         n, mean, m2, shape, status, settled, row = reading
@@ -126,16 +136,14 @@ def _batch_of(
     return read
 
 
-def read_by_looks(
-    reader: RowReader, decide: Callable[..., Any], threshold_of: Callable[..., Any], reads_shape: bool
-) -> Conclude:
+def read_by_looks(reader: RowReader, decide: Decide, threshold_of: Threshold, reads_shape: bool) -> Conclude:
     """Compile the reading of ever larger batches until one decides.
 
     Parameters
     ----------
     reader : RowReader
-    decide, threshold_of : callable
-        See `AcceptanceTest`.
+    decide : Decide
+    threshold_of : Threshold
     reads_shape : bool
         Whether `decide` looks at the higher moments.
     """

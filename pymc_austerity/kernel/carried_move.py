@@ -6,22 +6,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.kernel.group_parts import GroupParts, GroupPlace, build_conclude
+from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupPlace, GroupState, build_conclude
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.proposals import propose_shared
 from pymc_austerity.proxy import Conditional, place_all, whiten
 
 
-def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``carried(theta, data, state, generators)``, which returns an `Outcome` and whether φ′ came by a walk."""
+class CarriedMove(Protocol):
+    """A carried move and its decision, compiled."""
+
+    def __call__(self, theta: np.ndarray, data: GroupData, state: GroupState, generators: Any) -> tuple[Outcome, bool]:
+        """Return its outcome, and whether φ′ came by a walk."""
+        ...
+
+
+def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove:
+    """Compile the carried move."""
     log_prior, known_sum, expands = parts.density.log_prior, parts.seen.known_sum, parts.seen.expands
     condition, draw_noise = parts.condition, parts.drawn.draw_noise
     conclude = build_conclude(parts, parts.drawn, parts.source, ndims)

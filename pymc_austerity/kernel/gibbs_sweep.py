@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -123,15 +122,49 @@ def race(
     return leader if n_alive == 1 else -1
 
 
-def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile a draw of one variable from its conditional law.
+class DrawConditional(Protocol):
+    """A draw of one variable from its conditional law, compiled."""
 
-    Returns
-    -------
-    callable
-        ``conditional(d, n_values, theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows)`` returns the
-        value of variable d, −1 where none has a density, the factors read and the looks.
-    """
+    def __call__(
+        self,
+        d: int,
+        n_values: int,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        arrays: tuple[np.ndarray, ...],
+        incidence: Incidence,
+        looks: Any,
+        rng_decide: np.random.Generator,
+        rng_rows: np.random.Generator,
+    ) -> tuple[int, int, int]:
+        """Return the value of variable d, −1 where none has a density, the factors read and the looks."""
+        ...
+
+
+class Sweep(Protocol):
+    """A draw of some variables in random order, compiled."""
+
+    def __call__(
+        self,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        arrays: tuple[np.ndarray, ...],
+        incidence: Incidence,
+        looks: Any,
+        n_values: np.ndarray,
+        variables: np.ndarray,
+        rng_order: np.random.Generator,
+        rng_decide: np.random.Generator,
+        rng_rows: np.random.Generator,
+    ) -> tuple[Any, ...]:
+        """Return the fields of a `SweepOutcome`; `variables` are the numbers of those to draw."""
+        ...
+
+
+def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> DrawConditional:
+    """Compile a draw of one variable from its conditional law."""
     gather = build_gather(array_ndims)
 
     @njit
@@ -179,8 +212,8 @@ def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: t
     return conditional
 
 
-def build_sweep(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile a sweep over all variables in random order.
+def build_sweep(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> Sweep:
+    """Compile a sweep over variables in random order.
 
     Parameters
     ----------
@@ -188,12 +221,6 @@ def build_sweep(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[i
         See `Density`.
     array_ndims : tuple of int
         Number of dimensions of each data array.
-
-    Returns
-    -------
-    callable
-        ``sweep(theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows)``,
-        which returns the fields of a `SweepOutcome`; `variables` are the numbers of those to draw.
     """
     conditional = build_conditional(log_prior, both_sides, array_ndims)
 

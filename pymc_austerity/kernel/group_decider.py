@@ -13,7 +13,7 @@ from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.group_moves import build_group_transition
+from pymc_austerity.kernel.group_moves import GroupTransition, build_group_transition
 from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import (
@@ -61,8 +61,7 @@ class GroupDecider:
         Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
     prepared : PreparedGroups
     parts : GroupParts
-    transition : callable
-        Compiled, for calls from Python.
+    transition : GroupTransition
     """
 
     model: GroupModel
@@ -73,7 +72,7 @@ class GroupDecider:
     fixed: tuple[np.ndarray, ...]
     prepared: PreparedGroups
     parts: GroupParts
-    transition: Callable[..., Any]
+    transition: GroupTransition
 
     @property
     def likelihood(self) -> RowLikelihood:

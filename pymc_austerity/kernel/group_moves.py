@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.kernel.carried_move import build_carried_move
-from pymc_austerity.kernel.group_parts import GroupParts, RefreshOutcome
+from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
 from pymc_austerity.kernel.group_refresh import build_refresh
 from pymc_austerity.kernel.group_shift import build_shift
 
@@ -19,17 +19,21 @@ def _no_shift(theta, data, generators):  # type: ignore[no-untyped-def]
     return theta, 0
 
 
-def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``transition(theta, data, state, looks_of_large, generators)``.
+class GroupTransition(Protocol):
+    """One draw of groups and of what they share, compiled."""
 
-    A carried move, a refresh of each factor in turn, and the shifts.
+    def __call__(
+        self, theta: np.ndarray, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
+        """Return the fields of the `Outcome` of the carried move and those of a `RefreshOutcome`, as plain tuples.
 
-    Returns
-    -------
-    callable
-        Which returns the fields of the `Outcome` of the carried move and those of a `RefreshOutcome`, as two plain
-        tuples, and whether φ′ came by a walk.
-    """
+        And whether φ′ came by a walk.
+        """
+        ...
+
+
+def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> GroupTransition:
+    """Compile a carried move, a refresh of each factor in turn, and the shifts."""
     carried, refresh = build_carried_move(parts, ndims), build_refresh(parts, ndims)
     shift = _no_shift if parts.slope is None else build_shift(parts.density, parts.slope, ndims)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader
-from pymc_austerity.likelihood import LinkedDensity, Links
+from pymc_austerity.likelihood import LinkedDensity, LinkedGroupTerms, Links
 from pymc_austerity.proposals import SharedState
-from pymc_austerity.proxy import GroupExpansion, GroupLinks, Shifts
+from pymc_austerity.proxy import Condition, GroupExpansion, GroupLinks, Shifts, SlopeAlong
 from pymc_austerity.rows import RowSource, build_gather
 
 
@@ -130,26 +129,24 @@ class GroupParts(NamedTuple):
         Of the rows as they are.
     seen : LinkedDensity
         As the test sees it: remainders, with their known sum, or the rows as they are.
-    prior_terms : callable
-        Of a `LinkedGroupPrior`.
-    condition : callable
-        See `build_condition`.
+    prior_terms : LinkedGroupTerms
+    condition : Condition
     test, drawn : AcceptanceTest
         For rows of equal weight, and for rows as `source` draws them.
     source : RowSource
         Of the carried move.
-    slope : callable or None
-        Of a `LinkedSlope`; None where there are no shifts.
+    slope : SlopeAlong or None
+        None where there are no shifts.
     """
 
     density: LinkedDensity
     seen: LinkedDensity
-    prior_terms: Callable[..., Any]
-    condition: Callable[..., Any]
+    prior_terms: LinkedGroupTerms
+    condition: Condition
     test: AcceptanceTest
     drawn: AcceptanceTest
     source: RowSource
-    slope: Callable[..., Any] | None
+    slope: SlopeAlong | None
 
 
 @njit

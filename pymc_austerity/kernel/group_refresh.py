@@ -7,15 +7,22 @@ time, the others as they are, and the factors take turns within a draw.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.acceptance import BAD_ROW, DECIDED
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.kernel.group_parts import GroupParts, GroupPlace, RefreshOutcome, build_conclude, row_numbers
+from pymc_austerity.kernel.group_parts import (
+    GroupData,
+    GroupParts,
+    GroupPlace,
+    GroupState,
+    RefreshOutcome,
+    build_conclude,
+    row_numbers,
+)
 from pymc_austerity.proxy import Conditional, mean_given_others, own_sum, solve_transposed
 from pymc_austerity.rows import build_gather
 
@@ -88,12 +95,29 @@ def _take_back(theta_new, theta, groups, accepted, e):  # type: ignore[no-untype
     return accepted.sum()
 
 
-def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``refresh(theta, f, data, state, looks_of_large, generators)``, which returns a `RefreshOutcome`.
+@njit
+def _number_of(row, g, data):  # type: ignore[no-untyped-def]
+    """Return the number among all rows of a row of group g; what is no row stays as it is."""
+    if row < 0:
+        return row
+    return row_numbers(np.array([data.start[g] + row]), data.places, len(data.arrays[0]))[0]
 
-    The next groups of factor f in turn; the φ in θ must be that of the state.  The looks at the rows of groups with
-    many are a typed dict from their numbers.
-    """
+
+class Refresh(Protocol):
+    """New values for the next groups of a factor in turn, compiled."""
+
+    def __call__(
+        self, theta: np.ndarray, f: int, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
+    ) -> RefreshOutcome:
+        """Refresh groups of factor f; the φ in θ must be that of the state.
+
+        The looks at the rows of groups with many are a typed dict from their numbers.
+        """
+        ...
+
+
+def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
+    """Compile the refresh of groups."""
     both_sides, gather, prior_terms = parts.density.both_sides, build_gather(ndims), parts.prior_terms
     expands, draw_noise = parts.seen.expands, parts.test.draw_noise
     conclude = build_conclude(parts, parts.test, parts.test.rows, ndims)
@@ -143,13 +167,9 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Callable[..., An
                         float(size), noise,
                     )  # fmt: skip
                     accepted[i] = d.accepted
-                    n_rows += d.n_rows
-                    n_stages += d.n_stages
+                    n_rows, n_stages = n_rows + d.n_rows, n_stages + d.n_stages
                     if d.status != DECIDED:
-                        status, bad_row = d.status, d.row
-                        if d.row >= 0:
-                            at_fault = np.array([data.start[g] + d.row])
-                            bad_row = row_numbers(at_fault, data.places, len(data.arrays[0]))[0]
+                        status, bad_row = d.status, _number_of(d.row, g, data)
             first = last
         n_accepted = _take_back(theta_new, theta, groups, accepted, e)
         return RefreshOutcome(

@@ -8,22 +8,28 @@ all are accepted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE
+from pymc_austerity.kernel.group_parts import GroupData
 from pymc_austerity.likelihood import LinkedDensity
+from pymc_austerity.proxy import SlopeAlong
 from pymc_austerity.rows import build_gather
 
 
-def build_shift(density: LinkedDensity, slope: Callable[..., Any], ndims: tuple[int, ...]) -> Callable[..., Any]:
-    """Compile ``shift(theta, data, generators)``: every shift once; returns θ and how many were accepted.
+class Shift(Protocol):
+    """Every shift of a model once, compiled."""
 
-    `slope` is that of a `LinkedSlope`.
-    """
+    def __call__(self, theta: np.ndarray, data: GroupData, generators: Any) -> tuple[np.ndarray, int]:
+        """Return θ and how many were accepted."""
+        ...
+
+
+def build_shift(density: LinkedDensity, slope: SlopeAlong, ndims: tuple[int, ...]) -> Shift:
+    """Compile the shifts."""
     log_prior, gather = density.log_prior, build_gather(ndims)
 
     @njit

@@ -27,7 +27,9 @@ from pymc_austerity.likelihood.density import (
 from pymc_austerity.likelihood.group_density import (
     GroupPrior,
     GroupPriorLinks,
+    LinkedGroupDerivatives,
     LinkedGroupPrior,
+    LinkedGroupTerms,
     check_groups,
     compile_group_prior,
 )
@@ -70,7 +72,9 @@ __all__ = [
     "Law",
     "LinkedBothSides",
     "LinkedDensity",
+    "LinkedGroupDerivatives",
     "LinkedGroupPrior",
+    "LinkedGroupTerms",
     "LinkedLogPrior",
     "LinkedPriorSlope",
     "Links",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit, types
@@ -25,20 +24,69 @@ _OWN = types.int64[:, ::1], types.int64[::1]
 _DERIVATIVES = types.Tuple((types.float64[:, ::1], types.float64[:, :, ::1]))
 
 
+class GroupTerms(Protocol):
+    """The prior terms of groups, compiled."""
+
+    def __call__(self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray) -> tuple[np.ndarray]:
+        """Return log p(u_g | φ) for all groups."""
+        ...
+
+
+class GroupDerivatives(Protocol):
+    """Derivatives of the prior terms, compiled."""
+
+    def __call__(
+        self,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        own: np.ndarray,
+        n_own: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gradient of each term by the group's own parameters, shape (G, K), and minus its Hessian.
+
+        `own` says where they lie in θ, and `n_own` how many they are.
+        """
+        ...
+
+
+class LinkedGroupTerms(Protocol):
+    """The prior terms of whichever model the address leads to, compiled."""
+
+    def __call__(
+        self, address: int, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...]
+    ) -> np.ndarray:
+        """Return log p(u_g | φ) for all groups."""
+        ...
+
+
+class LinkedGroupDerivatives(Protocol):
+    """The derivatives of the prior terms of whichever model the address leads to, compiled."""
+
+    def __call__(
+        self,
+        address: int,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        own: np.ndarray,
+        n_own: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `GroupDerivatives` return."""
+        ...
+
+
 class GroupPrior(NamedTuple):
     """The prior terms of groups, compiled.
 
     Attributes
     ----------
-    terms : callable
-        ``terms(theta, others, *fixed)`` returns a tuple with log p(u_g | φ) for all groups.
-    derivatives : callable
-        ``derivatives(theta, others, fixed, own, n_own)`` returns the gradient of each term by the group's own
-        parameters, of which there are `n_own`, shape (G, K), and minus its Hessian, shape (G, K, K).
+    terms : GroupTerms
+    derivatives : GroupDerivatives
     """
 
-    terms: Callable[..., Any]
-    derivatives: Callable[..., Any]
+    terms: GroupTerms
+    derivatives: GroupDerivatives
 
     def linked(self, likelihood: RowLikelihood) -> LinkedGroupPrior:
         """Return the prior for code that is compiled once for all models whose data have the types of this one's."""
@@ -69,16 +117,14 @@ class LinkedGroupPrior(NamedTuple):
 
     Attributes
     ----------
-    terms : callable
-        ``terms(links.terms, theta, others, fixed)`` returns log p(u_g | φ) for all groups.
-    derivatives : callable
-        ``derivatives(links.derivatives, theta, others, fixed, own, n_own)``, see `GroupPrior`.
+    terms : LinkedGroupTerms
+    derivatives : LinkedGroupDerivatives
     reached : tuple of Reached
         What lies at the addresses.
     """
 
-    terms: Callable[..., Any]
-    derivatives: Callable[..., Any]
+    terms: LinkedGroupTerms
+    derivatives: LinkedGroupDerivatives
     reached: tuple[Reached, Reached]
 
     @property

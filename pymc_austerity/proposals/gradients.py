@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -49,8 +48,16 @@ def remainder_gradient(likelihood: RowLikelihood, order: int) -> tuple[Variable,
     return gradient - sum(at_centre[1:], start=at_centre[0]), centre
 
 
-def build_slope(target: Target) -> Callable[..., Any]:
-    """Compile ``slope(theta, numbers, surroundings)``: ∇log π(θ) estimated from the rows with the given numbers.
+class Slope(Protocol):
+    """An estimate of ∇log π(θ), compiled."""
+
+    def __call__(self, theta: np.ndarray, numbers: np.ndarray, surroundings: Surroundings) -> np.ndarray:
+        """Return it from the rows with the given numbers."""
+        ...
+
+
+def build_slope(target: Target) -> Slope:
+    """Compile the estimate of ∇log π(θ) from some rows.
 
     Without a proxy ∇log prior + (1/T)(N/n) Σ∇ℓ_i; with one the sum is over remainders, and the gradient of the summed
     expansion is added.

@@ -7,17 +7,16 @@ each of these kernels reversible, and with them their mixture over batches (Kora
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
 from pymc_austerity.likelihood import Surroundings
-from pymc_austerity.proposals.gradients import build_slope
-from pymc_austerity.proposals.protocol import Move, Proposal, Target, log_scale_of
+from pymc_austerity.proposals.gradients import Slope, build_slope
+from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, log_scale_of
 from pymc_austerity.proposals.random_walk import (
     WalkState,
     adapt_covariance,
@@ -190,8 +189,8 @@ def _factor(preconditioner: np.ndarray) -> np.ndarray:
     return np.sqrt(preconditioner)
 
 
-def build_langevin(slope: Callable[..., Any], batch_size: int) -> Callable[..., Any]:
-    """Compile the proposal for a given ``slope(theta, numbers, surroundings)``, the gradient from some rows."""
+def build_langevin(slope: Slope, batch_size: int) -> Propose:
+    """Compile the proposal for a way to estimate the gradient from some rows."""
 
     @njit
     def propose(  # type: ignore[no-untyped-def]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.distributions import _REMEDY, _TOLERANCE, _require_orthonormal
 from pymc_austerity.likelihood import Block, Surroundings
-from pymc_austerity.proposals.protocol import Move, Proposal, Target
+from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target
 from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, target_rate, walk_state
 
 
@@ -127,7 +127,7 @@ def random_rotation(rng: np.random.Generator, n: int, scale: float) -> np.ndarra
     return np.linalg.solve(np.eye(n) - half, np.eye(n) + half)
 
 
-def build_walk(blocks: Sequence[Block]) -> Callable[..., Any]:
+def build_walk(blocks: Sequence[Block]) -> Propose:
     """Compile the walk of the matrices in a flat θ."""
     starts = np.array([b.start for b in blocks])
     shapes = np.array([b.shape for b in blocks])

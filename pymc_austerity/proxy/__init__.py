@@ -6,10 +6,11 @@ May import `likelihood` and `rows`.
 from pymc_austerity.proxy.crossed_means import mean_given_others, solve_transposed
 from pymc_austerity.proxy.effects import Effects, build_effects
 from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
-from pymc_austerity.proxy.group_conditional import Conditional, build_condition, place_all, whiten
+from pymc_austerity.proxy.group_conditional import Condition, Conditional, build_condition, place_all, whiten
 from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sum
 from pymc_austerity.proxy.group_mode import GroupModeError
 from pymc_austerity.proxy.group_model import GroupLinks, GroupModel
+from pymc_austerity.proxy.group_pass import SlopeAlong
 from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups
 from pymc_austerity.proxy.group_shifts import Shifts
 from pymc_austerity.proxy.known_by_sums import compile_known_density
@@ -25,6 +26,7 @@ from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_su
 from pymc_austerity.proxy.third_derivatives import check_triples
 
 __all__ = [
+    "Condition",
     "Conditional",
     "Effects",
     "GroupExpansion",
@@ -37,6 +39,7 @@ __all__ = [
     "ProxyPlan",
     "RowSums",
     "Shifts",
+    "SlopeAlong",
     "Steering",
     "Surrogate",
     "SurrogateState",

@@ -7,9 +7,9 @@ of the full model, is a proxy for all sub-models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -17,11 +17,19 @@ from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Block, Density, RowLikelihood
+from pymc_austerity.likelihood import Block, Density, EvaluateBound, RowLikelihood
 from pymc_austerity.rows import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.
 _POINTS, _ROWS = 4, 500
+
+
+class EffectsOf(Protocol):
+    """The parameters of the full model, compiled."""
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        """Return γ∘β, and the other variables of the step as they are."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +40,13 @@ class Effects:
     ----------
     likelihood : RowLikelihood
         Of the full model: θ without the indicators.
-    of : callable
-        Compiled ``of(theta)``: γ∘β, and the other variables of the step as they are.
+    of : EffectsOf
     coefficients, indicators : numpy.ndarray of int64, shape (E,)
         For each parameter of the full model, its position in θ and that of its indicator, −1 where it has none.
     """
 
     likelihood: RowLikelihood
-    of: Callable[..., Any]
+    of: EffectsOf
     coefficients: np.ndarray
     indicators: np.ndarray
 
@@ -57,8 +64,8 @@ class Effects:
 
         return Density(remainders.log_prior, both_sides, known_sum)
 
-    def bound_at_theta(self, bound: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a bound on remainders of the full model, compiled, as a function of θ: it holds in every sub-model."""
+    def bound_at_theta(self, bound: EvaluateBound) -> EvaluateBound:
+        """Return a bound on remainders of the full model as a function of θ: it holds in every sub-model."""
         of = self.of
 
         @njit

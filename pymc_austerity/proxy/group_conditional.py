@@ -8,13 +8,13 @@ have, m(φ) the mean of all together (`crossed_means`), and Σ_g(φ) the covaria
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.compile_cache import built_once, cached
-from pymc_austerity.likelihood import LinkedLogPrior
+from pymc_austerity.likelihood import GroupPriorLinks, LinkedGroupDerivatives, LinkedLogPrior
 from pymc_austerity.proxy.crossed_means import factorise, join, solve_lower, solve_transposed
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
 
@@ -40,6 +40,36 @@ class Conditional(NamedTuple):
     log_det: float
 
 
+class Condition(Protocol):
+    """The normal approximation of all groups given φ, compiled."""
+
+    def __call__(
+        self,
+        links: GroupPriorLinks,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        e: GroupExpansion,
+    ) -> Conditional:
+        """Return the `Conditional` given the φ in θ; what θ holds of the groups is not read."""
+        ...
+
+
+class Marginal(Protocol):
+    """The surrogate's marginal of φ, compiled."""
+
+    def __call__(
+        self, links: Any, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...], e: GroupExpansion
+    ) -> tuple[float, np.ndarray]:
+        """Return its logarithm at the φ in θ, up to a constant, and θ with all groups at their means."""
+        ...
+
+
+#: The same for one model, whose links are given.
+ConditionOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], Conditional]
+MarginalOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], tuple[float, np.ndarray]]
+
+
 @njit
 def _precision(curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, diagonal: bool) -> None:
     """Add the precision of a prior to that of the rows; of one that is no precision only what is positive."""
@@ -54,11 +84,8 @@ def _precision(curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, diag
 
 
 @built_once
-def build_condition(derivatives: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile ``condition(links, theta, others, fixed, expansion)``, which returns the `Conditional` given φ in θ.
-
-    What θ holds of the groups is not read.  `derivatives` are those of a `LinkedGroupPrior`, and `links` its addresses.
-    """
+def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
+    """Compile the normal approximation of all groups given φ, from the derivatives of a `LinkedGroupPrior`."""
 
     @njit
     def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
@@ -130,15 +157,8 @@ def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: 
 
 
 @built_once
-def build_marginal(log_prior: LinkedLogPrior, condition: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile ``marginal(links, theta, others, fixed, expansion)``; `condition` is that of `build_condition`.
-
-    Returns
-    -------
-    callable
-        Returns the log of the surrogate's marginal at the φ in θ, up to a constant, and θ with all groups at their
-        means.
-    """
+def build_marginal(log_prior: LinkedLogPrior, condition: Condition) -> Marginal:
+    """Compile the surrogate's marginal of φ.  Its links are those of a `GroupModel`."""
 
     @njit
     def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]

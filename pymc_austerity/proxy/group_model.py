@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from pymc_austerity.likelihood import (
     numba_options,
 )
 from pymc_austerity.proxy.expansion import compile_remainder_density
-from pymc_austerity.proxy.group_conditional import build_condition, build_marginal
+from pymc_austerity.proxy.group_conditional import ConditionOf, MarginalOf, build_condition, build_marginal
 from pymc_austerity.proxy.group_expansion import grouped_sum
 from pymc_austerity.proxy.group_pass import GroupPass, LinkedSlope
 from pymc_austerity.proxy.group_score import GroupScore
@@ -118,12 +117,12 @@ class GroupModel:
         return GroupLinks(self.linked.links, self.linked_seen.links, self.linked_prior.links)
 
     @property
-    def condition(self) -> Callable[..., Any]:
-        """``condition(theta, others, fixed, expansion)``, of which `build_condition` says more."""
+    def condition(self) -> ConditionOf:
+        """The normal approximation of all groups given φ."""
         return partial(build_condition(self.linked_prior.derivatives), self.linked_prior.links)
 
     @property
-    def marginal(self) -> Callable[..., Any]:
-        """``marginal(theta, others, fixed, expansion)``, of which `build_marginal` says more."""
+    def marginal(self) -> MarginalOf:
+        """The surrogate's marginal of φ."""
         condition = build_condition(self.linked_prior.derivatives)
         return partial(build_marginal(self.linked.log_prior, condition), self.links)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -60,18 +60,33 @@ def membership(of_rows: np.ndarray) -> Membership:
     return Membership(of_rows, cells)
 
 
+class SlopeAlong(Protocol):
+    """The slope of rows along a direction, of whichever model the address leads to, compiled."""
+
+    def __call__(
+        self,
+        address: int,
+        along: np.ndarray,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: tuple[np.ndarray, ...],
+        batch: tuple[np.ndarray, ...],
+    ) -> np.ndarray:
+        """Return the slope of each row of the batch."""
+        ...
+
+
 class LinkedSlope(NamedTuple):
     """The slope of rows along a direction as compiled code asks for it: by its address.
 
     Attributes
     ----------
-    slope : callable
-        ``slope(address, along, theta, others, fixed, batch)`` returns that of each row of the batch.
+    slope : SlopeAlong
     reached : Reached
         What lies at the address.
     """
 
-    slope: Callable[..., Any]
+    slope: SlopeAlong
     reached: Reached
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, Groups, ModelData
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, check_order
-from pymc_austerity.proxy.group_conditional import Conditional, place_all
+from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
 from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sum
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_model import GroupModel
@@ -75,7 +74,7 @@ class PreparedGroups(NamedTuple):
             return np.arange(places.start, places.stop)
         return self.places[places.start - n_rows : places.stop - n_rows]
 
-    def theta(self, phi: np.ndarray, z: np.ndarray, condition: Callable[..., Any], at: tuple[Any, Any]) -> np.ndarray:
+    def theta(self, phi: np.ndarray, z: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]) -> np.ndarray:
         """Return θ for φ and the z of all groups; `at` is the values of other steps and the fixed data."""
         e = self.expansion
         theta = e.centre.copy()

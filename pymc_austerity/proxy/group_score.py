@@ -14,7 +14,6 @@ each factor adds to the slope at all means is summed: to first order in the spre
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from scipy.stats import qmc
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
-from pymc_austerity.proxy.group_conditional import Conditional, place_all
+from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
 from pymc_austerity.proxy.group_expansion import GroupExpansion
 from pymc_austerity.proxy.group_pass import GroupPass, Membership, chunks
 from pymc_austerity.rows import Rows
@@ -173,7 +172,7 @@ class Shifted(NamedTuple):
 
 
 def shift_to_mode(
-    score: GroupScore, condition: Callable[..., Any], mean: np.ndarray, factor: np.ndarray, data: ModelData,
+    score: GroupScore, condition: ConditionOf, mean: np.ndarray, factor: np.ndarray, data: ModelData,
     e: GroupExpansion, rows: Rows, member: Membership,
 ) -> Shifted:  # fmt: skip
     """Move the centre of φ from the mode of the surrogate's marginal to that of the marginal.
@@ -183,8 +182,7 @@ def shift_to_mode(
     Parameters
     ----------
     score : GroupScore
-    condition : callable
-        Of a `GroupModel`.
+    condition : ConditionOf
     mean, factor : numpy.ndarray, shapes (P,) and (P, P)
         Normal approximation of the marginal of φ.
     data, e, rows, member

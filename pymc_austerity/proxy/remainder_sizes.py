@@ -13,7 +13,7 @@ from numba import types as numba_types
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import VECTOR, RowLikelihood, tuple_of
+from pymc_austerity.likelihood import VECTOR, BothSides, RowLikelihood, tuple_of
 from pymc_austerity.proxy.expansion import compile_remainder
 from pymc_austerity.rows import CHUNK, Rows, nobody
 
@@ -45,7 +45,7 @@ class SizesOfRows:
     pairs: Sequence[tuple[np.ndarray, np.ndarray]]
     psi: np.ndarray
     fixed: tuple[np.ndarray, ...]
-    both_sides: Callable[..., Any] | None
+    both_sides: BothSides | None
 
     @property
     def about(self) -> tuple[np.ndarray, ...]:
@@ -85,7 +85,7 @@ class SizesOfRows:
 
 
 def remainder_sizes(
-    both_sides: Callable[..., Any],
+    both_sides: BothSides,
     pairs: Sequence[tuple[np.ndarray, np.ndarray]],
     others: np.ndarray,
     centre: np.ndarray,

@@ -7,7 +7,6 @@ rule of that weight.  Far from the centre a few nodes are not enough, and there 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from math import factorial
 from operator import add
@@ -21,7 +20,7 @@ from scipy import special
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood import Density, RowLikelihood
+from pymc_austerity.likelihood import BothSides, Density, RowLikelihood
 from pymc_austerity.proxy.expansion import along_line, known_sum
 
 #: With h the change of a predictor and r the distance to the next singularity of a row's density, n nodes leave a
@@ -32,8 +31,8 @@ _NODES = 3
 _ROUNDING = 1_000 * np.finfo(float).eps
 
 
-def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """Compile ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` for the remainders.
+def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any]) -> BothSides:
+    """Compile the remainders at both ends of a move; their data begin with the centre of the expansion.
 
     The integral where it agrees with the difference to within the rounding of that, and the difference elsewhere: there
     it is the more precise of the two.  The higher derivative is compiled once, for all nodes and both sides.

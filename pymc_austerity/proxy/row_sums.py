@@ -7,7 +7,7 @@ addresses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -52,20 +52,41 @@ class Derivatives(NamedTuple):
     weight: int = 0
 
 
+class Sums(Protocol):
+    """Sums over a chunk of rows of whichever model the derivatives are of, compiled."""
+
+    def __call__(
+        self, derivatives: Derivatives, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return Σ ℓ_i, its gradient by ψ and its Hessian along `coordinates`.
+
+        The data are the fixed arrays and then the rows.
+        """
+        ...
+
+
+class Hessian(Protocol):
+    """The Hessian of a chunk of rows, compiled."""
+
+    def __call__(
+        self, derivatives: Derivatives, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray
+    ) -> np.ndarray:
+        """Return it along `coordinates`."""
+        ...
+
+
 class RowSums(NamedTuple):
     """Sums over a chunk of rows, for one model.
 
     Attributes
     ----------
-    sums : callable
-        ``sums(derivatives, psi, data, coordinates)`` returns Σ ℓ_i, its gradient by ψ and its Hessian along
-        `coordinates`; `data` are the fixed arrays and then the rows.
+    sums : Sums
     derivatives : Derivatives
     reached : tuple of Reached
         What lies at these addresses.
     """
 
-    sums: Callable[..., Any]
+    sums: Sums
     derivatives: Derivatives
     reached: tuple[Reached, ...]
 
@@ -137,7 +158,7 @@ def _reach_weight(
     return reach(weight, VECTOR, tuple_of(data))
 
 
-def _build_sums(data: types.Type, build_hessian: Callable[..., Any]) -> Callable[..., Any]:
+def _build_sums(data: types.Type, build_hessian: Callable[[types.Type], Hessian]) -> Sums:
     hessian = build_hessian(data)
     result, expected = VALUE_AND_SLOPE, types.Tuple((VECTOR, data))
 
@@ -149,7 +170,7 @@ def _build_sums(data: types.Type, build_hessian: Callable[..., Any]) -> Callable
     return sums
 
 
-def _build_forward_over_reverse(data: types.Type) -> Callable[..., Any]:
+def _build_forward_over_reverse(data: types.Type) -> Hessian:
     """Compile the Hessian of any graph, one column at a time."""
     result, expected = VECTOR, types.Tuple((VECTOR, VECTOR, data))
 
@@ -168,7 +189,7 @@ def _build_forward_over_reverse(data: types.Type) -> Callable[..., Any]:
     return hessian
 
 
-def _build_through_predictor(data: types.Type) -> Callable[..., Any]:
+def _build_through_predictor(data: types.Type) -> Hessian:
     """Compile XᵀWX."""
     result, of_rows = VECTOR, types.Tuple((VECTOR, data))
     along = types.Tuple((VECTOR, VECTOR, data))

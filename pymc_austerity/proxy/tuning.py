@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -68,6 +68,16 @@ def stays(tuned: Tuned) -> bool:
     return bool(np.isfinite(x).all() and np.abs(x).max() < _AWAY)
 
 
+class RunPilot(Protocol):
+    """A chain on the surrogate that adapts its step size, compiled."""
+
+    def __call__(
+        self, rng: np.random.Generator, theta: np.ndarray, state: Any, surroundings: Surroundings, n: int
+    ) -> np.ndarray:
+        """Return `n` draws."""
+        ...
+
+
 def tune_moves(
     prior: PriorCurvature,
     steering: Steering,
@@ -75,7 +85,7 @@ def tune_moves(
     d: int,
     fixed: Sequence[np.ndarray],
     temperature: float,
-    run_pilot: Callable[..., Any],
+    run_pilot: RunPilot,
     links: Links,
     scaling: Scaling,
 ) -> Tuned:
@@ -148,8 +158,8 @@ def normality_of(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray
     return float(np.exp(np.minimum(log_ratio, 0)).mean())
 
 
-def build_pilot(surrogate: Surrogate) -> Callable[..., Any]:
-    """Compile ``run(rng, theta, state, surroundings, n)``: a chain on the surrogate that adapts its step size."""
+def build_pilot(surrogate: Surrogate) -> RunPilot:
+    """Compile a chain on the surrogate that adapts its step size."""
     trajectory = surrogate.trajectory
 
     @njit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -115,22 +114,43 @@ def limits_by_bounds(state: Any, span: float, numbers: np.ndarray) -> np.ndarray
     return state.size[numbers] * span
 
 
+class Rate(Protocol):
+    """The sum of the bounds of all rows that are drawn, compiled."""
+
+    def __call__(self, state: Any, span: Any) -> float:
+        """Return it at the M of a decision."""
+        ...
+
+
+class Choose(Protocol):
+    """The choice of rows in proportion to their bounds, compiled."""
+
+    def __call__(self, rng: np.random.Generator, state: Any, span: Any, start: int, stop: int) -> np.ndarray:
+        """Return row numbers, drawn at the M of a decision."""
+        ...
+
+
+class Limits(Protocol):
+    """The bounds of some rows, compiled."""
+
+    def __call__(self, state: Any, span: Any, numbers: np.ndarray) -> np.ndarray:
+        """Return them at the M of a decision."""
+        ...
+
+
 class BoundedSource(RowSource, Protocol):
     """What a test that draws by bounds asks of a row source, all of it compiled.
 
     Attributes
     ----------
-    rate : callable
-        ``rate(state, span)`` returns the sum of the bounds of all rows that are drawn, at the M of a decision.
-    choose : callable
-        ``choose(rng, state, span, start, stop)`` draws row numbers in proportion to their bounds there.
-    limits : callable
-        ``limits(state, span, numbers)`` returns the bounds of some rows there.
+    rate : Rate
+    choose : Choose
+    limits : Limits
     """
 
-    rate: ClassVar[Callable[..., Any]] = staticmethod(rate_of_total)
-    choose: ClassVar[Callable[..., Any]]
-    limits: ClassVar[Callable[..., Any]] = staticmethod(limits_by_bounds)
+    rate: ClassVar[Rate] = staticmethod(rate_of_total)
+    choose: ClassVar[Choose]
+    limits: ClassVar[Limits] = staticmethod(limits_by_bounds)
 
 
 @njit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -71,6 +70,22 @@ class WeighRows(Protocol):
         ...
 
 
+class TotalRows(Protocol):
+    """The number of rows that a sum over all rows has, compiled."""
+
+    def __call__(self, state: Any, n_stored: int) -> int:
+        """Return N, from the number of stored rows."""
+        ...
+
+
+class RowsLeft(Protocol):
+    """The number of rows that the current test may draw, compiled."""
+
+    def __call__(self, state: Any) -> int:
+        """Return it."""
+        ...
+
+
 class RowSource(Protocol):
     """How the rows of a batch are chosen; a class that inherits from this one answers the rest by default.
 
@@ -83,10 +98,8 @@ class RowSource(Protocol):
         Whether rows come with replacement and weights.
     complete : bool
         Whether the stored rows are all rows, so that a test may end by reading them.
-    n_total : callable
-        Compiled ``n_total(state, n_stored)`` returns N, the rows that a sum over all rows has.
-    left : callable
-        Compiled ``left(state)`` returns how many rows the current test may draw.
+    n_total : TotalRows
+    left : RowsLeft
     called : str
         What a stored row is called in messages, before its number.
     """
@@ -97,8 +110,8 @@ class RowSource(Protocol):
     weighted: ClassVar[bool] = False
     complete: ClassVar[bool] = True
     called: ClassVar[str] = "row"
-    n_total: ClassVar[Callable[..., Any]] = staticmethod(stored)
-    left: ClassVar[Callable[..., Any]] = staticmethod(no_end)
+    n_total: ClassVar[TotalRows] = staticmethod(stored)
+    left: ClassVar[RowsLeft] = staticmethod(no_end)
 
     @property
     def shares(self) -> int | None:

@@ -8,7 +8,7 @@ from pymc.model import Model
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.kernel import Chain, Decider
-from pymc_austerity.likelihood import ModelData, likelihood_key
+from pymc_austerity.likelihood import Bound, ModelData, likelihood_key
 from pymc_austerity.steps.orphans import chain_of_worker
 
 #: Draws that are tried to see how long a pool lasts.
@@ -36,6 +36,26 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
     containers = [Container(*c) for c in example.containers()]
     key = likelihood_key(example.likelihood)
     return blocks.table(containers, model.coords, example.index_check(model), progressbar, key)
+
+
+def check_bound(bound: Bound, name: str) -> None:
+    """Refuse a step whose bound needs sums over rows in memory.
+
+    Parameters
+    ----------
+    bound : Bound
+    name : str
+        Of the step, for the message.
+
+    Raises
+    ------
+    ValueError
+    """
+    if bound.known_by_sums:
+        raise ValueError(
+            f"data= does not go with {name} for this model: sums over the data determine its likelihood, and are "
+            "taken of rows in memory. Use PenaltyMH."
+        )
 
 
 def describe_pool(decider: Decider) -> str:

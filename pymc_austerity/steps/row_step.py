@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 from pymc.blocking import PointType, StatsType
 from pymc.model import Model, modelcontext
-from pymc.stats.convergence import SamplerWarning
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import WithSamplingState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
@@ -51,35 +50,15 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted, number_in_table
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
+from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.group_hint import groups_worth_a_step
 from pymc_austerity.steps.orphans import end_with_parent
-from pymc_austerity.steps.pooled import SharesTaken, describe_pool, open_table
-from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
+from pymc_austerity.steps.progress import RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.revival import revive
 
 _log = logging.getLogger("pymc_austerity")
-
-#: Types and shapes of the statistics of a draw.
-_OF_A_DRAW: dict[str, Any] = {
-    "accepted": (np.float64, []),  # as PyMC's Metropolis declares it, which may stand beside
-    "accept": (np.float64, []),
-    "n_rows": (np.int64, []),
-    "n_stages": (np.int64, []),
-    "full_data": (bool, []),
-    "log_ratio": (np.float64, []),
-    "log_ratio_sd": (np.float64, []),
-    "scaling": (np.float64, []),
-    "threshold": (np.float64, []),
-    "total_rows": (np.int64, []),
-    "setup_passes": (np.float64, []),
-    "setup_seconds": (np.float64, []),
-    "warning": (SamplerWarning, None),
-}
-#: And where rows of the table were merged.
-_OF_MERGED_ROWS: dict[str, Any] = {"distinct_rows": (np.int64, [])}
-#: And where a draw is more than one transition.
-_OF_SEVERAL: dict[str, Any] = {TRANSITIONS: (np.int64, [])}
 
 
 @dataclass_state
@@ -131,7 +110,7 @@ class RowStep(ChainSetup, BlockedStep):
     default_blocked = True
     _state_class = RowStepState
     _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
-    stats_dtypes_shapes: ClassVar[dict[str, Any]] = _OF_A_DRAW
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
     def __init__(
         self,
@@ -170,11 +149,8 @@ class RowStep(ChainSetup, BlockedStep):
             example = read_model(model, self.vars, observed, initial_point, merge=merge_rows and own, several=own)
         table = example.rows if data is None else open_table(data, model, example, phases.shown)
         known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
-        if data is not None and known_bound.known_by_sums:
-            raise ValueError(
-                f"data= does not go with {type(self).__name__} for this model: sums over the data determine its "
-                "likelihood, and are taken of rows in memory. Use PenaltyMH."
-            )
+        if data is not None:
+            check_bound(known_bound, type(self).__name__)
         parts = Parts(
             example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
             known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
@@ -191,10 +167,8 @@ class RowStep(ChainSetup, BlockedStep):
         if not self.decider.row_source.complete:
             _log.info(describe_pool(self.decider))
         self._declare_stats(self._tuned.stats_dtypes_shapes)
-        if example.likelihood.counts is not None:
-            self._declare_stats(_OF_MERGED_ROWS)
-        if self.thin > 1:
-            self._declare_stats(_OF_SEVERAL)
+        self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
+        self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
         self.start_chain(get_random_generator(rng))
         remember(model, self)
 
@@ -265,20 +239,9 @@ class RowStep(ChainSetup, BlockedStep):
                 chain.adapt(outcome)
             log_scale = chain.state.log_scale[0]
         chain.n_steps += 1
-        stats = DrawStats(
-            accepted=outcome.accepted,
-            accept=chain.decider.test.probability(outcome.log_ratio) if outcome.full_data else np.nan,
-            n_rows=outcome.n_rows,
-            n_stages=outcome.n_stages,
-            full_data=outcome.full_data,
-            log_ratio=outcome.log_ratio,
-            log_ratio_sd=outcome.log_ratio_sd,
-            scaling=np.exp(log_scale),
-            threshold=outcome.threshold,
-            warning=None if self.tune else self._watch.after(chain, outcome, others),
-            **self._of_setup,
-            **self._tuned.stats(chain, self.tune),
-        )
+        stats = statistics_of(outcome, log_scale, chain.decider.test)
+        stats["warning"] = None if self.tune else self._watch.after(chain, outcome, others)
+        stats.update(self._of_setup, **self._tuned.stats(chain, self.tune))
         if self.thin > 1:
             stats[TRANSITIONS] = n
         self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows))

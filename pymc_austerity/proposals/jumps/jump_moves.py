@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proposals.adaptation import adapt_scale
+from pymc_austerity.proposals.jumps.signatures import ExcludedLaw
+from pymc_austerity.proposals.protocol import Propose
 
 UPDATE, BIRTH, DEATH = 0, 1, 2
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -123,18 +125,16 @@ def log_birth_ratio(layout: Layout, k: int) -> float:
 
 
 def build_jump(
-    layout: Layout, family: int, excluded_law: Callable[..., Any], count: Callable[..., float] = log_birth_ratio
-) -> Callable[..., Any]:
-    """Compile ``propose(rng, theta, state, surroundings)``.
+    layout: Layout, family: int, excluded_law: ExcludedLaw, count: Callable[..., float] = log_birth_ratio
+) -> Propose:
+    """Compile the proposal.
 
     Parameters
     ----------
     layout : Layout
     family : int
         Family of the law from which an excluded coefficient is drawn.
-    excluded_law : callable
-        Compiled ``excluded_law(theta, others, *fixed)``, which returns loc, scale and df of that law, each of shape
-        (D,), for a θ in which the coefficient is excluded.
+    excluded_law : ExcludedLaw
     count : callable, optional
         `log_birth_ratio`.
     """

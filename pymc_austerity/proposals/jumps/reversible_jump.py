@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import NORMAL, Block, Law, RowLikelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
+from pymc_austerity.proposals.jumps.signatures import ExcludedLaw
 from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
@@ -212,7 +212,7 @@ class ReversibleJump(Proposal):
 
     def _excluded_law(
         self, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]
-    ) -> tuple[int, Callable[..., Any]]:
+    ) -> tuple[int, ExcludedLaw]:
         if self.excluded is not None:
             scale = _entries(self.excluded, "excluded", beta)
             return NORMAL, _constant(np.zeros(scale.size), scale, np.ones(scale.size))
@@ -239,7 +239,7 @@ def _compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwarg
     return pytensor.function(inputs, graphs, on_unused_input="ignore", **compile_kwargs).vm.jit_fn
 
 
-def _constant(loc: np.ndarray, scale: np.ndarray, df: np.ndarray) -> Callable[..., Any]:
+def _constant(loc: np.ndarray, scale: np.ndarray, df: np.ndarray) -> ExcludedLaw:
     @njit
     def constant(theta, others, *fixed):  # type: ignore[no-untyped-def]
         return loc, scale, df

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import LAPLACE, NORMAL
+from pymc_austerity.likelihood import LAPLACE, NORMAL, LogPrior
+from pymc_austerity.proposals.jumps.signatures import ExcludedLaw
 from pymc_austerity.proxy import Effects, Steering, dense
 
 #: Probabilities of a flip, a swap and an update.
@@ -66,18 +66,18 @@ class SubModels(NamedTuple):
     steering : Steering
         Of the full model.
     fixed : tuple of numpy.ndarray
-    log_prior, excluded_law : callable
-        Compiled, of θ, others and fixed.
+    log_prior : LogPrior
     family : int
         Family of the law from which excluded coefficients are drawn.
+    excluded_law : ExcludedLaw
     """
 
     effects: Effects
     steering: Steering
     fixed: tuple[np.ndarray, ...]
-    log_prior: Callable[..., Any]
+    log_prior: LogPrior
     family: int
-    excluded_law: Callable[..., Any]
+    excluded_law: ExcludedLaw
 
     def state(self, theta: np.ndarray, smallest: int, largest: int) -> SurrogateJumpState:
         """Return the arrays for a chain that starts with the indicators of θ."""

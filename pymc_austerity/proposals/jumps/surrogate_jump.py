@@ -7,14 +7,26 @@ remainders alone, as for the other moves on a surrogate (Liu 2001, §9.4).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from pymc_austerity.likelihood import LogPrior
 from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
+from pymc_austerity.proposals.jumps.signatures import (
+    ChangeModel,
+    Exclude,
+    ExcludedLaw,
+    Include,
+    LeaveOut,
+    LogLeftOut,
+    LogSurrogate,
+    UpdateModel,
+)
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import conditional, log_evidence_gain, sweep, swept_tableau
+from pymc_austerity.proposals.protocol import Propose
 
 #: Odds at which a flip counts as hopeless (or as sure): it is still tried now and then.
 _MOST_LOG_ODDS = 8.0
@@ -134,26 +146,19 @@ class Membership(NamedTuple):
 
     Attributes
     ----------
-    include : callable
-        ``include(rng, theta, included, tableau, state, p)`` draws coefficient p and shifts the others; it returns the
-        log density of the draw.
-    exclude : callable
-        ``exclude(theta, included, tableau, state, p)`` takes the shift back; it returns the log density of a draw that
-        would lead here.
-    leave_out : callable
-        ``leave_out(rng, theta, p, state, surroundings)`` draws the value of an excluded coefficient; it returns its log
-        density.
-    log_left_out : callable
-        ``log_left_out(theta, p, state, surroundings)`` returns the log density of the value that it has.
+    include : Include
+    exclude : Exclude
+    leave_out : LeaveOut
+    log_left_out : LogLeftOut
     """
 
-    include: Callable[..., Any]
-    exclude: Callable[..., Any]
-    leave_out: Callable[..., Any]
-    log_left_out: Callable[..., Any]
+    include: Include
+    exclude: Exclude
+    leave_out: LeaveOut
+    log_left_out: LogLeftOut
 
 
-def build_membership(family: int, excluded_law: Callable[..., Any], shift: Callable[..., float]) -> Membership:
+def build_membership(family: int, excluded_law: ExcludedLaw, shift: Callable[..., float]) -> Membership:
     """Compile how a coefficient comes into a model and leaves it."""
 
     @njit
@@ -202,7 +207,7 @@ def build_membership(family: int, excluded_law: Callable[..., Any], shift: Calla
     return Membership(include, exclude, leave_out, log_left_out)
 
 
-def build_flip(membership: Membership, flip_ratio: Callable[..., float]) -> Callable[..., Any]:
+def build_flip(membership: Membership, flip_ratio: Callable[..., float]) -> ChangeModel:
     """Compile a move that includes or excludes one coefficient and returns log q(θ|θ′) − log q(θ′|θ)."""
     include, exclude, leave_out, log_left_out = membership
 
@@ -222,7 +227,7 @@ def build_flip(membership: Membership, flip_ratio: Callable[..., float]) -> Call
     return flip
 
 
-def build_swap(membership: Membership, swap_ratio: Callable[..., float]) -> Callable[..., Any]:
+def build_swap(membership: Membership, swap_ratio: Callable[..., float]) -> ChangeModel:
     """Compile a move that excludes one coefficient and gives its seat to another, or to itself."""
     include, exclude, leave_out, log_left_out = membership
 
@@ -246,7 +251,7 @@ def build_swap(membership: Membership, swap_ratio: Callable[..., float]) -> Call
     return swap
 
 
-def build_update(membership: Membership, redraw: bool) -> Callable[..., Any]:
+def build_update(membership: Membership, redraw: bool) -> UpdateModel:
     """Compile a move of all included parameters about the normal law of their model.
 
     Parameters
@@ -290,7 +295,7 @@ def build_update(membership: Membership, redraw: bool) -> Callable[..., Any]:
     return update
 
 
-def build_log_surrogate(log_prior: Callable[..., Any]) -> Callable[..., Any]:
+def build_log_surrogate(log_prior: LogPrior) -> LogSurrogate:
     """Compile the log density of the surrogate, up to a constant."""
 
     @njit
@@ -322,22 +327,21 @@ def linear_term(state: SurrogateJumpState, others: np.ndarray) -> np.ndarray:
 
 
 def build_surrogate_jump(
-    log_prior: Callable[..., Any],
+    log_prior: LogPrior,
     family: int,
-    excluded_law: Callable[..., Any],
+    excluded_law: ExcludedLaw,
     redraw: bool,
     transitions: int,
     corrections: Corrections = CORRECT,
-) -> Callable[..., Any]:
-    """Compile ``propose(rng, theta, state, surroundings)``: some transitions on the surrogate.
+) -> Propose:
+    """Compile some transitions on the surrogate.
 
     Parameters
     ----------
-    log_prior : callable
-        Compiled ``log_prior(theta, others, *fixed)``.
+    log_prior : LogPrior
     family : int
-    excluded_law : callable
-        As for `build_jump`.
+        Of the law from which excluded coefficients are drawn.
+    excluded_law : ExcludedLaw
     redraw : bool
         Whether an update draws all excluded coefficients anew.
     transitions : int

@@ -1,0 +1,57 @@
+"""The statistics of a draw of steps that read rows: what they are, and how a decision fills them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pymc.stats.convergence import SamplerWarning
+
+from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.kernel import TRANSITIONS, Outcome
+from pymc_austerity.steps.progress import DrawStats
+
+#: Types and shapes of the statistics of a draw.
+OF_A_DRAW: dict[str, Any] = {
+    "accepted": (np.float64, []),  # as PyMC's Metropolis declares it, which may stand beside
+    "accept": (np.float64, []),
+    "n_rows": (np.int64, []),
+    "n_stages": (np.int64, []),
+    "full_data": (bool, []),
+    "log_ratio": (np.float64, []),
+    "log_ratio_sd": (np.float64, []),
+    "scaling": (np.float64, []),
+    "threshold": (np.float64, []),
+    "total_rows": (np.int64, []),
+    "setup_passes": (np.float64, []),
+    "setup_seconds": (np.float64, []),
+    "warning": (SamplerWarning, None),
+}
+#: And where rows of the table were merged.
+OF_MERGED_ROWS: dict[str, Any] = {"distinct_rows": (np.int64, [])}
+#: And where a draw is more than one transition.
+OF_SEVERAL: dict[str, Any] = {TRANSITIONS: (np.int64, [])}
+
+
+def statistics_of(outcome: Outcome, log_scale: float, test: AcceptanceTest) -> DrawStats:
+    """Return what the decision of a draw says.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    log_scale : float
+        Of the proposal that was decided on.
+    test : AcceptanceTest
+        By which.
+    """
+    return DrawStats(
+        accepted=outcome.accepted,
+        accept=test.probability(outcome.log_ratio) if outcome.full_data else np.nan,
+        n_rows=outcome.n_rows,
+        n_stages=outcome.n_stages,
+        full_data=outcome.full_data,
+        log_ratio=outcome.log_ratio,
+        log_ratio_sd=outcome.log_ratio_sd,
+        scaling=np.exp(log_scale),
+        threshold=outcome.threshold,
+    )
