@@ -10,7 +10,8 @@ from numba import njit
 
 from pymc_austerity.acceptance.decision import ACCEPT
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Decide, DrawNoise, Looks
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
+from pymc_austerity.acceptance.signatures import Decide, DrawNoise
 from pymc_austerity.rows import InOrder
 
 

@@ -20,7 +20,7 @@ from pymc_austerity.acceptance.decision import (
     examine,
 )
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
-from pymc_austerity.acceptance.protocol import Decide, Threshold
+from pymc_austerity.acceptance.signatures import Decide, Threshold
 from pymc_austerity.compile_cache import built_once
 from pymc_austerity.rows import CHUNK, DrawRows, WeighRows, draw_in_order
 

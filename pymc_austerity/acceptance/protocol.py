@@ -16,7 +16,7 @@ from numba import njit
 
 from pymc_austerity.acceptance.by_looks import read_by_looks
 from pymc_austerity.acceptance.decision import Conclude, RowReader
-from pymc_austerity.acceptance.moments import Moments
+from pymc_austerity.acceptance.signatures import Decide, DrawNoise, Threshold
 from pymc_austerity.rows import RowSource, Uniform
 
 
@@ -40,30 +40,6 @@ class Looks(NamedTuple):
 def no_threshold(looks, look, moments, scale, noise):  # type: ignore[no-untyped-def]
     """Tell nothing of what a decision was compared with."""
     return np.nan
-
-
-class Decide(Protocol):
-    """A compiled decision."""
-
-    def __call__(self, looks: Any, look: int, moments: Moments, offset: float, scale: float, noise: Any) -> int:
-        """Return ACCEPT, REJECT or UNDECIDED after look number `look`."""
-        ...
-
-
-class DrawNoise(Protocol):
-    """The random numbers of a test, compiled."""
-
-    def __call__(self, rng: np.random.Generator) -> Any:
-        """Return them: always as many, drawn before any row is read."""
-        ...
-
-
-class Threshold(Protocol):
-    """What a decision was compared with, compiled."""
-
-    def __call__(self, looks: Any, look: int, moments: Moments, scale: float, noise: Any) -> float:
-        """Return what the estimated log ratio had to exceed; NaN where the test does not tell."""
-        ...
 
 
 class NeedsDistinctRowsError(ValueError):

@@ -11,7 +11,7 @@ from numba import njit
 
 from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proposals.adaptation import adapt_scale
-from pymc_austerity.proposals.jumps.signatures import ExcludedLaw
+from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw
 from pymc_austerity.proposals.protocol import Propose
 
 UPDATE, BIRTH, DEATH = 0, 1, 2

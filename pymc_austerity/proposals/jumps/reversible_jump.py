@@ -16,8 +16,7 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import NORMAL, Block, Law, RowLikelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
-from pymc_austerity.proposals.jumps.signatures import ExcludedLaw
-from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState
+from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw, SubModels, SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy import Effects, Prepared, build_effects

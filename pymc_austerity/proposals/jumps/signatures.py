@@ -10,16 +10,6 @@ from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 
 
-class ExcludedLaw(Protocol):
-    """The law from which excluded coefficients are drawn."""
-
-    def __call__(
-        self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return loc, scale and df, each of shape (D,), for a θ in which the coefficient is excluded."""
-        ...
-
-
 class Include(Protocol):
     """A coefficient comes into the model."""
 

@@ -17,14 +17,13 @@ from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_nor
 from pymc_austerity.proposals.jumps.signatures import (
     ChangeModel,
     Exclude,
-    ExcludedLaw,
     Include,
     LeaveOut,
     LogLeftOut,
     LogSurrogate,
     UpdateModel,
 )
-from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
+from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw, SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import conditional, log_evidence_gain, sweep, swept_tableau
 from pymc_austerity.proposals.protocol import Propose
 
