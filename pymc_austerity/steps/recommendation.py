@@ -15,6 +15,7 @@ from pymc.model import Model, modelcontext
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.diagnostics import not_remembered
+from pymc_austerity.kernel import Ahead
 from pymc_austerity.likelihood import flatten, read_model
 from pymc_austerity.steps.group_hint import groups_worth_a_step
 from pymc_austerity.steps.groups import GroupMH
@@ -174,11 +175,12 @@ def _trial(step: RowStep) -> dict[str, float]:
     chain, decider = step.chain, step.decider
     temperature, others = float(decider.parts.temperature.final), decider.parts.others0
     theta = decider.parts.theta0 if decider.prepared is None else decider.prepared.draws[-1]
+    ahead, at = Ahead(chain, alone=not others.size), (others, temperature)
     draws, rows, accepted, start = [], 0, 0.0, 0.0
     for t in range(_TUNED + _TIMED):
         if t == _TUNED:
             start = time.process_time()
-        outcome = chain.transition(theta, others, temperature)
+        outcome = chain.transition(theta, *at) if t < _TUNED else ahead.draw(1, theta, *at).outcome
         if outcome.status != DECIDED:
             raise ValueError("a row or the prior is not finite at a point of the trial")
         theta = outcome.theta
