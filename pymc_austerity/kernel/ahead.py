@@ -34,7 +34,8 @@ class Ahead:
     ----------
     chain : Chain
     alone : bool
-        Whether nothing else moves.  Otherwise the next point is not known, and no draw is made before it is asked for.
+        Whether nothing else moves.  Otherwise the next point is not known, and no draw is made before it is asked for;
+        nor after a point that was not the last draw.
     """
 
     def __init__(self, chain: Chain, alone: bool):
@@ -46,8 +47,10 @@ class Ahead:
 
     def draw(self, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> Draw:
         """Make `n_transitions` from θ."""
-        if self._waiting and theta.tobytes() != self._last:  # somebody moved the point
+        if self._waiting and theta.tobytes() != self._last:
+            # Somebody moves the point, or keeps it in single precision, and will at the next draw.
             self.settle()
+            self._alone, self._n_draws = False, 1
         if not self._waiting:
             self._make(n_transitions, theta, others, temperature)
         draw = self._waiting.popleft()

@@ -143,6 +143,22 @@ def test_beside_other_steps_no_draw_is_made_ahead():
     assert step._ahead._n_draws == 1
 
 
+def test_whose_point_is_not_the_last_draw_waits_for_the_next():
+    """In single precision, say, no point is: what was made ahead would be thrown away at every draw."""
+    model = logistic()
+    with model:
+        step = pma.MHSS()
+    made = []
+
+    def rounded(step, k, point):
+        made.append(step._ahead._n_draws)
+        return step, {"beta": point["beta"].astype(np.float32).astype(float)}
+
+    follow(model, step, 12, rounded)
+    assert max(made) == 4  # what a third call would have made
+    assert made[-1] == 1
+
+
 def test_draws_before_an_impossible_one_are_given_first(monkeypatch):
     """A bound that few rows break, and rarely: the chain stops where it would have."""
     model = logistic()
