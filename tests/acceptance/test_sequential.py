@@ -25,9 +25,9 @@ def _log_uniform(seed):
 
 
 def _transition_at(step, seed):
-    """Statistics of a transition 0 → 1 with the uniform number that belongs to `seed`."""
+    """What happened in a transition 0 → 1 with the uniform number that belongs to `seed`."""
     step.chain.rng_decide = np.random.default_rng(seed)
-    return step.step({"mu": np.array(0.0)})[1][0]
+    return step.chain.transition(np.zeros(1), np.empty(0), 1.0)._asdict()
 
 
 def _step(test, values=VALUES, rng=1):

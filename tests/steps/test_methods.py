@@ -372,7 +372,8 @@ def test_set_up_says_what_it_waited_for_and_for_how_long(capfd, caplog):
     with _bounded_model(np.linspace(-0.1, 0.1, 50)):
         step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
         quiet = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02), progressbar=False)
-    phases = ["Reading the model", "Compiling the likelihood", "Learning from all rows", "Compiling the transition"]
+    phases = ["Reading the model", "Compiling the likelihood", "Learning from all rows"]
+    phases += ["Compiling the transition", "Compiling several draws"]
     for built in (step, quiet):
         assert list(built.setup_seconds) == phases
         assert all(seconds >= 0 for seconds in built.setup_seconds.values())
