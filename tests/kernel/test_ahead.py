@@ -65,7 +65,9 @@ STEPS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(STEPS))
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[] if name == "MHSS" else [pytest.mark.slow]) for name in STEPS]
+)
 def model_and_step(request):
     make_model, make_step = STEPS[request.param]
     model = make_model()
