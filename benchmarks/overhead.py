@@ -12,6 +12,7 @@ import pymc as pm
 from numba import njit
 
 import pymc_austerity as pma
+from pymc_austerity.kernel import Outcome
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.likelihood.layout import flatten
 
@@ -33,9 +34,11 @@ def repeat(transition, n, links, theta, others, fixed, arrays, row_state, state,
     """Call the compiled transition `n` times from compiled code: its own cost, without Python."""
     rows = 0
     for _ in range(n):
-        outcome = transition(links, theta, others, fixed, arrays, row_state, state, looks, 1.0, generators, (), ())
-        theta = outcome[0]
-        rows += outcome[3]
+        outcome = Outcome(
+            *transition(links, theta, others, fixed, arrays, row_state, state, looks, 1.0, generators, (), ())
+        )
+        theta = outcome.theta
+        rows += outcome.n_rows
     return rows
 
 

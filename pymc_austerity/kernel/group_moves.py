@@ -55,6 +55,10 @@ def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> GroupTr
         theta_new, n_shifted = second.theta, 0
         if second.status == DECIDED:
             theta_new, n_shifted = shift(theta_new, data, generators)
-        return first[:], (theta_new,) + second[1:7] + (n_shifted,), walks
+        second = RefreshOutcome(
+            theta_new, second.status, second.row, second.n_groups, second.n_accepted, second.n_rows, second.n_stages,
+            n_shifted,
+        )  # fmt: skip
+        return first[:], second[:], walks
 
     return transition
