@@ -11,10 +11,9 @@ from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.kernel import TRANSITIONS, Outcome
 from pymc_austerity.steps.progress import DrawStats
 
-#: Types and shapes of the statistics of a draw.
-OF_A_DRAW: dict[str, Any] = {
+#: Types and shapes of the statistics of a decision, and of what went before the first draw.
+OF_A_DECISION: dict[str, Any] = {
     "accepted": (np.float64, []),  # as PyMC's Metropolis declares it, which may stand beside
-    "accept": (np.float64, []),
     "n_rows": (np.int64, []),
     "n_stages": (np.int64, []),
     "full_data": (bool, []),
@@ -22,10 +21,25 @@ OF_A_DRAW: dict[str, Any] = {
     "log_ratio_sd": (np.float64, []),
     "scaling": (np.float64, []),
     "threshold": (np.float64, []),
-    "total_rows": (np.int64, []),
     "setup_passes": (np.float64, []),
     "setup_seconds": (np.float64, []),
+}
+#: Of a draw that is one decision.
+OF_A_DRAW: dict[str, Any] = {
+    **OF_A_DECISION,
+    "accept": (np.float64, []),
+    "total_rows": (np.int64, []),
     "warning": (SamplerWarning, None),
+}
+#: Of one that is decisions on the shared parameters and on groups.
+OF_GROUPS: dict[str, Any] = {
+    **OF_A_DECISION,
+    "walked": (bool, []),
+    "n_rows_carried": (np.int64, []),
+    "n_rows_refreshed": (np.int64, []),
+    "n_refreshed": (np.int64, []),
+    "refresh_accept": (np.float64, []),
+    "shift_accept": (np.float64, []),
 }
 #: And where rows of the table were merged.
 OF_MERGED_ROWS: dict[str, Any] = {"distinct_rows": (np.int64, [])}

@@ -35,6 +35,7 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import adapt_shared
 from pymc_austerity.proxy import GroupModeError
+from pymc_austerity.steps.draw_statistics import OF_GROUPS
 from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.orphans import end_with_parent
@@ -138,24 +139,7 @@ class GroupMH(ChainSetup, BlockedStep):
     name = "group_mh"
     default_blocked = True
     _state_class = GroupMHState
-    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "accepted": (np.float64, []),
-        "walked": (bool, []),
-        "n_rows": (np.int64, []),
-        "n_rows_carried": (np.int64, []),
-        "n_rows_refreshed": (np.int64, []),
-        "n_refreshed": (np.int64, []),
-        "refresh_accept": (np.float64, []),
-        "shift_accept": (np.float64, []),
-        "n_stages": (np.int64, []),
-        "full_data": (bool, []),
-        "log_ratio": (np.float64, []),
-        "log_ratio_sd": (np.float64, []),
-        "scaling": (np.float64, []),
-        "threshold": (np.float64, []),
-        "setup_passes": (np.float64, []),
-        "setup_seconds": (np.float64, []),
-    }
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_GROUPS
 
     def __init__(
         self,
