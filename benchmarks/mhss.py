@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def smaller() -> pm.Model:
 CHOSEN: dict[str, Callable[[], pm.Model]] = {
     "synthetic 1e5 x 10": smaller,
     **{name: PROBLEMS[name] for name in ("synthetic 1e6 x 10", "covtype x 11", "mnist 7v9", "flights, Student")},
-    **{name: PROBLEMS[name] for name in ("covtype x 54", "a9a")},
+    **{name: PROBLEMS[name] for name in ("covtype x 54", "a9a", "claims", "softmax")},
 }
 #: Of `peers`, beside our own steps.
 PEERS = ("nutpie", "NumPyro NUTS", "NumPyro HMCECS")
@@ -77,10 +77,10 @@ def measure(model: pm.Model, step_class: Callable[..., Any], draws: int) -> dict
     }
 
 
-def beside(model: pm.Model, seconds: float) -> dict[str, dict[str, float]]:
+def beside(model: pm.Model, peers: Sequence[str], seconds: float) -> dict[str, dict[str, float]]:
     """Run the peers that are installed and can take the model, and return what they cost."""
     found = {}
-    for name in PEERS:
+    for name in peers:
         if name.startswith("NumPyro") and [v.name for v in model.free_RVs] != ["beta"]:
             continue
         try:
@@ -110,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", nargs="+", default=list(CHOSEN), choices=list(CHOSEN))
     parser.add_argument("--draws", type=int, default=20_000)
-    parser.add_argument("--peers", action="store_true", help="run nutpie and NumPyro's samplers too")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, help="run these too, or all of them")
     parser.add_argument("--seconds", type=float, default=120.0, help="for a peer's run")
     options = parser.parse_args()
     found: dict[tuple[str, str], dict[str, float]] = {}
@@ -121,8 +121,8 @@ def main() -> None:
         for label, step in ({**steps, "MHSS(order=2)": second_order} if name in MANY else steps).items():
             found[name, label] = measure(model, step, options.draws)
             show(found)
-        if options.peers:
-            found |= {(name, peer): cost for peer, cost in beside(model, options.seconds).items()}
+        for peer in [] if options.peers is None else options.peers or PEERS:
+            found |= {(name, peer): cost for peer, cost in beside(model, [peer], options.seconds).items()}
             show(found)
 
 
