@@ -105,7 +105,7 @@ package: ## Build wheel and sdist, check and install them, and test what was ins
 	bash .ci/package
 
 # These take hours, or a folder.
-ALONE := benchmarks/calibrate.py benchmarks/posteriordb.py benchmarks/verdicts.py
+ALONE := benchmarks/calibrate.py benchmarks/choices.py benchmarks/posteriordb.py benchmarks/verdicts.py
 
 bench: $(VENV)/.installed-dev ## Print the benchmarks
 	@for script in $(filter-out $(ALONE),$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

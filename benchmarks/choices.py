@@ -206,7 +206,10 @@ def advi(problem: Problem, arrays: Arrays) -> Answer:
     """Run minibatch ADVI of PyMC, 20,000 steps."""
     import pymc as pm
 
-    rows = partial(pm.Minibatch, batch_size=BATCH)
+    def rows(*arrays: np.ndarray) -> Any:
+        # PyMC makes whole numbers int32, and takes no minibatch that is converted.
+        return pm.Minibatch(*(a.astype(np.int32) if a.dtype.kind == "i" else a for a in arrays), batch_size=BATCH)
+
     with problem.model(arrays, rows) as model:
         fitted = pm.fit(20_000, method="advi", **QUIET)
         idata = fitted.sample(4 * DRAWS, random_seed=SEED)
