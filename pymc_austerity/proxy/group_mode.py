@@ -25,6 +25,8 @@ _MAX_PASSES = 40
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
 #: Step of the numerical derivatives of the marginal, in standard deviations.
 _STEP = 0.05
+#: Width of the marginal along a parameter that no posterior has; its square is near the smallest number above zero.
+_NARROWEST = 1e-100
 #: Smallest curvature of the marginal along an eigenvector, where that along the axes is one.
 _FLATTEST = 0.01
 
@@ -107,6 +109,11 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
     moves_shared = False  # the groups find their places first
     while passes < _MAX_PASSES:
         scale = _axis_scales(search, here)
+        if not (scale > _NARROWEST).all():
+            raise GroupModeError(
+                "The search for the mode of the shared parameters went to where the posterior has no width, as where "
+                "the prior of a scale is not proper at zero."
+            )
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
         theta[here.own] = here.centre[here.own] + np.clip(theta[here.own] - here.centre[here.own], -radius, radius)
@@ -140,7 +147,9 @@ def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
             step = np.zeros(phi.size)
             step[j] = _STEP * scale[j]
             sides = search.at(phi + step, expansion)[0] + search.at(phi - step, expansion)[0]
-            curvature[j] = (2 * middle - sides) / step[j] ** 2
+            # Far out, where a scale goes to zero say, the square of a step is no number above zero: nothing is learnt.
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                curvature[j] = (2 * middle - sides) / step[j] ** 2
             scale[j] = 1 / np.sqrt(curvature[j]) if curvature[j] > 1e-4 else scale[j]
     return scale
 
