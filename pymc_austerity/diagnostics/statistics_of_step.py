@@ -16,6 +16,9 @@ from pymc_austerity.diagnostics.drawn_states import test_of_chain
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
 from pymc_austerity.kernel import TRANSITIONS, TUNED, Decider
 
+#: Sums that are compared with the rows of a thinned draw.
+_MOST_SUMS = 100_000
+
 
 def columns_of_step(idata: SamplingResult, variables: Sequence[str], k: int) -> xr.Dataset:
     """Return the statistics of one step.
@@ -45,15 +48,67 @@ def columns_of_step(idata: SamplingResult, variables: Sequence[str], k: int) -> 
     return xr.Dataset(found)
 
 
-def _column_that_moves(idata: SamplingResult, variables: Sequence[str], accepted: xr.DataArray) -> int:
-    """Return the column of acceptances that says when some variables moved."""
+def _agreement(idata: SamplingResult, variables: Sequence[str], accepted: xr.DataArray) -> np.ndarray:
+    """Return for each column of acceptances in which share of the draws it says whether some variables moved."""
     posterior = group(idata, "posterior")
     moved = np.zeros((accepted.sizes["chain"], accepted.sizes["draw"] - 1), dtype=bool)
     for name in (name for name in variables if name in posterior):
         draws = posterior[name].transpose("chain", "draw", ...).to_numpy()
         moved |= (np.diff(draws, axis=1) != 0).reshape(*moved.shape, -1).any(axis=-1)
     columns = over_steps(accepted).transpose("step", "chain", "draw").to_numpy()
-    return int(np.argmax([((column[:, 1:] > 0) == moved).mean() for column in columns]))
+    return np.array([((column[:, 1:] > 0) == moved).mean() for column in columns])
+
+
+def _column_that_moves(idata: SamplingResult, variables: Sequence[str], accepted: xr.DataArray) -> int:
+    """Return the column of acceptances that says when some variables moved."""
+    return int(np.argmax(_agreement(idata, variables, accepted)))
+
+
+def _sums(sizes: np.ndarray, n: int) -> np.ndarray | None:
+    """Return the numbers of rows that n looks at some of these sizes, or at none, can add up to, unless too many."""
+    sums = np.zeros(1, int)
+    for _ in range(n):
+        sums = np.unique(np.add.outer(sums, [0, *sizes]))
+        if sums.size > _MOST_SUMS:
+            return None
+    return sums
+
+
+def _fitting_columns(stats: xr.Dataset, decider: Decider, sizes: np.ndarray) -> list[int]:
+    """Return the columns whose numbers of rows a test that looks at these sizes can have read."""
+    counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
+    full = over_steps(stats["full_data"]).transpose("chain", "draw", "step").to_numpy()
+    all_columns = list(range(counted.shape[-1]))
+    several = TRANSITIONS in stats
+    possible = _sums(sizes, int(stats[TRANSITIONS].max())) if several else np.array([0, *sizes])
+    # Rows counted beside those of the test; or so many sums that nothing is said by one.
+    if decider.bound.is_asked_for or decider.move.reads_rows or possible is None:
+        return all_columns
+    known = np.isin(counted, possible) if several else full | np.isin(counted, possible)
+    fits = [k for k in all_columns if full[..., k].all() or known[..., k].mean() > 0.9]
+    if not fits:
+        raise ValueError(
+            f"step: {decider.parts.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were "
+            f"decided after {np.unique(counted[~full])[:5]}: another step made them. Pass the one that did."
+        )
+    return fits
+
+
+def _own_column(idata: SamplingResult, variables: Sequence[str], decider: Decider, fitting: list[int]) -> int:
+    """Return which of the columns that fit is that of the step: the one that moves when its variables do."""
+    if len(fitting) == 1:
+        return fitting[0]
+    stats = group(idata, "sample_stats")
+    n_ours, n_shared = (over_steps(stats[name]).sizes["step"] for name in ("n_rows", "accepted"))
+    agreeing = _agreement(idata, variables, stats["accepted"])[fitting] if n_ours == n_shared else np.ones(len(fitting))
+    best = int(np.argmax(agreeing))
+    if np.sum(agreeing == agreeing[best]) > 1:
+        raise ValueError(
+            f"step: {len(fitting)} steps of this run decide as {decider.parts.describe()} does, and its statistics do "
+            f"not say which of them moved {list(variables)}: the verdict might be on another step. Give the steps "
+            "different batch sizes, or one step all their variables."
+        )
+    return fitting[best]
 
 
 def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
@@ -66,25 +121,17 @@ def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tupl
             f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
             "what pm.sample returned."
         )
-    # Rows counted beside those of the test, or those of several tests.
-    other_rows = decider.bound.is_asked_for or decider.move.reads_rows or TRANSITIONS in stats
+    if TRANSITIONS in stats and over_steps(stats[TRANSITIONS]).sizes != over_steps(stats["n_rows"]).sizes:
+        raise ValueError(
+            "step: of the steps that made idata some have thin= above 1 and others not, and the statistics do not say "
+            "which, so the rows of a transition are unknown. Sample with the same thin= in all steps."
+        )
     designs = [test_of_chain(decider, stats, c) for c in range(stats.sizes["chain"])]
     sizes = np.concatenate([test.looks(len(decider.rows)).sizes for test in designs])
-    counted = over_steps(stats["n_rows"]).transpose("chain", "draw", "step").to_numpy()
-    full = over_steps(stats["full_data"]).transpose("chain", "draw", "step").to_numpy()
-    fitting = [
-        k
-        for k in range(counted.shape[-1])
-        if other_rows or full[..., k].all() or np.isin(counted[..., k][~full[..., k]], [0, *sizes]).mean() > 0.9
-    ]
-    if not fitting:
-        found = np.unique(counted[~full])[:5]
-        raise ValueError(
-            f"step: {decider.parts.describe()} decides after {sizes[:5]} rows and so on, but the draws of idata were "
-            f"decided after {found}: another step made them. Pass the one that did."
-        )
     names_of = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
-    own = columns_of_step(idata, [names_of[b.name] for b in decider.likelihood.blocks], fitting[0])
+    variables = [names_of[b.name] for b in decider.likelihood.blocks]
+    fitting = _fitting_columns(stats, decider, sizes)
+    own = columns_of_step(idata, variables, _own_column(idata, variables, decider, fitting))
     chosen = {name: own[name].to_numpy().ravel() for name in names}
     unknown = np.full(chosen["n_rows"].size, np.nan)
     if TRANSITIONS in own:

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.statistics_of_step import columns_of_step
+from pymc_austerity.diagnostics.statistics_of_step import columns_of_step, stats_of_step
 
 CHAINS, DRAWS = 2, 50
 
@@ -43,3 +43,71 @@ def test_types_are_those_of_steps_that_may_stand_beside():
     shared = ours.keys() & theirs.keys()
     assert "accepted" in shared
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
+
+
+N_ROWS = 4_000
+
+
+@pytest.fixture(scope="module")
+def two_of_ours():
+    """Sample two variables by a step each, of one design but for how far they go, with thin= as asked for."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=N_ROWS)
+
+    def build(thin=(1, 1), sizes=(100, 100), draws=300):
+        with pm.Model() as model:
+            level, slope = pm.Normal("level"), pm.Normal("slope")
+            pm.Normal("y", level + slope * x, 1, observed=rng.normal(size=N_ROWS))
+            steps = [
+                pma.PenaltyMH(
+                    [rv],
+                    batch_size=size,
+                    proposal=pma.AdaptiveMetropolis(target_accept=target),
+                    thin=n,
+                    progressbar=False,
+                )
+                for rv, size, target, n in zip((level, slope), sizes, (0.15, 0.7), thin, strict=True)
+            ]
+            idata = pm.sample(
+                draws, tune=400, step=steps, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True,
+                compute_convergence_checks=False,
+            )  # fmt: skip
+        return idata, model, steps
+
+    return build
+
+
+@pytest.mark.parametrize("thin", [1, 2])
+def test_of_two_steps_of_one_design_the_one_that_moves_is_judged(two_of_ours, thin):
+    idata, model, steps = two_of_ours((thin, thin))
+    rates = idata.sample_stats["accepted"].mean(("chain", "draw")).to_numpy()
+    assert rates[1] - rates[0] > 0.3
+    found = [stats_of_step(idata, model, step.decider)[0]["accepted"].mean() for step in steps]
+    assert found == pytest.approx(rates)
+    # Planted: the first that fits.
+    assert found[1] != pytest.approx(rates[0], abs=0.1)
+
+
+def test_a_step_of_another_batch_size_is_noticed_where_draws_are_thinned(two_of_ours):
+    idata, model, steps = two_of_ours((3, 3), sizes=(100, 130), draws=50)
+    found = [stats_of_step(idata, model, step.decider)[0]["n_rows"] for step in steps]
+    np.testing.assert_allclose([np.min(n) for n in found], [100, 130], rtol=0.35)
+    with model:
+        other = pma.PenaltyMH([model["slope"]], batch_size=77, proposal=pma.AdaptiveMetropolis(), thin=3)
+    with pytest.raises(ValueError, match=r"another step made them"):
+        stats_of_step(idata, model, other.decider)
+
+
+def test_what_the_statistics_do_not_say_is_refused(two_of_ours):
+    idata, model, steps = two_of_ours((1, 2), draws=20)
+    with pytest.raises(ValueError, match=r"some have thin= above 1 and others not"):
+        stats_of_step(idata, model, steps[1].decider)
+
+
+def test_two_steps_that_always_moved_together_are_not_told_apart(two_of_ours, sampling_result):
+    idata, model, steps = two_of_ours(draws=20)
+    stats = {name: values.to_numpy() for name, values in idata.sample_stats.items() if name != "warning"}
+    stats["accepted"] = np.ones_like(stats["accepted"])
+    posterior = {name: idata.posterior[name].to_numpy() for name in ("level", "slope")}
+    with pytest.raises(ValueError, match=r"2 steps of this run decide as .* not say which of them moved \['slope'\]"):
+        stats_of_step(sampling_result(posterior, stats), model, steps[1].decider)
