@@ -23,7 +23,7 @@ from pymc_austerity.acceptance.decision import (
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
 from pymc_austerity.acceptance.signatures import Decide, Threshold
 from pymc_austerity.compile_cache import built_once
-from pymc_austerity.rows import CHUNK, DrawRows, WeighRows, draw_in_order
+from pymc_austerity.rows import CHUNK, DrawRows, RestoreRows, RowsLeft, WeighRows, draw_in_order
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.
 WITH_REPLACEMENT = 2**62
@@ -175,14 +175,25 @@ def read_by_looks(reader: RowReader, decide: Decide, threshold_of: Threshold, re
     reads_shape : bool
         Whether `decide` looks at the higher moments.
     """
+    source = reader.source
     read, judge = build_batch(reader, reads_shape), _judging(decide, threshold_of)
-    restore, weighted = reader.source.restore, reader.source.weighted
-    left, complete = reader.source.left, reader.source.complete
+    return _concluding(read, judge, source.restore, source.left, source.weighted, source.complete)
 
+
+@built_once
+def _concluding(
+    read: ReadRows,
+    judge: Callable[..., tuple[int, float, float, float]],
+    restore: RestoreRows,
+    left: RowsLeft,
+    weighted: bool,
+    complete: bool,
+) -> Conclude:
     @njit
     def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
         limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
-        reading, n_before, verdict, look = NOTHING_READ, 0, UNDECIDED, 0
+        # A plain 0 would have a type of its own at the first look, for which the decision were compiled as well.
+        reading, n_before, verdict, look = NOTHING_READ, 0, UNDECIDED, np.int64(0)
         mean, log_ratio_sd, threshold = 0.0, 0.0, np.nan
         while verdict == UNDECIDED:
             size = looks.sizes[look]

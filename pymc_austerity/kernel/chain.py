@@ -110,7 +110,8 @@ class Chain(WithSamplingState):
         looks : NamedTuple, optional
             Looks in place of those of the test.
         """
-        return Outcome(*uninterrupted(self.decider.transition, *self._at(theta, others, temperature, looks)))
+        (draw,) = self._draws(1, 1, self._at(theta, others, temperature, looks))
+        return draw.outcome._replace(accepted=bool(draw.outcome.accepted))
 
     def draws(
         self, n_draws: int, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float
@@ -128,7 +129,9 @@ class Chain(WithSamplingState):
         list of Draw
             Of states that as many calls of `transition` come to; fewer where the last could not be made.
         """
-        at = self._at(theta, others, temperature)
+        return self._draws(n_draws, n_transitions, self._at(theta, others, temperature))
+
+    def _draws(self, n_draws: int, n_transitions: int, at: tuple[Any, ...]) -> list[Draw]:
         thetas, numbers = uninterrupted(self.decider.repeated, n_draws, n_transitions, *at)
         return [Draw(_outcome(*found), found[1][-1]) for found in zip(thetas, numbers.tolist(), strict=True)]
 
