@@ -193,7 +193,8 @@ def _concluding(
     def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
         limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
         # A plain 0 would have a type of its own at the first look, for which the decision were compiled as well.
-        reading, n_before, verdict, look = NOTHING_READ, 0, UNDECIDED, np.int64(0)
+        look: Any = np.int64(0)
+        reading, n_before, verdict = NOTHING_READ, 0, UNDECIDED
         mean, log_ratio_sd, threshold = 0.0, 0.0, np.nan
         while verdict == UNDECIDED:
             size = looks.sizes[look]

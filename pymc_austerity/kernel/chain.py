@@ -110,8 +110,9 @@ class Chain(WithSamplingState):
         looks : NamedTuple, optional
             Looks in place of those of the test.
         """
-        (draw,) = self._draws(1, 1, self._at(theta, others, temperature, looks))
-        return draw.outcome._replace(accepted=bool(draw.outcome.accepted))
+        at = self._at(theta, others, temperature, looks)
+        (theta,), (numbers,) = uninterrupted(self.decider.repeated, 1, 1, *at)
+        return _outcome(theta, numbers.tolist(), bool)
 
     def draws(
         self, n_draws: int, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float
@@ -129,9 +130,7 @@ class Chain(WithSamplingState):
         list of Draw
             Of states that as many calls of `transition` come to; fewer where the last could not be made.
         """
-        return self._draws(n_draws, n_transitions, self._at(theta, others, temperature))
-
-    def _draws(self, n_draws: int, n_transitions: int, at: tuple[Any, ...]) -> list[Draw]:
+        at = self._at(theta, others, temperature)
         thetas, numbers = uninterrupted(self.decider.repeated, n_draws, n_transitions, *at)
         return [Draw(_outcome(*found), found[1][-1]) for found in zip(thetas, numbers.tolist(), strict=True)]
 
@@ -186,10 +185,10 @@ class Chain(WithSamplingState):
         return self._packed[1]
 
 
-def _outcome(theta: np.ndarray, numbers: Sequence[float]) -> Outcome:
+def _outcome(theta: np.ndarray, numbers: Sequence[float], accepted_as: type[float] = float) -> Outcome:
     """Return what compiled code says in numbers."""
     status, accepted, n_rows, n_stages, log_ratio, sd, row, full, threshold, _ = numbers
-    whole = int(status), accepted, int(n_rows), int(n_stages)
+    whole = int(status), accepted_as(accepted), int(n_rows), int(n_stages)
     return Outcome(theta, *whole, log_ratio, sd, int(row), bool(full), threshold)
 
 
