@@ -1,5 +1,6 @@
 """What several test files share: the data folder, a figure back end that needs no screen, small results."""
 
+import gc
 import logging
 import os
 import signal
@@ -18,6 +19,10 @@ mpl.use("Agg")
 # The same examples in every run, and no limit on the time of one, which compiled code takes once.
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=25)
 settings.load_profile("ci")
+
+# What numba and PyTensor make while they compile stays alive until the end: looked through after every 2,000 objects
+# it cost a tenth of the time of the tests. Memory that is free again is found a little later.
+gc.set_threshold(100_000, 50, 100)
 
 # A shell starts background jobs with Ctrl-C ignored and their children inherit that; what is interrupted on purpose
 # here must be interrupted there as well.

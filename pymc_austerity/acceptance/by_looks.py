@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from pymc_austerity.acceptance.decision import (
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
 from pymc_austerity.acceptance.signatures import Decide, Threshold
 from pymc_austerity.compile_cache import built_once
-from pymc_austerity.rows import CHUNK, DrawRows, WeighRows, draw_in_order
+from pymc_austerity.rows import CHUNK, DrawRows, RestoreRows, RowsLeft, WeighRows, draw_in_order
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.
 WITH_REPLACEMENT = 2**62
@@ -112,11 +113,12 @@ def _batch_of(
     weighted: bool,
     reads_shape: bool,
 ) -> ReadRows:
+    add = _adding(reads_shape)
+
     @njit
     def read(rng, row_state, size, all_rows, at, limit, reading):  # type: ignore[no-untyped-def]
-        n, mean, m2, shape, status, settled, row = reading
-        while n < size and not settled:
-            stop = min(n + CHUNK, size)
+        while reading.n < size and not reading.settled:
+            n, stop = reading.n, min(reading.n + CHUNK, size)
             if weighted and all_rows:  # rows drawn with replacement never add up to all rows
                 numbers = draw_in_order(rng, row_state, n, stop)
             else:
@@ -124,16 +126,42 @@ def _batch_of(
             new, old = terms(numbers, at)
             if weighted and not all_rows:
                 weigh(row_state, numbers, new, old)
-            total_new, total_old = new.sum(), old.sum()
-            status, settled, row = examine(numbers, new, old, total_new, total_old, limit)
-            batch_mean = (total_new - total_old) / (stop - n)
-            if reads_shape:
-                shape = add_shape(shape, n, batch_mean, new, old)
-            mean, m2 = merge_batch(n, mean, m2, batch_mean, new, old)
-            n = stop
-        return Reading(n, mean, m2, shape, status, settled, row)
+            reading = add(reading, numbers, new, old, limit)
+        return reading
 
     return read
+
+
+# What follows the evaluation of rows knows nothing of the data, and is compiled once for data of all types.
+@built_once
+def _adding(reads_shape: bool) -> Callable[..., Reading]:
+    @njit
+    def add(reading, numbers, new, old, limit):  # type: ignore[no-untyped-def]
+        total_new, total_old = new.sum(), old.sum()
+        status, settled, row = examine(numbers, new, old, total_new, total_old, limit)
+        n, shape, batch_mean = reading.n, reading.shape, (total_new - total_old) / new.size
+        if reads_shape:
+            shape = add_shape(shape, n, batch_mean, new, old)
+        mean, m2 = merge_batch(n, reading.mean, reading.m2, batch_mean, new, old)
+        return Reading(n + new.size, mean, m2, shape, status, settled, row)
+
+    return add
+
+
+@built_once
+def _judging(decide: Decide, threshold_of: Threshold) -> Callable[..., tuple[int, float, float, float]]:
+    @njit
+    def judge(looks, look, reading, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+        if reading.settled:
+            return REJECT, -np.inf, 0.0, np.nan
+        moments = moments_of(reading, n_total, row_bound)
+        verdict = decide(looks, look, moments, offset, scale, noise)
+        threshold = np.nan
+        if verdict != UNDECIDED:
+            threshold = threshold_of(looks, look, moments, scale, noise)
+        return verdict, moments.mean, scale * standard_error(moments) if reading.n else np.nan, threshold
+
+    return judge
 
 
 def read_by_looks(reader: RowReader, decide: Decide, threshold_of: Threshold, reads_shape: bool) -> Conclude:
@@ -147,14 +175,26 @@ def read_by_looks(reader: RowReader, decide: Decide, threshold_of: Threshold, re
     reads_shape : bool
         Whether `decide` looks at the higher moments.
     """
-    read = build_batch(reader, reads_shape)
-    restore, weighted = reader.source.restore, reader.source.weighted
-    left, complete = reader.source.left, reader.source.complete
+    source = reader.source
+    read, judge = build_batch(reader, reads_shape), _judging(decide, threshold_of)
+    return _concluding(read, judge, source.restore, source.left, source.weighted, source.complete)
 
+
+@built_once
+def _concluding(
+    read: ReadRows,
+    judge: Callable[..., tuple[int, float, float, float]],
+    restore: RestoreRows,
+    left: RowsLeft,
+    weighted: bool,
+    complete: bool,
+) -> Conclude:
     @njit
     def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
         limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
-        reading, n_before, verdict, look = NOTHING_READ, 0, UNDECIDED, 0
+        # A plain 0 would have a type of its own at the first look, for which the decision were compiled as well.
+        look: Any = np.int64(0)
+        reading, n_before, verdict = NOTHING_READ, 0, UNDECIDED
         mean, log_ratio_sd, threshold = 0.0, 0.0, np.nan
         while verdict == UNDECIDED:
             size = looks.sizes[look]
@@ -164,14 +204,10 @@ def read_by_looks(reader: RowReader, decide: Decide, threshold_of: Threshold, re
             if weighted and all_rows:  # the last look reads them one by one, from the first on
                 n_before, reading = reading.n, NOTHING_READ
             reading = read(rng, row_state, size, all_rows, at, limit, reading)
-            if reading.settled:
-                verdict, mean, log_ratio_sd = REJECT, -np.inf, 0.0
-            else:
-                moments = moments_of(reading, n_total if all_rows or not weighted else WITH_REPLACEMENT, row_bound)
-                verdict = decide(looks, look, moments, offset, scale, noise)
-                mean, log_ratio_sd = moments.mean, scale * standard_error(moments) if reading.n else np.nan
-                if verdict != UNDECIDED:
-                    threshold = threshold_of(looks, look, moments, scale, noise)
+            n_known = n_total if all_rows or not weighted else WITH_REPLACEMENT
+            verdict, mean, log_ratio_sd, threshold = judge(
+                looks, look, reading, n_known, row_bound, offset, scale, noise
+            )
             look += 1
         restore(row_state, reading.n)
         log_ratio = scale * mean + offset if reading.n else np.nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numba import njit
@@ -132,7 +132,8 @@ class ScalableSubsampling(AcceptanceTest):
                     return Decision(False, OUT_OF_REACH, 0, 0, np.nan, np.nan, -1, False, np.nan)
             n_exact = n_total if all_rows else n_always
             n, log_ratio = n_exact + (0 if all_rows else rng.poisson(mean_rows)), offset
-            sd, start = 0.0 if all_rows else np.nan, 0
+            start: Any = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
+            sd = 0.0 if all_rows else np.nan
             if n > left(row_state):
                 return Decision(False, ROWS_SPENT, 0, 0, np.nan, np.nan, -1, False, np.nan)
             while start < n:  # one loop for all kinds: the model's code is compiled once for each call

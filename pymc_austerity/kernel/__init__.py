@@ -5,7 +5,7 @@ May import `proposals`, `proxy`, `acceptance`, `likelihood` and `rows`.
 
 from pymc_austerity.kernel.ahead import Ahead
 from pymc_austerity.kernel.chain import Chain, ChainState
-from pymc_austerity.kernel.decider import Decider, Proposed, assemble, compile_repeated, with_data
+from pymc_austerity.kernel.decider import Decider, Proposed, assemble, with_data
 from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
@@ -42,7 +42,6 @@ __all__ = [
     "build_sweep",
     "build_transition",
     "check_incidence",
-    "compile_repeated",
     "incidence_of",
     "looks_of",
     "pack_generators",

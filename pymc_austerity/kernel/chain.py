@@ -110,7 +110,9 @@ class Chain(WithSamplingState):
         looks : NamedTuple, optional
             Looks in place of those of the test.
         """
-        return Outcome(*uninterrupted(self.decider.transition, *self._at(theta, others, temperature, looks)))
+        at = self._at(theta, others, temperature, looks)
+        (theta,), (numbers,) = uninterrupted(self.decider.repeated, 1, 1, *at)
+        return _outcome(theta, numbers.tolist(), bool)
 
     def draws(
         self, n_draws: int, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float
@@ -183,10 +185,10 @@ class Chain(WithSamplingState):
         return self._packed[1]
 
 
-def _outcome(theta: np.ndarray, numbers: Sequence[float]) -> Outcome:
+def _outcome(theta: np.ndarray, numbers: Sequence[float], accepted_as: type[float] = float) -> Outcome:
     """Return what compiled code says in numbers."""
     status, accepted, n_rows, n_stages, log_ratio, sd, row, full, threshold, _ = numbers
-    whole = int(status), accepted, int(n_rows), int(n_stages)
+    whole = int(status), accepted_as(accepted), int(n_rows), int(n_stages)
     return Outcome(theta, *whole, log_ratio, sd, int(row), bool(full), threshold)
 
 

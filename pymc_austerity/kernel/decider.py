@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,7 +99,7 @@ class Decider:
 
     @cached_property
     def repeated(self) -> RepeatedTransition:
-        """Several draws, compiled when they are first asked for."""
+        """Several draws, or one: what Python calls."""
         return build_repeated(self.transition)
 
     @property
@@ -291,28 +291,24 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
-        transition = cached(build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound))
+        transition = build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound)
         decider = Decider(
             parts, test, move, row_source, density, linked, bound, bound_constants, cached(evaluate_bound),
             cached(build_offset(linked)), transition, compiled,
         )  # fmt: skip
-        _warm_up(decider, transition)
+        _warm_up(decider)
     return decider
 
 
-def compile_repeated(decider: Decider) -> None:
-    """Compile what makes several draws, so that forked chains inherit the code."""
-    with _quiet_compilation():
-        _warm_up(decider, partial(decider.repeated, 1, 1))
-
-
-def _warm_up(decider: Decider, transition: Callable[..., Any]) -> None:
+def _warm_up(decider: Decider) -> None:
     """Compile by running a transition once on a few rows, so that forked chains inherit the code."""
     parts, state = decider.parts, decider.new_state()
     arrays = parts.stored.some(_WARM_UP_ROWS)
     n_rows = len(arrays[0])
     uninterrupted(
-        transition,
+        decider.repeated,
+        1,
+        1,
         decider.links,
         parts.theta0,
         parts.others0,

@@ -135,7 +135,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
-        first = 0
+        first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
             numbers, last = _rows_together(first, groups, data)
             new, old = np.empty(0), np.empty(0)

@@ -57,7 +57,8 @@ def build_repeated(transition: Transition) -> RepeatedTransition:
             m, n_accepted = m + 1, n_accepted + int(last.accepted)
             n_rows, n_stages = n_rows + last.n_rows, n_stages + last.n_stages
             if m == n_transitions or not going:
-                thetas[n_made] = theta
+                for k in range(theta.size):  # of two arrays numba would compile the words of an error too
+                    thetas[n_made, k] = theta[k]
                 found = numbers[n_made]
                 found[0], found[1], found[2], found[3] = last.status, n_accepted / m, n_rows, n_stages
                 found[4], found[5], found[6] = last.log_ratio, last.log_ratio_sd, last.row

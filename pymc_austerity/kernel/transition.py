@@ -110,7 +110,7 @@ class OffsetOf(Protocol):
 
 
 class Transition(Protocol):
-    """A proposal and its decision, compiled."""
+    """A proposal and its decision, compiled, for compiled code alone."""
 
     def __call__(
         self,
@@ -127,7 +127,7 @@ class Transition(Protocol):
         bound_constants: Any,
         expansion: Any,
     ) -> tuple[Any, ...]:
-        """Return the fields of an `Outcome`, as a plain tuple because Python makes the named ones.
+        """Return the fields of an `Outcome`.
 
         The generators are given as `pack_generators` returns them.
         """
@@ -190,7 +190,7 @@ def build_transition(
     rows: RowSource,
     bound: EvaluateBound = no_bound,
 ) -> Transition:
-    """Compose a proposal, a test and a way to draw rows into one compiled function.
+    """Compose a proposal, a test and a way to draw rows into one compiled function, which compiled code calls.
 
     Parameters
     ----------
@@ -206,7 +206,8 @@ def build_transition(
     conclude = test.for_rows(RowReader(build_terms(density, array_ndims), rows))
     draw_noise = test.draw_noise
 
-    @njit
+    # Python asks for several draws, or for one, by `build_repeated`: to unpack its arguments takes long to compile.
+    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
     def transition(  # type: ignore[no-untyped-def]
         links,
         theta,

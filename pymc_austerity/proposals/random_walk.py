@@ -76,7 +76,12 @@ def propose_correlated(
     rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
 ) -> tuple[np.ndarray, float, int]:
     """Random walk with increments L z."""
-    d = theta.size
+    return theta + _correlated_step(rng, theta.size, state), 0.0, 0
+
+
+@njit
+def _correlated_step(rng: np.random.Generator, d: int, state: WalkState) -> np.ndarray:
+    # By itself, because the data among the surroundings are of other types in other models: compiled once for all.
     scale = np.exp(state.log_scale[0])
     z = rng.standard_normal(d)
     step = np.zeros(d)
@@ -86,7 +91,7 @@ def propose_correlated(
             step[i] += scale * state.factor[i, j] * z[j]
             sd[i] += (scale * state.factor[i, j]) ** 2
     _whole_steps(step, np.sqrt(sd), state.discrete)
-    return theta + step, 0.0, 0
+    return step
 
 
 @njit(cache=True)

@@ -32,7 +32,6 @@ from pymc_austerity.kernel import (
     TunedState,
     as_schedule,
     assemble,
-    compile_repeated,
     with_data,
 )
 from pymc_austerity.likelihood import (
@@ -156,8 +155,6 @@ class RowStep(ChainSetup, BlockedStep):
             known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
         )  # fmt: skip
         self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
-        with phases("Compiling several draws"):
-            compile_repeated(self.decider)
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
         if variables is None and data is None and (hint := groups_worth_a_step(model)):

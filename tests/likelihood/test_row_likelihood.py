@@ -7,7 +7,10 @@ import pytest
 from zoo import COUNT, REAL, REFUSED, SPLIT, N, X, slopes
 
 import pymc_austerity as pma
+from pymc_austerity.likelihood.density import compile_density
 from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.model_data import read_model
+from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 
@@ -45,9 +48,61 @@ def test_prior_and_rows_add_up_to_the_full_graph(case):
             np.testing.assert_allclose(batch, rows[numbers], rtol=1e-9, atol=1e-12)
 
 
+#: Models whose data arrays are of types that no other model has in this order.  A transition is compiled for each such
+#: order, of which the model's rows know nothing: so these are compiled by themselves, as a step compiles them, and
+#: transitions are left to the models that share them and to those that alone have an array of their kind.
+ALONE = [
+    "linear, pandas columns",
+    "linear, xarray, dims and coords",
+    "linear, summed in a loop from zeros",
+    "Poisson with offset",
+    "multivariate normal, LKJ",
+    "two observed variables on the same rows",
+    "row-wise potential beside an observed variable, and a scalar one",
+    "a prior of as many entries as there are rows, as a potential",
+    "rows of a mask set to a parameter",
+    "rows of a mask set among zeros, the mask as pm.Data",
+    "rows of a mask raised by a vector of a row's own length",
+]
+WITH_A_STEP = [case for case in SPLIT if case.name not in ALONE]
+#: Types and dimensions of data arrays, with a model among `WITH_A_STEP` that has one.
+KINDS = {
+    ("float64", 1): "linear, constants",
+    ("float64", 2): "linear, constants",
+    ("int64", 1): "logistic, logits",
+    ("int64", 2): "multinomial",
+    ("int32", 1): "varying intercepts, not centred, dims",
+    ("bool", 1): "rows by their numbers, and a stretch of rows, set to parameters",
+}
+
+
+def kinds_of(data):
+    return {(array.dtype.name, array.ndim) for array in data.rows.arrays}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", SPLIT, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in SPLIT if case.name in ALONE], ids=lambda case: case.name)
 def test_the_compiled_rows_pass_the_numerical_check(case):
+    model = case.build()
+    data = read_model(model, model.value_vars, None, None, merge=True)
+    density = compile_density(data.likelihood)
+    check_rows(model, data, density)  # to PyMC's own log-probability
+    prior = density.log_prior(data.theta0, data.others0, *data.fixed)[0]
+    rows = density.both_sides(data.theta0, data.theta0, data.others0, *data.fixed, *data.rows.arrays)
+    assert prior + rows[0].sum() == pytest.approx(model.compile_logp(mode="FAST_COMPILE")(data.point), rel=1e-8)
+    np.testing.assert_array_equal(*rows)
+    assert kinds_of(data) <= KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_every_kind_of_array_is_read_by_a_step(kind):
+    (model,) = (case.build() for case in WITH_A_STEP if case.name == KINDS[kind])
+    assert kind in kinds_of(read_model(model, model.value_vars, None, None, merge=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", WITH_A_STEP, ids=lambda case: case.name)
+def test_a_step_reads_the_compiled_rows_and_they_pass_the_numerical_check(case):
     # Building a step compiles the rows by numba and compares them to PyMC's own log-probability.
     with case.build() as model:
         step = pma.ApproxMH(proxy=None, epsilon=0.3, batch_size=10)
