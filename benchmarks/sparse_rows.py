@@ -1,9 +1,9 @@
 """A table that is mostly zeros, read by its entries and as a dense one: set-up, rows, time and memory.
 
-Run ``python benchmarks/sparse_rows.py``, with ``--rows 100000 --columns 500 --entries 20`` for a synthetic table of words
-under a shrinkage prior in place of a9a, and ``--kinds sparse --draws 200 --tune 100`` where a draw takes long.  With
-``nuts`` among the kinds PyMC's NUTS samples the sparse model too, and a line says how far the two are apart.  Each line
-is a process of its own, so that memory is its own.
+Run ``python benchmarks/sparse_rows.py``, with ``--rows 100000 --columns 500 --entries 20`` for a synthetic table of
+words under a shrinkage prior in place of a9a, and ``--kinds sparse --draws 200 --tune 100`` where a draw takes long.
+With ``nuts`` among the kinds PyMC's NUTS samples the sparse model too, and a line says how far the two are apart.
+Each line is a process of its own, so that memory is its own.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def main() -> None:
         kept = f"{folder}/moments"
         for kind in arguments.kinds:
             command = [sys.executable, *sys.argv, "--keep", kept, "--as", kind]
-            found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
+            found = json.loads(
+                subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1]
+            )
             table.add_row(kind, *(f"{value:,.4g}" for value in found.values()))
         Console().print(table)
         if {"sparse", "nuts"} <= set(arguments.kinds):

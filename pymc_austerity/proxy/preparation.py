@@ -204,15 +204,15 @@ def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
     limit = _MAX_BY_ENTRIES if few else _MAX_EXPANDED
     if n_parameters > limit:
         rows = "rows that read few of them" if few else "rows that read them all"
-        remedy = "" if few else f" Rows of a sparse table (pytensor.sparse.dot) may read {_MAX_BY_ENTRIES:,}."
+        remedy = "" if few else f" Sparse tables (pytensor.sparse.dot) may have {_MAX_BY_ENTRIES:,} columns."
         raise NoProxyError(
             f"the rows read {n_parameters:,} parameters, and a Hessian of {rows} serves up to {limit:,}: give this "
             f"step fewer vars and the rest to another, or drop columns with few entries.{remedy}"
         )
     _log.info(
-        f"The rows read few of {n_parameters:,} parameters each. The Hessian of all is dense: it takes "
-        f"{8 * n_parameters**2 / 1e6:,.0f} MB, the step some {_COPIES} times as much, and every draw some products with "
-        "it, far more than its rows. Set-up takes minutes."
+        f"The rows read few of {n_parameters:,} parameters each. The Hessian of all rows takes "
+        f"{8 * n_parameters**2 / 1e6:,.0f} MB, the step some {_COPIES} times as much, and every draw some products "
+        "with it, which cost more than its rows. Set-up takes minutes."
     )
 
 

@@ -39,8 +39,8 @@ _AWAY = 100.0
 #: Draws that know a standard deviation better than the curvature at the centre does.
 _ENOUGH = 200
 #: A diagonal mass matrix takes more leapfrog steps, by the root of the condition number that it leaves, and saves
-#: products of D² operations.  It is the cheaper one where that root is below this share of D; where the Hessian is dense
-#: too, below the three such products that a step then takes.
+#: products of D² operations.  It is the cheaper one where that root is below this share of D; where the Hessian is
+#: dense too, below the three such products that a step then takes.
 _STRETCH, _STRETCH_DENSE = 0.1, 3.0
 #: Directions wider than this are taken for so wide.
 _WIDEST = 3.0
@@ -139,7 +139,7 @@ def tune_moves(
         theta = draws[-1].copy()
         if state.factor.ndim == 1 and n >= _ENOUGH:
             state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
-        elif state.factor.ndim == 2 and n >= 10 * d:  # with fewer draws the curvature at the centre serves better than their covariance
+        elif state.factor.ndim == 2 and n >= 10 * d:  # with fewer draws the curvature serves better than they do
             keep, x = n / (n + 5.0), scaling.inward(draws.T)
             noise = 1e-3 * (1 - keep) * np.diag(x.var(axis=1) + 1e-12)
             cov = keep * np.cov(x[:, n // 4 :]).reshape(d, d) + noise
