@@ -40,6 +40,7 @@ from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
 from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, array_of, is_array_leaf, leaf_identity
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
+from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries, reads_few_entries
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
 from pymc_austerity.likelihood.signatures import (
@@ -85,6 +86,7 @@ __all__ = [
     "Reached",
     "Region",
     "RemainderBounds",
+    "RowEntries",
     "RowLikelihood",
     "Surroundings",
     "Unbounded",
@@ -99,6 +101,7 @@ __all__ = [
     "find_bound",
     "find_groups",
     "find_remainder_bound",
+    "find_row_entries",
     "flatten",
     "flatten_onto",
     "is_array_leaf",
@@ -112,6 +115,7 @@ __all__ = [
     "reach",
     "reach_prior_slope",
     "read_model",
+    "reads_few_entries",
     "row_predictor",
     "tuple_of",
     "with_blocks",

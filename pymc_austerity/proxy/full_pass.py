@@ -21,6 +21,10 @@ _one_at_a_time = Lock()
 
 #: Rows a task: enough to make the calls into compiled code cheap, few enough to stay in the cache.
 _CHUNK = 2048
+#: Rows a task for each entry of a row of a Hessian that is summed by entries: enough for clearing it to be cheap.
+_ROWS_AN_ENTRY = 16
+#: Tasks ahead of the sum, a thread, and how many where each of their Hessians takes some ten megabytes.
+_AHEAD, _AHEAD_WIDE, _WIDE = 4, 1, 1_000
 
 
 class Sums(NamedTuple):
@@ -165,17 +169,18 @@ class SumsAt(NamedTuple):
     def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> Sums:
         """Add up, in order, so that the sum does not depend on the number of threads."""
         sums_of, coordinates = self.of.sums, self.of.coordinates
+        of_hessian = coordinates if self.hessian else coordinates[:0]
+        size = max(_CHUNK, _ROWS_AN_ENTRY * of_hessian.size) if sums_of.by_entries else _CHUNK
+        ahead = _AHEAD if of_hessian.size < _WIDE else _AHEAD_WIDE
 
         def chunk(start: int) -> tuple[int, Sums]:
-            stop = min(start + _CHUNK, len(rows))
+            stop = min(start + size, len(rows))
             arrays = tuple(np.array(a[start:stop], order="C") for a in rows.arrays)
-            value, gradient, curvature = sums_of(
-                self.psi, self.fixed + arrays, coordinates if self.hessian else coordinates[:0]
-            )
+            value, gradient, curvature = sums_of(self.psi, self.fixed + arrays, of_hessian)
             return stop - start, Sums(value, gradient[coordinates], curvature)
 
         total: Sums | None = None
-        for n, part in _in_order(chunk, range(0, len(rows), _CHUNK), n_threads or os.cpu_count() or 1):
+        for n, part in _in_order(chunk, range(0, len(rows), size), n_threads or os.cpu_count() or 1, ahead):
             total = part if total is None else total + part
             advance(n)
         assert total is not None
@@ -188,14 +193,14 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _in_order(task: Callable[[int], Any], starts: Sequence[int], n_threads: int) -> Iterator[Any]:
+def _in_order(task: Callable[[int], Any], starts: Sequence[int], n_threads: int, ahead: int) -> Iterator[Any]:
     """Yield results in order, on several threads where there are several of them."""
     if len(starts) == 1 or n_threads == 1:
         for start in starts:
             yield uninterrupted(task, start)
         return
     with ThreadPoolExecutor(n_threads) as pool:
-        yield from _ordered(pool, task, starts, 4 * n_threads)
+        yield from _ordered(pool, task, starts, ahead * n_threads)
 
 
 def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Sequence[int], ahead: int) -> Iterator[Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 from pytensor.gradient import grad
 from pytensor.graph.replace import graph_replace
 from scipy import linalg, optimize
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
@@ -18,6 +20,7 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import FullPass, Sums
+from pymc_austerity.proxy.linear_maps import WIDE
 from pymc_austerity.proxy.samples import Samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.rows import Table
@@ -28,6 +31,8 @@ _CLOSE_ENOUGH = 0.1
 _MAX_PASSES = 10
 #: First of all a few rows are searched, from the given start and from points around it.
 _STARTS, _JITTER = 5, 1.0
+#: Of very many parameters from two points only, and with a trust region that has room for all of them.
+_STARTS_WIDE, _RADIUS_WIDE = 2, 0.3
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
 _APART, _NEGLIGIBLE = 5.0, 20.0
 #: A point this far out, in the coordinates of the search, means a mode at infinity.
@@ -195,7 +200,7 @@ def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) 
     rng = np.random.default_rng(1974)
     ends: list[tuple[np.ndarray, Sums, Sums]] = []
     refused: list[ModeNotFoundError] = []
-    for k in range(_STARTS):
+    for k in range(_STARTS if c.size <= WIDE else _STARTS_WIDE):
         psi = objective.psi(objective.x(start) + _JITTER * rng.uniform(-1, 1, c.size), start) if k else start
         try:
             psi, sums = _newton(objective, psi, 60)
@@ -226,7 +231,7 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
         With the parameter that has most part in the direction.
     """
     c = objective.coordinates
-    eigenvalues, vectors = linalg.eigh(-total.hessian)
+    eigenvalues, vectors = _flattest(-total.hessian)
     scales = 1 / np.sqrt(eigenvalues)
     for k in range(max(1, min(_MOST_DIRECTIONS, int((scales > _WIDE).sum())))):
         falls = []
@@ -248,6 +253,18 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
             )
 
 
+def _flattest(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest eigenvalues, in order, and their vectors; all of them where that is quick."""
+    size = len(curvature)
+    if size <= WIDE:
+        return linalg.eigh(curvature)
+    factor = linalg.cho_factor(curvature, lower=True)
+    inverse = LinearOperator((size, size), lambda v: linalg.cho_solve(factor, v), dtype=float)
+    values, vectors = eigsh(curvature, _MOST_DIRECTIONS, sigma=0.0, OPinv=inverse, v0=np.ones(size))
+    order = np.argsort(values)
+    return values[order], vectors[:, order]
+
+
 def _decrement(here: Sums) -> float | None:
     """Return the Newton decrement, the distance from a mode in standard deviations; None where there is no mode."""
     try:
@@ -262,11 +279,12 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
     c = objective.coordinates
     seen: dict[bytes, tuple[Sums, Sums]] = {}
     best: list[tuple[float, np.ndarray]] = []
+    accepted, evaluations = [b""], count()
 
     def at(x: np.ndarray) -> Sums:
         key = x.tobytes()
         if key not in seen:
-            if len(seen) >= max_evaluations:
+            if next(evaluations) >= max_evaluations:
                 raise StopIteration
             psi = objective.psi(x, start)
             likelihood = objective.evaluate(psi)
@@ -275,12 +293,16 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
                 negative = total.scaled(-1)
             else:  # the trust region steps back from a point without a density or its derivatives
                 negative = Sums(np.inf, np.zeros(c.size), np.eye(c.size))
-            seen[key] = negative, likelihood
             if not best or negative.value < best[0][0]:
                 best[:] = [(negative.value, x.copy())]
+            # Of the Hessians only those that are asked for again: of thousands of parameters each takes 200 megabytes.
+            for old in set(seen) - {best[0][1].tobytes(), accepted[0]}:
+                del seen[old]
+            seen[key] = negative, likelihood
         return seen[key][0]
 
     def close_enough(intermediate_result: Any) -> None:
+        accepted[0] = intermediate_result.x.tobytes()
         decrement = _decrement(at(intermediate_result.x))
         if decrement is not None and decrement < _CLOSE_ENOUGH:
             raise StopIteration
@@ -289,6 +311,7 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
     if not np.isfinite(at(x0).value):
         raise ModeNotFoundError("the log-likelihood or a derivative of it is not finite where the search starts")
     found: np.ndarray
+    radius = 1.0 if c.size <= WIDE else _RADIUS_WIDE * np.sqrt(c.size)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -299,7 +322,7 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
                 hess=lambda x: at(x).hessian,
                 method="trust-exact",
                 callback=close_enough,
-                options={"initial_trust_radius": 1.0, "max_trust_radius": 100.0, "gtol": 1e-8},
+                options={"initial_trust_radius": radius, "max_trust_radius": 100.0, "gtol": 1e-8},
             ).x
     except StopIteration:
         found = best[0][1]

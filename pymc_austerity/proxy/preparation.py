@@ -19,6 +19,7 @@ from pymc_austerity.likelihood import (
     Surroundings,
     flatten_onto,
     numba_options,
+    reads_few_entries,
 )
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order
@@ -42,8 +43,11 @@ _log = logging.getLogger("pymc_austerity")
 #: Times that the centre moves to the mean of the surrogate at most.
 _MAX_MOVES = 3
 _WEIGHT_PAIRS = 4
-#: A dense Hessian of more parameters than this neither fits a cache nor can be factorised while tuning.
-_MAX_EXPANDED = 2_000
+#: Matrices of that size that a step holds while it is set up.
+_COPIES = 8
+#: A Hessian of more parameters than this takes minutes to sum over whole rows and hours over very many.  By the entries
+#: of rows that read few it takes seconds; what limits these is a draw, of some tens of milliseconds at the second.
+_MAX_EXPANDED, _MAX_BY_ENTRIES = 2_000, 6_000
 
 
 class Prepared(NamedTuple):
@@ -184,11 +188,32 @@ def _expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:
         raise DiscreteError(f"{discrete} is discrete and has no derivative")
     coordinates = read_coordinates(likelihood)
     if coordinates.size > _MAX_EXPANDED:
-        raise NoProxyError(
-            f"the rows read {coordinates.size} parameters and the dense Hessian serves up to {_MAX_EXPANDED}; give "
-            "this step fewer vars and the rest to another"
-        )
+        _require_few_entries(likelihood, coordinates.size)
     return coordinates
+
+
+def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
+    """Refuse more parameters than a Hessian can be summed for.
+
+    Raises
+    ------
+    NoProxyError
+        Where rows read most of them, or where there are too many for any rows.
+    """
+    few = reads_few_entries(likelihood)
+    limit = _MAX_BY_ENTRIES if few else _MAX_EXPANDED
+    if n_parameters > limit:
+        rows = "rows that read few of them" if few else "rows that read them all"
+        remedy = "" if few else f" Sparse tables (pytensor.sparse.dot) may have {_MAX_BY_ENTRIES:,} columns."
+        raise NoProxyError(
+            f"the rows read {n_parameters:,} parameters, and a Hessian of {rows} serves up to {limit:,}: give this "
+            f"step fewer vars and the rest to another, or drop columns with few entries.{remedy}"
+        )
+    _log.info(
+        f"The rows read few of {n_parameters:,} parameters each. The Hessian of all rows takes "
+        f"{8 * n_parameters**2 / 1e6:,.0f} MB, the step some {_COPIES} times as much, and every draw some products "
+        "with it, which cost more than its rows. Set-up takes minutes."
+    )
 
 
 def _entry_names(likelihood: RowLikelihood) -> list[str]:

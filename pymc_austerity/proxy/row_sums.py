@@ -23,8 +23,10 @@ from pymc_austerity.likelihood import (
     VALUE_AND_SLOPE,
     VECTOR,
     Reached,
+    RowEntries,
     RowLikelihood,
     call_at,
+    find_row_entries,
     reach,
     row_predictor,
     tuple_of,
@@ -45,11 +47,14 @@ class Derivatives(NamedTuple):
         The derivative along a direction of ψ: of the gradient, or of η where the rows read ψ through one predictor η.
     weight : int
         ∂²ℓ_i/∂η_i², where there is one predictor.
+    entries : int
+        What of ∂η_i/∂ψ rows pick by their data, where it is few of many; `along` is then of the rest of η.
     """
 
     value_and_gradient: int
     along: int
     weight: int = 0
+    entries: int = 0
 
 
 class Sums(Protocol):
@@ -84,11 +89,14 @@ class RowSums(NamedTuple):
     derivatives : Derivatives
     reached : tuple of Reached
         What lies at these addresses.
+    by_entries : bool
+        Whether a Hessian takes the time and memory of the entries of its rows, and not of whole rows.
     """
 
     sums: Sums
     derivatives: Derivatives
     reached: tuple[Reached, ...]
+    by_entries: bool = False
 
     def __call__(self, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> Any:
         """Return the sums over the rows in `data`."""
@@ -99,8 +107,9 @@ def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> R
     """Compile the derivatives of a model, and what adds them up.
 
     The Hessian is XᵀWX where the rows read ψ through one linear predictor, with x_i = ∂η_i/∂ψ and
-    W = diag(∂²ℓ_i/∂η_i²): no derivative is taken once a parameter.  Otherwise it is built column by column, as the
-    derivative of the gradient along each coordinate (forward over reverse).
+    W = diag(∂²ℓ_i/∂η_i²): no derivative is taken once a parameter.  Where rows pick few of many parameters by their
+    data, x_i is known by its entries.  Otherwise it is built column by column, as the derivative of the gradient along
+    each coordinate (forward over reverse).
     """
     psi = likelihood.psi_vector("psi")
     d = likelihood.theta_size
@@ -111,13 +120,19 @@ def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> R
     data = [*likelihood.fixed, *likelihood.batches]
     both = _reach_value_and_gradient([psi, *data], [total, gradient], data, compile_kwargs)
     eta = row_predictor(rows, psi, likelihood.batches)
-    along = _reach_along(gradient if eta is None else eta, psi, data, compile_kwargs)
-    reached, build_hessian = [both, along], _build_forward_over_reverse
+    entries = None if eta is None else find_row_entries(eta, psi, likelihood.batches)
+    read = gradient if eta is None else eta if entries is None else entries.rest
+    reached, build_hessian = [both, _reach_along(read, psi, data, compile_kwargs)], _build_forward_over_reverse
     if eta is not None:
         reached.append(_reach_weight(rows, eta, psi, data, compile_kwargs))
         build_hessian = _build_through_predictor
+    if entries is not None:
+        reached.append(_reach_entries(entries, psi, data, compile_kwargs))
+        build_hessian = _build_from_entries
     addresses = Derivatives(*[r.address for r in reached])
-    return RowSums(cached(_build_sums(tuple_of(data), build_hessian)), addresses, tuple(reached))
+    return RowSums(
+        cached(_build_sums(tuple_of(data), build_hessian)), addresses, tuple(reached), by_entries=entries is not None
+    )
 
 
 def _reach_value_and_gradient(inputs: Any, outputs: Any, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
@@ -156,6 +171,18 @@ def _reach_weight(
         return np.ascontiguousarray(of_model(psi, *data)[0])
 
     return reach(weight, VECTOR, tuple_of(data))
+
+
+def _reach_entries(entries: RowEntries, psi: Variable, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
+    outputs = [entries.columns, entries.values, pt.constant(entries.read_by_all)]
+    of_model = compile_log_density([psi, *data], outputs, **options).vm.jit_fn
+
+    @njit(nogil=True)
+    def picked(psi, data):  # type: ignore[no-untyped-def]
+        columns, values, read_by_all = of_model(psi, *data)
+        return np.ascontiguousarray(columns), np.ascontiguousarray(values), np.ascontiguousarray(read_by_all)
+
+    return reach(picked, VECTOR, tuple_of(data))
 
 
 def _build_sums(data: types.Type, build_hessian: Callable[[types.Type], Hessian]) -> Sums:
@@ -235,3 +262,58 @@ def _sum_of_few(X, w, read, counts):  # type: ignore[no-untyped-def]
             for b in range(counts[j]):
                 curvature[k, read[j, b]] += weighted * X[read[j, b], j]
     return curvature
+
+
+_ENTRIES = types.Tuple((types.int64[:, ::1], types.float64[:, ::1], types.int64[::1]))
+
+
+def _build_from_entries(data: types.Type) -> Hessian:
+    """Compile XᵀWX from the entries of X that rows pick, and its columns that all rows read."""
+    result, of_rows = VECTOR, types.Tuple((VECTOR, data))
+    along = types.Tuple((VECTOR, VECTOR, data))
+
+    @njit(nogil=True)
+    def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
+        if coordinates.size == 0:
+            return np.empty((0, 0))
+        w = call_at(derivatives.weight, result, of_rows, (psi, data))
+        picked, slopes, read_by_all = call_at(derivatives.entries, _ENTRIES, of_rows, (psi, data))
+        place = np.full(psi.size, -1)
+        for i in range(coordinates.size):
+            place[coordinates[i]] = i
+        k = picked.shape[1]
+        columns, values = np.empty((w.size, k + read_by_all.size), np.int64), np.empty((w.size, k + read_by_all.size))
+        for j in range(w.size):
+            for a in range(k):
+                columns[j, a], values[j, a] = place[picked[j, a]], slopes[j, a]
+        direction = np.zeros(psi.size)
+        for i in range(read_by_all.size):
+            direction[read_by_all[i]] = 1.0
+            x = call_at(derivatives.along, result, along, (direction, psi, data))
+            direction[read_by_all[i]] = 0.0
+            for j in range(w.size):
+                columns[j, k + i], values[j, k + i] = place[read_by_all[i]], x[j]
+        return _sum_of_entries(columns, values, w, coordinates.size)
+
+    return hessian
+
+
+@njit(nogil=True)
+def _sum_of_entries(columns, values, w, size):  # type: ignore[no-untyped-def]
+    """Return XᵀWX; of two entries of a row their product is added once, and the matrix to its transpose in the end."""
+    half = np.zeros((size, size))
+    for j in range(w.size):
+        for a in range(columns.shape[1]):
+            row, weighted = columns[j, a], w[j] * values[j, a]
+            if row < 0 or weighted == 0.0:
+                continue
+            half[row, row] += 0.5 * weighted * values[j, a]
+            for b in range(a):
+                if columns[j, b] >= 0:
+                    half[row, columns[j, b]] += weighted * values[j, b]
+    for i in range(size):
+        for j in range(i + 1):
+            total = half[i, j] + half[j, i]
+            half[i, j] = total
+            half[j, i] = total
+    return half

@@ -41,7 +41,8 @@ def draw_samples(rows: Table, n_coordinates: int) -> Samples:
     size = min(n, max(_SUBSET_ROWS, _SUBSET_PER_PARAMETER * n_coordinates))
     # The same subset whatever the seed of the chains: the centre is no part of their randomness.
     numbers = np.random.default_rng(2014).choice(n, size, replace=False)
-    part = None if n < _MAX_ROWS else np.random.default_rng(2016).choice(n, _PART, replace=False)
+    averaged = min(n, max(_PART, _SUBSET_PER_PARAMETER * n_coordinates))
+    part = None if n < _MAX_ROWS else np.random.default_rng(2016).choice(n, averaged, replace=False)
     search, average = rows.samples([numbers, part])
     few = np.sort(numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * n_coordinates)])
     return Samples(search, search.take(np.searchsorted(np.sort(numbers), few)), average)

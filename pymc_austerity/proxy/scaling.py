@@ -20,6 +20,7 @@ from scipy import linalg
 from pymc_austerity.compat import pushforward
 from pymc_austerity.likelihood import RowLikelihood, keeps_affine
 from pymc_austerity.proxy.full_pass import Sums
+from pymc_austerity.proxy.linear_maps import WIDE, is_positive_definite
 from pymc_austerity.rows import Rows
 
 #: Units of parameters, as rows see them, that a search in the user's own coordinates copes with.
@@ -133,6 +134,8 @@ def _is_well_scaled(curvature: np.ndarray) -> bool:
     if units.min() < _SMALLEST_UNIT or units.max() > _LARGEST_UNIT:
         return False
     correlations = curvature[np.ix_(known, known)] * units * units[:, None]
+    if len(correlations) > WIDE and is_positive_definite(correlations - _COLLINEAR * np.eye(len(correlations))):
+        return True
     return bool(np.abs(linalg.eigvalsh(correlations)).min() > _COLLINEAR)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from pymc_austerity.proxy.full_pass import FullPass, Sums
-from pymc_austerity.proxy.linear_maps import LinearMap, compressed
+from pymc_austerity.proxy.linear_maps import WIDE, LinearMap, compressed, is_positive_definite
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.rows import Table
 
@@ -70,10 +70,18 @@ def steer(
     """
     scaling = Scaling() if scaling is None else scaling
     hessian = sums.hessian
+    if hessian.shape[0] > WIDE and _is_concave(scaling.of_hessian(hessian)):
+        return Steering(psi, coordinates, sums.gradient, compressed(hessian))
     values, vectors = linalg.eigh(scaling.of_hessian(hessian))
     if values[-1] > _ROUNDING * np.abs(values).max() and not _held(hessian / temperature, curvature_of_prior, scaling):
         hessian = np.ascontiguousarray(scaling.to_hessian((vectors * np.minimum(values, 0.0)) @ vectors.T))
     return Steering(psi, coordinates, sums.gradient, compressed(hessian))
+
+
+def _is_concave(hessian: np.ndarray) -> bool:
+    """Whether no eigenvalue is above rounding, as far as a Cholesky factor can tell."""
+    rounding = _ROUNDING * np.abs(np.diag(hessian)).max()
+    return is_positive_definite(rounding * np.eye(len(hessian)) - hessian)
 
 
 def _held(hessian: np.ndarray, curvature_of_prior: Callable[[], np.ndarray] | None, scaling: Scaling) -> bool:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numba import njit
 from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Links, Surroundings
-from pymc_austerity.proxy.linear_maps import CompressedRows, dense
+from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense, is_positive_definite
 from pymc_austerity.proxy.mode import PriorCurvature
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.steering import Steering
@@ -27,15 +28,22 @@ from pymc_austerity.proxy.surrogate import (
 
 #: Transitions on the surrogate in each window; the covariance is learnt anew from every one.
 _PILOT = (200, 300, 600)
+#: With very many parameters the covariance stays that of the curvature at the centre, and a trajectory is dear.
+_PILOT_WIDE = (60, 60)
 #: Draws of the pilot that are kept, for row weights and starting points.
 _KEPT = 300
 #: The centre moves to the mean of the surrogate when it is further from it than this many standard deviations.
 _OFF_CENTRE = 0.5
 #: Draws further from the centre than this many of the standard deviations that the curvature there gives have run away.
 _AWAY = 100.0
+#: Draws that know a standard deviation better than the curvature at the centre does.
+_ENOUGH = 200
 #: A diagonal mass matrix takes more leapfrog steps, by the root of the condition number that it leaves, and saves
-#: products of D² operations.  It is the cheaper one where that root is below this share of D.
-_STRETCH = 0.1
+#: products of D² operations.  It is the cheaper one where that root is below this share of D; where the Hessian is
+#: dense too, below the three such products that a step then takes.
+_STRETCH, _STRETCH_DENSE = 0.1, 3.0
+#: Directions wider than this are taken for so wide.
+_WIDEST = 3.0
 
 
 class Tuned(NamedTuple):
@@ -102,37 +110,36 @@ def tune_moves(
     places = steering.coordinates[own]
     slope[places] += steering.gradient[own] / temperature
     precision[np.ix_(places, places)] -= dense(steering.hessian)[np.ix_(own, own)] / temperature
-    values, vectors = linalg.eigh(scaling.of_hessian(precision))
-    directions = scaling.outward(vectors)
-    scales = 1 / np.sqrt(np.maximum(np.abs(values), 1e-6 * np.abs(values).max()))
+    root, shift = _normal_of(scaling.of_hessian(precision), slope, scaling)
     identity = np.eye(d)
     start = SurrogateState(
         log_scale=np.log([0.5]),
         factor=identity,
         whiten=identity,
-        centre=psi[:d] + directions @ (scales**2 * (directions.T @ slope)),
+        centre=psi[:d] + shift,
         target=np.array([INNER_TARGET]),
         t=np.zeros(1, np.int64),
         search=path_search([(QUARTER_PERIOD, 1)], d),
         steering=steering,
-    ).with_factor(vectors * np.minimum(scales, 3.0), 0.5, scaling)
+    ).with_factor(root, 0.5, scaling)
     state = start.fresh()
     sd = np.sqrt((start.factor**2).sum(axis=1))
-    if isinstance(steering.hessian, CompressedRows):
-        roots = linalg.svdvals(start.whiten * sd)  # of the precision, in units of marginal standard deviations
-        if roots[0] < _STRETCH * d * roots[-1]:
-            quarter = path_search([(QUARTER_PERIOD / roots[-1], 1)], d)
+    if d > WIDE or isinstance(steering.hessian, CompressedRows):
+        largest, smallest = _roots_of_precision(start, sd)
+        saves = _STRETCH * d if isinstance(steering.hessian, CompressedRows) else _STRETCH_DENSE
+        if largest < saves * smallest:
+            quarter = path_search([(QUARTER_PERIOD / smallest, 1)], d)
             state = state.with_factor(sd, 0.1)._replace(search=quarter)
     rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
     around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), links)
     theta = psi[:d].copy()
-    for n in _PILOT:
+    for n in _PILOT if d <= WIDE else _PILOT_WIDE:
         state.t[0] = 0
         draws = uninterrupted(run_pilot, rng, theta, state, around, n)
         theta = draws[-1].copy()
-        if state.factor.ndim == 1:
+        if state.factor.ndim == 1 and n >= _ENOUGH:
             state = state.with_factor(draws[n // 4 :].std(axis=0), np.exp(state.log_scale[0]))
-        elif n >= 10 * d:  # with fewer draws the curvature at the centre serves better than their covariance
+        elif state.factor.ndim == 2 and n >= 10 * d:  # with fewer draws the curvature serves better than they do
             keep, x = n / (n + 5.0), scaling.inward(draws.T)
             noise = 1e-3 * (1 - keep) * np.diag(x.var(axis=1) + 1e-12)
             cov = keep * np.cov(x[:, n // 4 :]).reshape(d, d) + noise
@@ -140,6 +147,33 @@ def tune_moves(
     state.t[0] = 0
     draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT)
     return Tuned(start, state, draws)
+
+
+def _normal_of(precision: np.ndarray, slope: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    """Return a root of the covariance in the coordinates of `scaling`, and the step to the centre in those of θ."""
+    size = len(precision)
+    if size > WIDE and scaling.matrix is None and is_positive_definite(precision - np.eye(size) / _WIDEST**2):
+        lower = linalg.cholesky(precision, lower=True)
+        root = linalg.solve_triangular(lower, np.eye(size), lower=True).T
+        return root, linalg.cho_solve((lower, True), slope)
+    values, vectors = linalg.eigh(precision)
+    directions = scaling.outward(vectors)
+    scales = 1 / np.sqrt(np.maximum(np.abs(values), 1e-6 * np.abs(values).max()))
+    return vectors * np.minimum(scales, _WIDEST), directions @ (scales**2 * (directions.T @ slope))
+
+
+def _roots_of_precision(normal: SurrogateState, sd: np.ndarray) -> tuple[float, float]:
+    """Return the largest and smallest root of an eigenvalue of the precision, in units of standard deviations."""
+    if sd.size <= WIDE:
+        roots = linalg.svdvals(normal.whiten * sd)
+        return roots[0], roots[-1]
+    return _norm(normal.whiten * sd), 1 / _norm(normal.factor / sd[:, None])
+
+
+def _norm(matrix: np.ndarray) -> float:
+    """Return the largest singular value."""
+    squared = LinearOperator(matrix.shape, lambda v: matrix.T @ (matrix @ v), dtype=float)
+    return float(np.sqrt(eigsh(squared, 1, which="LA", v0=np.ones(len(matrix)), tol=1e-3)[0][0]))
 
 
 def normality_of(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray, around: Surroundings) -> float:

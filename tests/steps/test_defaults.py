@@ -126,9 +126,9 @@ def test_a_saddle_is_not_a_mode():
 @pytest.mark.slow
 def test_too_many_parameters_are_told_what_to_do():
     with pm.Model():
-        beta = pm.Normal("beta", 0, 1, shape=2_001)
-        pm.Normal("y", beta[np.arange(4_000) % 2_001], 1.0, observed=np.zeros(4_000))
-        with pytest.warns(UserWarning, match="2001 parameters.*give this step fewer vars"):
+        beta = pm.Normal("beta", 0, 1, shape=6_001)
+        pm.Normal("y", beta[np.arange(9_000) % 6_001], 1.0, observed=np.zeros(9_000))
+        with pytest.warns(UserWarning, match="6,001 parameters.*serves up to 6,000: give this step fewer vars"):
             pma.ApproxMH()
 
 

@@ -122,3 +122,43 @@ def test_censored_lifetimes_are_rows_as_those_that_ended():
     np.testing.assert_allclose(spread, 1, atol=0.06)
     # Negative control: a model that forgets what was censored.
     assert sampled(accelerated(time, ended, censored=False))[1].max() > 20
+
+
+def outcomes_of_groups():
+    rng = np.random.default_rng(9)
+    with pm.Model() as model:
+        slope, level = pm.Normal("slope"), pm.Normal("level", 0, pm.HalfNormal("spread"), shape=30)
+        for name, n in (("many", 900), ("fewer", 600)):
+            predictor = slope * rng.normal(size=n) + level[np.arange(n) % 30]
+            pm.Bernoulli(name, logit_p=predictor, observed=rng.integers(0, 2, n))
+    return model
+
+
+def outcomes_of_labels():
+    rng = np.random.default_rng(9)
+    with pm.Model() as model:
+        label = pm.Bernoulli("label", 0.5, shape=4)
+        for name, n in (("many", 900), ("fewer", 600)):
+            pm.Normal(name, label[np.arange(n) % 4], 1.0, observed=rng.normal(size=n))
+    return model
+
+
+FACTORS = np.arange(900).reshape(-1, 4).T
+ONE_SET = r"'many': 900, 'fewer': 600.*one set of rows.*with observed=\[...\]"
+
+
+@pytest.mark.parametrize(
+    ("step", "build", "remedy"),
+    [
+        (lambda model: pma.GroupMH(), outcomes_of_groups, ONE_SET),
+        (lambda model: pma.ApproxGibbs([model["label"]], factors=FACTORS), outcomes_of_labels, ONE_SET),
+        (
+            lambda model: pma.MHSubLhd(),
+            outcomes_of_groups,
+            r"sets of rows of different length \(observed= takes.*bound='scan'",
+        ),
+    ],
+)
+def test_steps_that_read_one_length_say_what_to_do(step, build, remedy):
+    with build() as model, pytest.raises(ValueError, match=remedy):
+        step(model)

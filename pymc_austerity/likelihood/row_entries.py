@@ -1,0 +1,153 @@
+"""Which entries of ψ a predictor reads of each row, where rows pick them by whole numbers in their data.
+
+A sparse product reads Σ_k v_ik ψ[j_ik], an effect of a group ψ[g_i]: of ∂η_i/∂ψ only these entries can differ from
+zero, and what they are is read off the graph, not found by trying every ψ in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
+from pytensor.gradient import grad
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors, walk
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+from pymc_austerity.likelihood.affine import row_predictor
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+
+#: Ops whose outcome holds entries of their first argument as they are.
+_SELECTS = (DimShuffle, Reshape, SpecifyShape, Subtensor)
+#: Rows that read at most one in so many of the entries of ψ, and ψ of at least so many, are worth it.
+_FEW, _MANY = 8, 200
+_MODE = Mode(linker="py", optimizer=None)
+
+
+class RowEntries(NamedTuple):
+    """The derivative of a predictor η by ψ, row by row.
+
+    Attributes
+    ----------
+    columns : Variable
+        Matrix of int64: the entries of ψ that a row picks.  One that it picks twice counts twice.
+    values : Variable
+        Matrix: the derivative by each of them.
+    rest : Variable
+        η as a function of ψ, without what rows pick.
+    read_by_all : numpy.ndarray of int64
+        Entries of ψ that `rest` reads.
+    """
+
+    columns: Variable
+    values: Variable
+    rest: Variable
+    read_by_all: np.ndarray
+
+
+def find_row_entries(eta: Variable, psi: Variable, batches: Sequence[Variable]) -> RowEntries | None:
+    """Return the entries that rows pick, where they are few of many.
+
+    Parameters
+    ----------
+    eta : Variable
+        A predictor, as of `row_predictor`.
+    psi : Variable
+        A vector of known length.
+    batches : sequence of Variable
+        Data of the batch.
+    """
+    n_psi = psi.type.shape[0]
+    if n_psi is None or n_psi < _MANY:
+        return None
+    picked = _picked(eta, psi, set(batches))
+    sizes = [int(np.prod(var.type.shape[1:])) for var in picked if None not in var.type.shape[1:]]
+    if not picked or len(sizes) < len(picked):
+        return None
+    free = [var.type() for var in picked]
+    (rest,) = graph_replace([eta], dict(zip(picked, free, strict=True)), strict=False)
+    read_by_all = _read(rest, psi)
+    if _FEW * (sum(sizes) + read_by_all.size) > n_psi:
+        return None
+    # η is affine: its derivatives are the same wherever they are taken.
+    zeros = {var: pt.zeros_like(old) for var, old in zip(free, picked, strict=True)}
+    rest, *slopes = graph_replace([rest, *grad(rest.sum(), free)], zeros, strict=False)
+    # Row i of what is picked is of row i of the batch, and so is its derivative.
+    columns = [_numbers_like(var, psi).reshape((-1, size)) for var, size in zip(picked, sizes, strict=True)]
+    values = [slope.reshape((-1, size)) for slope, size in zip(slopes, sizes, strict=True)]
+    return RowEntries(pt.concatenate(columns, axis=1), pt.concatenate(values, axis=1), rest, read_by_all)
+
+
+def reads_few_entries(likelihood: RowLikelihood) -> bool:
+    """Return whether a row reads few of many parameters, picked by its data, through one predictor."""
+    psi = likelihood.psi_vector("psi")
+    d = likelihood.theta_size
+    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
+    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    eta = row_predictor(rows, psi, likelihood.batches)
+    return eta is not None and find_row_entries(eta, psi, likelihood.batches) is not None
+
+
+def _picked(eta: Variable, psi: Variable, data: set[Variable]) -> list[Variable]:
+    """Return the parts of η that are entries of ψ whose numbers are data of the rows."""
+
+    def inputs(var: Variable) -> list[Variable]:
+        return [] if var.owner is None or _is_picked(var, psi, data) else list(var.owner.inputs)
+
+    return [var for var in dict.fromkeys(walk([eta], inputs, bfs=False)) if _is_picked(var, psi, data)]
+
+
+def _is_picked(var: Variable, psi: Variable, data: set[Variable]) -> bool:
+    if var.owner is None or not isinstance(var.owner.op, AdvancedSubtensor):
+        return False
+    source, *numbers = var.owner.inputs
+    if not _selects(source, psi) or _depend(numbers, [psi]):
+        return False
+    return all(data & set(ancestors([number])) for number in numbers)
+
+
+def _selects(var: Variable, psi: Variable) -> bool:
+    """Whether a variable holds entries of ψ as they are."""
+    while var is not psi:
+        if var.owner is None or not isinstance(var.owner.op, _SELECTS) or _depend(var.owner.inputs[1:], [psi]):
+            return False
+        var = var.owner.inputs[0]
+    return True
+
+
+def _numbers_like(picked: Variable, psi: Variable) -> Variable:
+    """Return the numbers of the entries of ψ in the place of these."""
+    source, *numbers = picked.owner.inputs
+    return picked.owner.op(pt.constant(_numbers_of(source, psi)), *numbers)
+
+
+def _numbers_of(selection: Variable, psi: Variable) -> np.ndarray:
+    evaluate = pytensor.function([psi], selection, mode=_MODE)
+    return np.asarray(evaluate(np.arange(psi.type.shape[0], dtype=float))).astype(np.int64)
+
+
+def _read(graph: Variable, psi: Variable) -> np.ndarray:
+    """Return the entries of ψ that a graph reads, or more."""
+    found: list[np.ndarray] = [np.empty(0, np.int64)]
+    waiting, seen = [graph], set[Variable]()
+    while waiting:
+        var = waiting.pop()
+        if var in seen or not _depend([var], [psi]):
+            continue
+        seen.add(var)
+        if _selects(var, psi):
+            found.append(np.ravel(_numbers_of(var, psi)))
+        elif var.owner is not None:
+            waiting += var.owner.inputs
+    return np.unique(np.concatenate(found))
+
+
+def _depend(graphs: Sequence[Variable], variables: Sequence[Variable]) -> bool:
+    return not set(variables).isdisjoint(ancestors(graphs))

@@ -1,0 +1,114 @@
+"""The entries of the parameters that rows pick by their data are read off the graph, and are those of the Jacobian."""
+
+import numpy as np
+import pymc as pm
+import pytensor.sparse as ps
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.replace import graph_replace
+from scipy import sparse
+
+from pymc_austerity.likelihood.affine import row_predictor
+from pymc_austerity.likelihood.row_entries import find_row_entries, reads_few_entries
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.proxy import preparation, row_sums
+from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
+from pymc_austerity.rows import Rows
+
+N, P = 300, 240
+_rng = np.random.default_rng(11)
+TABLE = sparse.random(N, P, 0.02, format="csr", random_state=1)
+GROUP, X = _rng.integers(0, 20, N), _rng.normal(size=N)
+LABELS = _rng.integers(0, 2, N)
+
+
+def words_groups_and_a_slope():
+    """One coefficient is read in two ways: as a column of the table, and as the slope of a number of every row."""
+    beta, u = pm.Normal("beta", 0, pm.HalfNormal("width"), shape=P), pm.Normal("u", shape=20)
+    cells = pm.Normal("cells", shape=(4, 5))
+    eta = pm.Normal("a") + ps.dot(TABLE, beta) + u[GROUP] + cells[GROUP % 4, GROUP % 5] + beta[3] * X
+    pm.Bernoulli("y", logit_p=eta, observed=LABELS)
+
+
+def all_columns():
+    pm.Bernoulli("y", logit_p=pt.dot(TABLE.toarray(), pm.Normal("beta", shape=P)), observed=LABELS)
+
+
+def few_parameters():
+    pm.Bernoulli("y", logit_p=pm.Normal("u", shape=20)[GROUP], observed=LABELS)
+
+
+def squares():
+    pm.Bernoulli("y", logit_p=ps.dot(TABLE, pm.Normal("beta", shape=P) ** 2), observed=LABELS)
+
+
+def scaled():
+    """Not centred: the product of a scale and a coefficient is not linear in the two."""
+    pm.Bernoulli("y", logit_p=ps.dot(TABLE, pm.HalfNormal("tau") * pm.Normal("z", shape=P)), observed=LABELS)
+
+
+def likelihood_of(define):
+    with pm.Model() as model:
+        define()
+    likelihood, source, _ = row_likelihood(model)
+    return likelihood, source.row_arrays()
+
+
+def test_entries_are_those_of_the_jacobian():
+    likelihood, arrays = likelihood_of(words_groups_and_a_slope)
+    psi, d = likelihood.psi_vector("psi"), likelihood.theta_size
+    (rows,) = graph_replace([likelihood.row_log_likelihood], {likelihood.theta: psi[:d]}, strict=False)
+    eta = row_predictor(rows, psi, likelihood.batches)
+    entries = find_row_entries(eta, psi, likelihood.batches)
+    outputs = [eta, entries.rest, entries.columns, entries.values]
+    evaluate = pm.compile([psi, *likelihood.batches], outputs, mode="FAST_COMPILE", on_unused_input="ignore")
+    origin, _, columns, values = evaluate(np.zeros(d), *arrays)
+    expected = np.array([evaluate(one, *arrays)[0] - origin for one in np.eye(d)]).T
+    rest = np.array([evaluate(one, *arrays)[1] for one in np.eye(d)]).T
+    found = rest.copy()
+    for k in range(columns.shape[1]):
+        np.add.at(found, (np.arange(N), columns[:, k]), values[:, k])
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert set(np.flatnonzero(rest.any(axis=0))) <= set(entries.read_by_all)
+    assert entries.read_by_all.size < 3  # the intercept and the slope, though rows pick 269 more
+    # Negative control: without what is read in both ways.
+    assert not np.allclose(found - rest, expected)
+
+
+@pytest.mark.parametrize("define", [all_columns, few_parameters, squares, scaled])
+def test_no_entries_are_claimed_of_other_rows(define):
+    likelihood, _ = likelihood_of(define)
+    assert not reads_few_entries(likelihood)
+    assert reads_few_entries(likelihood_of(words_groups_and_a_slope)[0])
+
+
+@pytest.mark.slow
+def test_the_hessian_from_entries_is_that_of_whole_rows(monkeypatch):
+    likelihood, arrays = likelihood_of(words_groups_and_a_slope)
+    coordinates, rows = read_coordinates(likelihood), Rows(arrays)
+    psi = 0.3 * np.random.default_rng(2).normal(size=likelihood.theta_size)
+    by_entries = FullPass(likelihood, coordinates)
+    hessian = by_entries(psi, (), rows).hessian
+    assert by_entries.sums.by_entries
+
+    def shifted(*arguments):
+        entries = find_row_entries(*arguments)
+        return entries._replace(columns=(entries.columns + 1) % P)
+
+    monkeypatch.setattr(row_sums, "find_row_entries", shifted)
+    planted = FullPass(likelihood, coordinates)(psi, (), rows).hessian
+    monkeypatch.setattr(row_sums, "find_row_entries", lambda *arguments: None)
+    whole = FullPass(likelihood, coordinates)(psi, (), rows).hessian
+    np.testing.assert_allclose(hessian, whole, atol=1e-12)
+    assert not np.allclose(planted, whole)
+
+
+def test_more_parameters_than_a_hessian_is_summed_for_are_refused(monkeypatch):
+    monkeypatch.setattr(preparation, "_MAX_EXPANDED", 200)
+    words, dense = likelihood_of(words_groups_and_a_slope)[0], likelihood_of(all_columns)[0]
+    assert preparation._expanded_coordinates(words).size == P + 41
+    with pytest.raises(preparation.NoProxyError, match="240 parameters.*read them all serves up to 200.*Sparse tables"):
+        preparation._expanded_coordinates(dense)
+    monkeypatch.setattr(preparation, "_MAX_BY_ENTRIES", 250)
+    with pytest.raises(preparation.NoProxyError, match="281 parameters.*read few of them serves up to 250"):
+        preparation._expanded_coordinates(words)
