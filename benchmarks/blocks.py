@@ -132,12 +132,13 @@ def plain_read(folder: str | None, made: Made) -> Took:
     return took[0]
 
 
-def model_of(X: np.ndarray, y: np.ndarray) -> pm.Model:
-    """Return the regression of some rows."""
+def model_of(X: Any, y: Any) -> pm.Model:
+    """Return the regression of some rows, in arrays, or by the name of a container each."""
     with pm.Model() as model:
-        X, y = pm.Data("X", X), pm.Data("y", y)
+        if isinstance(X, tuple):
+            X, y = pm.Data(*X), pm.Data(*y)
         beta = pm.Normal("beta", 0, 1, shape=D)
-        pm.Bernoulli("seen", logit_p=X @ beta, observed=y)
+        pm.Bernoulli("seen", logit_p=pm.math.dot(X, beta), observed=y)
     return model
 
 
@@ -167,6 +168,7 @@ def apart(idata: Any, made: Made) -> float:
         for k, block in enumerate(made):
             for name, column in block.items():
                 maps[name][k * BLOCK : k * BLOCK + len(column)] = column
+        # Not in containers, into which PyMC would copy them.
         of_map, _ = draw(model_of(*(np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in "Xy")), None, 2)
     means = [run.posterior["beta"].mean(("chain", "draw")) for run in (idata, of_map)]
     errors = [as_dataset(az.mcse(run))["beta"] for run in (idata, of_map)]
@@ -178,7 +180,7 @@ def measure(n_rows: int, folder: str | None, pool: int, with_map: bool) -> dict[
     made, passes, load = Made(n_rows), timed_passes(), os.getloadavg()[0]
     example = made.block(0)
     columns = {"X": [f"x{j}" for j in range(D)]} if folder else {}
-    model = model_of(example["X"][:1_000], example["y"][:1_000])
+    model = model_of(*((name, example[name][:1_000]) for name in "Xy"))
     few = Made(200_000)
     with model:  # what is compiled once, and kept on disk, is in no pass
         pma.PenaltyMH(data=pma.Blocks(few, pool=10_000, chains=CHAINS), progressbar=False)
@@ -229,16 +231,16 @@ def main() -> None:
             source = written(Made(n_rows), folder) if options.parquet else None
             print(json.dumps(measure(n_rows, source, int(options.pool), options.map)))
         return
+    OUTPUT.mkdir(exist_ok=True)
     found = []
     for rows in options.rows:
         command = [sys.executable, __file__, "--one", "--rows", rows, "--pool", str(options.pool)]
         command += ["--parquet"] * options.parquet + ["--map"] * options.map
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         found.append(json.loads(told.splitlines()[-1]))
-    table = pd.DataFrame(found).set_index("rows").T
-    print(table.to_string(float_format=lambda v: f"{v:,.3g}"))
-    OUTPUT.mkdir(exist_ok=True)
-    table.to_csv(OUTPUT / f"blocks{'_parquet' * options.parquet}.csv")
+        table = pd.DataFrame(found).set_index("rows").T
+        print(table.to_string(float_format=lambda v: f"{v:,.3g}"), flush=True)
+        table.to_csv(OUTPUT / f"blocks{'_parquet' * options.parquet}.csv")
 
 
 if __name__ == "__main__":
