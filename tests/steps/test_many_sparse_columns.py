@@ -1,0 +1,40 @@
+"""A sparse table of more columns than a dense one may have, against the posterior that algebra gives."""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytensor.sparse as ps
+import pytest
+from scipy import linalg, sparse
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import as_dataset
+
+N, P, ENTRIES = 25_000, 2_050, 10
+
+
+@pytest.mark.slow
+def test_the_posterior_of_a_normal_regression_is_the_exact_one():
+    rng = np.random.default_rng(3)
+    columns = rng.integers(0, P, N * ENTRIES)
+    X = sparse.csr_matrix((rng.normal(size=N * ENTRIES), (np.repeat(np.arange(N), ENTRIES), columns)), shape=(N, P))
+    y = X @ rng.normal(0, 0.3, P) + rng.normal(size=N)
+    with pm.Model():
+        beta = pm.Normal("beta", 0, 0.5, shape=P)
+        pm.Normal("y", ps.dot(X, beta), 1.0, observed=y)
+        step = pma.PenaltyMH(progressbar=False)
+        idata = pm.sample(
+            600, tune=200, step=step, chains=1, random_seed=1, progressbar=False, quiet=True,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    draws = idata.posterior["beta"].to_numpy()[0]
+    # Planted: a table whose columns are shifted by one.
+    for table, right in ((X, True), (X[:, np.roll(np.arange(P), 1)], False)):
+        precision = (table.T @ table).toarray() + np.eye(P) / 0.25
+        covariance = linalg.inv(precision)
+        mean, sd = covariance @ (table.T @ y), np.sqrt(np.diag(covariance))
+        z = (draws.mean(axis=0) - mean) / as_dataset(az.mcse(idata))["beta"].to_numpy()
+        # A mean of P squares of about standard normal numbers.
+        assert (abs((z**2).mean() - 1) < 6 * np.sqrt(2 / P)) == right
+        assert (abs((draws.std(axis=0) / sd).mean() - 1) < 0.02) or not right
+    assert idata.sample_stats["accepted"].mean() > 0.9
