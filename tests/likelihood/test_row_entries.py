@@ -47,6 +47,12 @@ def scaled():
     pm.Bernoulli("y", logit_p=ps.dot(TABLE, pm.HalfNormal("tau") * pm.Normal("z", shape=P)), observed=LABELS)
 
 
+def turned():
+    """Rows are the second axis of what they pick."""
+    picked = pm.Normal("beta", shape=P).reshape((P // 4, 4)).T[:, GROUP]
+    pm.Bernoulli("y", logit_p=(picked * np.arange(4.0)[:, None]).sum(axis=0), observed=LABELS)
+
+
 def likelihood_of(define):
     with pm.Model() as model:
         define()
@@ -75,7 +81,7 @@ def test_entries_are_those_of_the_jacobian():
     assert not np.allclose(found - rest, expected)
 
 
-@pytest.mark.parametrize("define", [all_columns, few_parameters, squares, scaled])
+@pytest.mark.parametrize("define", [all_columns, few_parameters, squares, scaled, turned])
 def test_no_entries_are_claimed_of_other_rows(define):
     likelihood, _ = likelihood_of(define)
     assert not reads_few_entries(likelihood)
