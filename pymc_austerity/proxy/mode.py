@@ -295,9 +295,9 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
                 negative = Sums(np.inf, np.zeros(c.size), np.eye(c.size))
             if not best or negative.value < best[0][0]:
                 best[:] = [(negative.value, x.copy())]
-            # Of the Hessians only those that are asked for again: of thousands of parameters each takes 200 megabytes.
-            for old in set(seen) - {best[0][1].tobytes(), accepted[0]}:
-                del seen[old]
+            if c.size > WIDE:  # a Hessian takes tens of megabytes: only those that are likely to be asked for again
+                for old in set(seen) - {best[0][1].tobytes(), accepted[0]}:
+                    del seen[old]
             seen[key] = negative, likelihood
         return seen[key][0]
 
