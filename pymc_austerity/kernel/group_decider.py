@@ -36,11 +36,14 @@ from pymc_austerity.rows import Weighted, WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
-#: A carried move costs about as much as so many rows, for its batch, for each group and for each cell.
-_BATCH_SIZE, _ROWS_PER_GROUP, _ROWS_PER_CELL = 500, 3, 0.25
-#: Of the work of a draw, what the refresh takes to what the carried move takes; and the share of the groups above which
-#: effects would be known better than what they share.
-_REFRESH_TO_CARRIED, _MOST_REFRESHED = 1.5, 0.4
+#: A carried move costs about as much as the refresh of so many rows, by itself, for each group and for each cell.
+_CARRIED_ROWS, _ROWS_PER_GROUP, _ROWS_PER_CELL = 4_000, 3, 0.25
+#: A group with more rows than `_FEW_ROWS` reads about so many.
+_BATCH_ROWS = 500
+#: Shares of the groups between which effects keep step with what they share: of a draw's worth of the slowest shared
+#: parameter, a fifth to a third, effects make as much where a fifth of them is refreshed.  More where it costs no more
+#: than so many times the carried move.
+_LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.4, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +120,12 @@ class GroupDecider:
     @property
     def n_refreshed(self) -> np.ndarray:
         """Groups of each factor refreshed a draw."""
-        share, n_groups, n_rows = self.share, len(self.groups.own), len(self.prepared.rows)
+        share = self.share
         if share is None:
-            carried: float = (_BATCH_SIZE if self.test.uses_proxy else n_rows) + _ROWS_PER_GROUP * n_groups
-            carried += _ROWS_PER_CELL * self.prepared.expansion.cell_with.size
-            share = min(_MOST_REFRESHED, _REFRESH_TO_CARRIED * carried / (n_rows * len(self.groups.indices)))
+            sizes = np.diff(self.prepared.start)
+            carried: float = _CARRIED_ROWS if self.test.uses_proxy else len(self.prepared.rows)
+            carried += _ROWS_PER_GROUP * sizes.size + _ROWS_PER_CELL * self.prepared.expansion.cell_with.size
+            share = share_refreshed(np.where(sizes > self.few, _BATCH_ROWS, sizes).sum(), carried)
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
 
     @property
@@ -198,6 +202,19 @@ def assemble_groups(
     with phases("Compiling the moves"):
         decider = _complete(model, test, share, data.theta0, data.others0, data.fixed, prepared)
     return decider, lambda changed: replace(decider, fixed=changed.fixed, prepared=learn(changed))
+
+
+def share_refreshed(n_rows: int, carried: float) -> float:
+    """Return the share of the groups that is refreshed a draw.
+
+    Parameters
+    ----------
+    n_rows : int
+        That the refresh of all groups would read.
+    carried : float
+        What the carried move costs, in rows of a refresh.
+    """
+    return float(np.clip(_REFRESH_TO_CARRIED * carried / max(1, n_rows), _LEAST_REFRESHED, _MOST_REFRESHED))
 
 
 def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:

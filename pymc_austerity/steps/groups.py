@@ -80,8 +80,9 @@ class GroupMH(ChainSetup, BlockedStep):
         How the moves are decided: by a penalty for the noise of a batch of 500 rows by default (as in `PenaltyMH`);
         with ``pma.Exact()`` on all rows, which leaves the posterior exactly invariant.
     refreshed : float or "auto", default "auto"
-        Share of the groups that move by themselves in a draw, in (0, 1].  By default so many that their rows cost half
-        as much again as the carried move, and at most 0.4.
+        Share of the groups that move by themselves in a draw, in (0, 1].  By default 0.2, with which the slowest of
+        the effects keep step with what is shared, and up to 0.4 where the rows of so many cost at most half as much
+        again as the carried move.
     data : None
         Refused, with what to do: groups are moved on their own rows, which blocks do not keep together.
     observed, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
@@ -132,7 +133,7 @@ class GroupMH(ChainSetup, BlockedStep):
     ...         step=pma.GroupMH(), tune=200, draws=100, chains=2, cores=1,
     ...         random_seed=1, progressbar=False, compute_convergence_checks=False,
     ...     )
-    >>> bool((idata.sample_stats["n_refreshed"] == 10).all())
+    >>> bool((idata.sample_stats["n_refreshed"] == 20).all())
     True
     """
 
