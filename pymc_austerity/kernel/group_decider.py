@@ -44,6 +44,8 @@ _BATCH_ROWS = 500
 #: parameter, a fifth to a third, effects make as much where a fifth of them is refreshed.  More where it costs no more
 #: than so many times the carried move.
 _LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.4, 1.5
+#: Starts that are tried, each nearer to the centre, before it is the centre itself.
+_NEARER = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +162,16 @@ class GroupDecider:
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a start, φ further from its centre than a draw would be."""
-        found = self.prepared
+        found, at = self.prepared, (self.others, self.fixed)
         width = np.sqrt(1 + 3 * np.sqrt(10 / max(10, found.mean.size)))
         z = rng.standard_normal(self.groups.own.shape)
-        return found.theta(found.draw_shared(rng, width), z, self.model.condition, (self.others, self.fixed))
+        for _ in range(_NEARER):
+            theta = found.theta(found.draw_shared(rng, width), z, self.model.condition, at)
+            if np.isfinite(uninterrupted(self.model.density.log_prior, theta, self.others, *self.fixed)[0]):
+                return theta
+            # Where groups say little of a scale it may have no density at the ends of the normal approximation.
+            width /= 2
+        return found.theta(found.mean, z, self.model.condition, at)
 
     def __reduce__(self) -> Any:
         # The graphs of the prior are among the groups.
