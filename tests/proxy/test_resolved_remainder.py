@@ -1,6 +1,7 @@
 """What an expansion leaves of a row, against sixty digits, from the size of a posterior down to rounding."""
 
 from decimal import Decimal, localcontext
+from math import factorial
 
 import numpy as np
 import pymc as pm
@@ -9,6 +10,7 @@ import pytest
 from pymc_austerity.likelihood import compile_density
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.proxy import compile_remainder_density, compile_resolved_density
+from pymc_austerity.proxy.resolved_remainder import _rule
 
 OPTIONS = {"mode": "NUMBA"}
 CENTRE = 0.7
@@ -24,6 +26,15 @@ def exact_remainder(x, y, theta):
         p, h = 1 / (1 + (-centre).exp()), eta - centre
         grown = (1 + eta.exp()).ln() - (1 + centre.exp()).ln()
         return float(-grown + p * h + p * (1 - p) * h**2 / 2)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_rule_is_exact_for_polynomials_of_degree_five(order):
+    nodes, weights = _rule(order)
+    # ∫₀¹ (1 − s)^k/k! · s^m ds
+    for m in range(6):
+        assert weights @ nodes**m == pytest.approx(factorial(m) / factorial(order + m + 1), rel=1e-12)
+    assert weights @ nodes**6 != pytest.approx(factorial(6) / factorial(order + 7), rel=1e-6)
 
 
 @pytest.fixture(scope="module")
