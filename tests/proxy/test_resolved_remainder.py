@@ -49,12 +49,12 @@ def densities():
     ]
 
 
-def relative_errors(likelihood, density, step):
+def relative_errors(likelihood, density, step, times=1.0):
     theta, centre, none = np.array([CENTRE + step]), np.array([CENTRE]), np.zeros(0)
     batch = [X if b.type.dtype.startswith("float") else LABELS.astype(b.type.dtype) for b in likelihood.batches]
     new, old = density.both_sides(theta, centre, none, centre, *batch)
     exact = np.array([exact_remainder(x, y, theta[0]) for x, y in zip(X, LABELS)])
-    return np.abs((new - old) / exact - 1)
+    return np.abs((new - old) / (times * exact) - 1)
 
 
 @pytest.mark.slow
@@ -62,6 +62,18 @@ def relative_errors(likelihood, density, step):
 def test_remainders_are_precise_relative_to_themselves(densities, step):
     likelihood, (resolved, _) = densities
     assert relative_errors(likelihood, resolved, step).max() < 1e-8
+
+
+@pytest.mark.slow
+def test_the_two_forms_are_compared_in_the_units_of_the_rows():
+    """Rows that count for a million each: the rounding of their difference is a million times as large."""
+    with pm.Model() as model:
+        eta = pm.Normal("theta", 0, 1) * pm.Data("X", X)
+        log_likelihood = pm.logp(pm.Bernoulli.dist(logit_p=eta), pm.Data("labels", LABELS))
+        pm.Potential("rows", 1e6 * log_likelihood)
+    likelihood = row_likelihood(model)[0]
+    resolved = compile_resolved_density(compile_density(likelihood), likelihood, 2, **OPTIONS)
+    assert relative_errors(likelihood, resolved, 1e-3, times=1e6).max() < 1e-8
 
 
 @pytest.mark.slow

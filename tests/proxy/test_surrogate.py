@@ -150,21 +150,32 @@ def test_the_step_size_follows_its_target_and_stays_stable():
     assert at.log_scale[0] == 0.4
 
 
-def test_a_tuned_trajectory_of_a_quarter_period_forgets_where_it_began(compiled):
-    """On a normal target; of a third of a period or of a half the end and the start have correlations of a half."""
+@pytest.fixture
+def on_a_normal():
+    """The state of a move of a quarter period on a normal target."""
     normal = STEERING._replace(gradient=np.zeros(3), hessian=np.zeros((3, 3)))
     at = state(0.1)._replace(factor=np.eye(D), steering=normal, target=np.array([INNER_TARGET]))
-    at = at._replace(search=path_search([(QUARTER_PERIOD, 1)], D))
-    rng, theta, draws, rates = np.random.default_rng(5), OTHERS[0] + np.zeros(D), [], []
+    return at._replace(search=path_search([(QUARTER_PERIOD, 1)], D))
+
+
+def test_a_trajectory_of_a_quarter_period_forgets_where_it_began(compiled, on_a_normal):
+    rng, theta, draws = np.random.default_rng(5), OTHERS[0] + np.zeros(D), []
+    for _ in range(300):
+        theta = compiled[1](rng, theta, on_a_normal, around())[0]
+        draws.append(theta - OTHERS[0])
+    x = np.array(draws)
+    # A third of a period, or a half, leaves a correlation of a half and more.
+    assert abs((x[1:] * x[:-1]).mean() / (x**2).mean()) < 0.25
+
+
+def test_tuned_trajectories_are_careful(compiled, on_a_normal):
+    rng, theta, rates = np.random.default_rng(6), OTHERS[0] + np.zeros(D), []
     for _ in range(600):
-        theta, _, _, rate = compiled[1](rng, theta, at, around())
-        adapt_step_size(at, rate)
-        draws.append(theta)
+        theta, _, _, rate = compiled[1](rng, theta, on_a_normal, around())
+        adapt_step_size(on_a_normal, rate)
         rates.append(rate)
     # The step size hardly changes any more in the second half.
     assert abs(np.mean(rates[300:]) - 0.9) < 0.05
-    x = np.array(draws)[300:] - OTHERS[0]
-    assert abs((x[1:] * x[:-1]).mean() / (x**2).mean()) < 0.25
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "dense", "scaled"])
