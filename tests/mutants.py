@@ -7,7 +7,7 @@ that were quickest without a mistake come first.  ``--fast`` leaves out the slow
 looked at, and tried by all tests with ``--lines``, before it counts as a hole.
 
 Most of the time goes into compiling.  Where no test needs a model, ``NUMBA_DISABLE_JIT=1`` in the environment runs all
-of it as Python, and a mutant takes a second; ``--tests`` names the files that can do without one.
+of it as Python, and a mutant takes a second; ``--tests`` and ``-k`` choose those that can do without one.
 
 What is printed last are the mutants that survived: a hole in the tests, or the same program in other words.
 """
@@ -158,7 +158,9 @@ def _become_pytest(folder: Path, tests: list[str], quickest: Quickest) -> None:
         sys.path[:0] = [str(folder)]
         # numba keeps a function by its own file alone; one that calls the mutant would be found as it was before.
         numba.config.CACHE_DIR = tempfile.mkdtemp(dir=folder)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], plugins=[quickest]))
+        # Said of plugins that were imported before the fork.
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        code = int(pytest.main([*options, *tests], plugins=[quickest]))
     except BaseException:
         traceback.print_exc()
     finally:
@@ -218,6 +220,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only mistakes between them")
     parser.add_argument("--fast", action="store_true", help="only the tests that are not slow")
     parser.add_argument("--tests", nargs="+", metavar="FILE", help="in place of those that pyproject.toml names")
+    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, as pytest takes it")
     parser.add_argument("--count", action="store_true", help="only say how many there are")
     arguments = parser.parse_args()
     first, last = arguments.lines or (1, 10**9)
@@ -230,6 +233,8 @@ def main() -> None:
     tests = [f"tests/{file}" for file in arguments.tests or judged_by[arguments.module]]
     if arguments.fast:
         tests += ["-m", "not slow"]
+    if arguments.k:
+        tests += ["-k", arguments.k]
     with tempfile.TemporaryDirectory() as there:
         folder = copied(Path(there))
         os.environ.setdefault("PMA_DATA", str((REPOSITORY / ".." / "shared" / "data").resolve()))
