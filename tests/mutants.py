@@ -6,13 +6,18 @@ tried in a process forked from one that has imported what takes seconds, on a co
 that were quickest without a mistake come first.  ``--fast`` leaves out the slow ones: what survives the others is to be
 looked at, and tried by all tests with ``--lines``, before it counts as a hole.
 
+Most of the time goes into compiling.  Where no test needs a model, ``NUMBA_DISABLE_JIT=1`` in the environment runs all
+of it as Python, and a mutant takes a second; ``--tests`` and ``-k`` choose those that can do without one.
+
 What is printed last are the mutants that survived: a hole in the tests, or the same program in other words.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
+import gc
 import importlib.util
 import json
 import os
@@ -29,7 +34,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PRELOADED = ("pymc", "scipy.stats", "arviz", "rich.progress", "matplotlib.pyplot", "pytensor.link.numba.linker")
+PRELOADED = (
+    "pymc", "scipy.stats", "arviz", "rich.progress", "matplotlib.pyplot", "pytensor.link.numba.linker",
+    "hypothesis.extra.numpy", "zarr",
+)  # fmt: skip
 #: How pytest ends where its file has no test of the kind that was asked for.
 _NONE_CHOSEN = 5
 #: Of the mistakes that cosmic-ray knows those that a person makes; most of the others end in an error at once.
@@ -150,7 +158,9 @@ def _become_pytest(folder: Path, tests: list[str], quickest: Quickest) -> None:
         sys.path[:0] = [str(folder)]
         # numba keeps a function by its own file alone; one that calls the mutant would be found as it was before.
         numba.config.CACHE_DIR = tempfile.mkdtemp(dir=folder)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], plugins=[quickest]))
+        # Said of plugins that were imported before the fork.
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        code = int(pytest.main([*options, *tests], plugins=[quickest]))
     except BaseException:
         traceback.print_exc()
     finally:
@@ -169,6 +179,31 @@ def preload() -> None:
     numba.njit(lambda rng, x: rng.standard_normal() + np.sqrt(x.sum()))(np.random.default_rng(1), np.zeros(3))
 
 
+def preload_package(module: str) -> None:
+    """Import the package, and forget the module and all that reaches it: forks import those alone."""
+    importlib.import_module("pymc_austerity")
+    ours = {name for name in sys.modules if name.split(".")[0] == "pymc_austerity"}
+    reads = {name: _imports(Path(sys.modules[name].__file__)) & ours for name in ours}
+    anew, found = set(), {module, "pymc_austerity"}
+    while anew != found:
+        anew, found = found, found | {name for name in ours if reads[name] & found}
+    for name in anew:
+        del sys.modules[name]
+    gc.collect()
+    gc.freeze()  # what is here is not looked through again
+
+
+def _imports(file: Path) -> set[str]:
+    """Return the modules that a file imports anywhere, and names that may be such."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
 def copied(folder: Path) -> Path:
     """Copy what the tests need."""
     for name in ("pymc_austerity", "tests"):
@@ -184,6 +219,8 @@ def main() -> None:
     parser.add_argument("module", choices=sorted(judged_by), help="in pymc_austerity, without .py")
     parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only mistakes between them")
     parser.add_argument("--fast", action="store_true", help="only the tests that are not slow")
+    parser.add_argument("--tests", nargs="+", metavar="FILE", help="in place of those that pyproject.toml names")
+    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, as pytest takes it")
     parser.add_argument("--count", action="store_true", help="only say how many there are")
     arguments = parser.parse_args()
     first, last = arguments.lines or (1, 10**9)
@@ -193,9 +230,11 @@ def main() -> None:
     print(f"{len(chosen)} mutants of {name}", flush=True)
     if arguments.count:
         return
-    tests = [f"tests/{file}" for file in judged_by[arguments.module]]
+    tests = [f"tests/{file}" for file in arguments.tests or judged_by[arguments.module]]
     if arguments.fast:
         tests += ["-m", "not slow"]
+    if arguments.k:
+        tests += ["-k", arguments.k]
     with tempfile.TemporaryDirectory() as there:
         folder = copied(Path(there))
         os.environ.setdefault("PMA_DATA", str((REPOSITORY / ".." / "shared" / "data").resolve()))
@@ -203,6 +242,8 @@ def main() -> None:
         os.environ.pop("PYTHONPATH", None)
         sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != REPOSITORY]
         preload()
+        sys.path.insert(0, str(folder))
+        preload_package(f"pymc_austerity.{arguments.module.replace('/', '.')}")
         sys.dont_write_bytecode = False
         started = time.monotonic()
         if run_tests(folder, tests, limit=3600) != "passed":

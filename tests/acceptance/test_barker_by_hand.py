@@ -8,6 +8,7 @@ from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.barker import (
     Barker,
     BarkerNoise,
+    ExactBarker,
     barker_threshold,
     decide_barker,
     decide_logistic,
@@ -79,7 +80,16 @@ def test_the_normality_error_is_the_bound_of_the_corollary():
 
 def test_the_normality_error_of_equal_rows_is_nothing():
     assert normality_error(Moments(40, N_TOTAL, 1.0, 0.0)) == 0.0
-    assert normality_error(Moments(40, N_TOTAL, 1.0, 1e-300)) == 0.0
+    # The cube of the last is zero where its square is not.
+    for sd in (1e-300, 1e-120):
+        assert normality_error(Moments(40, N_TOTAL, 1.0, sd)) == 0.0
+
+
+def test_the_normality_error_is_the_same_in_any_unit():
+    rows = 1e-90 * ROWS  # the cube of their deviation is a number, its fourth power is none
+    shape = add_shape(NO_SHAPE, 0, rows.mean(), rows, np.zeros(40))
+    found = normality_error(Moments(40, N_TOTAL, rows.mean(), rows.std(ddof=1), np.inf, shape))
+    assert found == pytest.approx(normality_error(MOMENTS), rel=1e-9)
 
 
 def test_all_rows_are_compared_with_a_logistic_number():
@@ -108,6 +118,18 @@ def test_a_batch_further_from_normal_than_the_tolerance_reads_on(times, decides)
     assert (decide_barker(looks, 0, MOMENTS, 0.0, SCALE, NOISE) != UNDECIDED) == decides
 
 
+def test_all_rows_decide_however_far_from_normal_they_are():
+    looks = Barker(40, sigma=SIGMA, normality_tol=1e-9).looks(N_TOTAL)
+    assert decide_barker(looks, 0, MOMENTS, 0.0, SCALE, NOISE) == UNDECIDED
+    assert decide_barker(looks, 2, MOMENTS._replace(n=N_TOTAL), 0.0, SCALE, NOISE) == ACCEPT
+
+
+def test_the_exact_test_looks_once_at_all_rows():
+    looks = ExactBarker().looks(7)
+    assert looks.sizes.tolist() == [7]
+    assert looks.bounds.tolist() == [0.0]
+
+
 def test_a_decision_draws_one_number_of_each_kind():
     noise, rng = draw_barker_noise(np.random.default_rng(5)), np.random.default_rng(5)
     assert noise == BarkerNoise(rng.logistic(), rng.standard_normal(), rng.random())
@@ -125,6 +147,12 @@ def test_defaults_and_limits_are_those_documented():
     assert test.with_replacement() is test
     for kept in ({"sigma": 0.3}, {"sigma": 1.81}, {"growth": 1.001}, {"normality_tol": 1e-9}):
         assert Barker(2, **kept) == Barker(2, **kept)
-    for refused in ({"sigma": 0.299}, {"sigma": 1.8138}, {"growth": 0.999}, {"normality_tol": -1.0}):
+    for refused in (
+        {"sigma": 0.299},
+        {"sigma": 1.8138},
+        {"sigma": np.pi / np.sqrt(3)},
+        {"growth": 0.999},
+        {"normality_tol": -1.0},
+    ):
         with pytest.raises(ValueError, match="must"):
             Barker(40, **refused)

@@ -130,8 +130,10 @@ def test_the_inequalities_are_those_of_the_papers():
     a, b = empirical_bernstein(t, n, delta)
     assert a / sd == pytest.approx([np.sqrt(2 * np.log(300) / 100), np.sqrt(2 * np.log(1500) / 900)])
     assert b == pytest.approx([6 * np.log(300) / 100, 6 * np.log(1500) / 900])
+    t, delta = np.array([100, 400, 900]), np.array([0.01, 0.005, 0.002])
+    sd = np.sqrt((t - 1) / t)
     a, b = empirical_bernstein_serfling(t, n, delta)
-    rho = np.array([1 - 99 / 1000, 0.1 * (1 + 1 / 900)])
+    rho = np.array([1 - 99 / 1000, 1 - 399 / 1000, 0.1 * (1 + 1 / 900)])
     assert a / sd == pytest.approx(np.sqrt(2 * rho * np.log(5 / delta) / t))
     assert b == pytest.approx((7 / 3 + 3 / np.sqrt(2)) * 2 * np.log(5 / delta) / t)
 
@@ -173,6 +175,9 @@ def test_the_mean_is_compared_with_psi_once_it_is_beyond_both_terms_of_the_bound
     log_u, offset, scale = 0.3, 0.6, 3.0
     moments = Moments(n, 20, (log_u - offset) / scale + distance, 2.0, 4.0)
     assert decide_outside_bound(looks, n // 10 - 1, moments, offset, scale, log_u) == verdict
+    # The same rows in another unit, in which every distance is below one.
+    small = Moments(n, 20, (log_u - offset) / scale + distance / 10, 0.2, 0.4)
+    assert decide_outside_bound(looks, n // 10 - 1, small, offset, scale, log_u) == verdict
 
 
 def test_the_defaults_are_those_documented_and_weights_are_refused():
@@ -193,6 +198,8 @@ def test_looks_grow_geometrically_to_all_rows():
     ("kwargs", "error", "message"),
     [
         ({"delta": 0.0}, ValueError, "between 0 and 1"),
+        ({"delta": 1.0}, ValueError, "between 0 and 1"),
+        ({"delta": 1.5}, ValueError, "between 0 and 1"),
         ({"gamma": 1.0}, ValueError, "must be above 1"),
         ({"p": 1.0}, ValueError, "must be above 1"),
         ({"batch_size": 1}, ValueError, "at least 2 rows"),

@@ -12,9 +12,9 @@ from pymc_austerity.acceptance.correction import correction, solve_correction, s
 @pytest.fixture
 def cache_folder(tmp_path, monkeypatch):
     """A cache folder of this test's own, and nothing remembered from before."""
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "caches" / name))
     correction.cache_clear()
-    yield tmp_path / "pymc-austerity"
+    yield tmp_path / "caches" / "pymc-austerity"
     correction.cache_clear()
 
 
@@ -29,6 +29,7 @@ def test_normal_plus_correction_is_logistic(sigma, limit):
     assert np.abs(sums - special.expit(y)).max() <= found.error
     assert (probabilities > 0).all()
     assert found.atoms == pytest.approx(-found.atoms[::-1])
+    assert (np.diff(found.atoms) >= 0).all()
 
 
 def test_the_stored_error_tells_a_wrong_distribution():
@@ -61,5 +62,6 @@ def test_a_damaged_file_is_computed_anew(cache_folder, caplog):
 
 
 def test_a_folder_that_cannot_be_made_is_no_obstacle(cache_folder):
-    cache_folder.parent.joinpath("pymc-austerity").write_text("a file where the folder should be")
+    cache_folder.parent.mkdir()
+    cache_folder.write_text("a file where the folder should be")
     assert correction(0.7).error < 1e-8

@@ -78,6 +78,21 @@ def test_boundaries_are_those_of_wang_and_tsiatis(alpha):
     assert test.looks(200).bounds[:-1] == pytest.approx(critical * correction / np.sqrt(n), rel=1e-9)
 
 
+@pytest.mark.parametrize("settings", [(0.0, 2), (0.5, 2), (0.5, 2, False, 1.0)])
+def test_the_ends_of_the_ranges_are_settings(settings):
+    test = SequentialT(*settings)
+    assert (test.looks(10).bounds[:-1] == (np.inf if test.epsilon == 0 else 0)).all()
+
+
+def test_with_replacement_there_is_no_finite_population_correction():
+    drawn_again = SequentialT(0.03, 50, alpha=0.7).with_replacement()
+    assert drawn_again == SequentialT(0.03, 50, True, 0.7)
+    n = np.array([50, 100, 150])
+    tail = stats.norm.sf(stats.norm.isf(0.03) * (n / 170) ** -0.2)
+    expected = stats.t.isf(tail, n - 1) / np.sqrt(n)
+    assert drawn_again.looks(170).bounds[:-1] == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_test_that_was_designed_is_read_from_what_was_recorded():
     test = SequentialT(0.01, 500)
     designed = SequentialT(0.002, 300, alpha=0.7)

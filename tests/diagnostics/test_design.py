@@ -192,7 +192,7 @@ def _by_quad(test, ratio, noise):
 @pytest.mark.parametrize("replacement", [False, True])
 def test_quadrature_over_the_uniform_number(replacement):
     test = pma.analyse_test(20_000, epsilon=0.03, batch_size=500, alpha=0.6, replacement=replacement)
-    ratio, noise = map(np.ravel, np.meshgrid([-30.0, -2.0, 0.0, 1.5], [0.3, 3.0, 40.0]))
+    ratio, noise = map(np.ravel, np.meshgrid([-30.0, -2.0, -0.5, 0.0, 1.5], [0.05, 0.3, 3.0, 40.0]))
     error, share = acceptance_error(test, ratio, noise)
     expected = np.array([_by_quad(test, r, s) for r, s in zip(ratio, noise)])
     assert np.allclose(np.stack([error, share], axis=1), expected, rtol=0, atol=1e-5)
@@ -216,9 +216,17 @@ def test_compiled_test_accepts_as_often_as_analysed(settings):
 def test_bound_on_the_total_variation():
     assert pma.total_variation_bound(0.002, eta=0.9) == pytest.approx(0.02)
     assert pma.total_variation_bound(0.5, eta=0.9) == 1.0
-    for wrong in ({"acceptance_error": -0.1, "eta": 0.5}, {"acceptance_error": 0.1, "eta": 1.0}):
+    assert [pma.total_variation_bound(error, eta=0.0) for error in (0.0, 0.3, 1.0)] == [0.0, 0.3, 1.0]
+    for error, eta in ((-0.1, 0.5), (1.1, 0.5), (0.1, 1.0), (0.1, 1.5), (0.1, -0.1)):
         with pytest.raises(ValueError, match="="):
-            pma.total_variation_bound(**wrong)
+            pma.total_variation_bound(error, eta=eta)
+
+
+def test_without_noise_nothing_is_wrong_and_one_batch_is_read():
+    test = pma.analyse_test(20_000, epsilon=0.05, batch_size=500)
+    error, share = acceptance_error(test, [-1.0, 0.5], [0.0, 0.0])
+    assert error == pytest.approx([0, 0], abs=1e-9)
+    assert share == pytest.approx([0.025, 0.025], rel=1e-6)
 
 
 def test_bound_on_the_total_variation_holds_on_a_chain_of_two_states():

@@ -1,5 +1,7 @@
 """Temperatures: of the target, and of a chain that cools while it tunes."""
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -74,8 +76,17 @@ def test_a_constant_schedule_is_the_number_draw_for_draw(model):
 def test_cooling_is_geometric():
     schedule = pma.Annealing(start=64, steps=3, final=1)
     assert [schedule.at(t) for t in range(5)] == pytest.approx([64, 16, 4, 1, 1])
+    schedule = pma.Annealing(start=64, steps=3, final=8)
+    assert [schedule.at(t) for t in range(5)] == pytest.approx([64, 32, 16, 8, 8])
     drop = pma.TemperatureDrop(start=100, steps=2, final=1)
     assert [drop.at(t) for t in range(4)] == [100, 100, 1, 1]
+
+
+@pytest.mark.parametrize("schedule", [pma.Annealing(10, 1), pma.TemperatureDrop(10, 1), as_schedule(1)])
+def test_schedules_end_at_the_posterior_and_do_not_change(schedule):
+    assert (schedule.at(1), schedule.final) == (1.0, 1.0)
+    with pytest.raises(FrozenInstanceError):
+        schedule.final = 2.0
 
 
 @pytest.mark.parametrize("temperature", [0, -1.0, np.nan, np.inf])

@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import stats
 from zoo import SPLIT
 
 import pymc_austerity as pma
@@ -58,6 +59,28 @@ def test_the_remainder_shrinks_with_the_order_of_the_expansion(name):
         base, half, full = (evaluate(centre + s * step, centre, np.empty(0), *source.row_arrays()) for s in (0, 0.5, 1))
         shrunk = np.abs(full - base).mean() / np.abs(half - base).mean()
         assert abs(shrunk - 2 ** (order + 1)) < 0.15 * 2 ** (order + 1)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_what_is_left_of_a_row_is_by_hand_and_values_of_other_steps_are_expanded_as_well(order):
+    y = np.linspace(-2.0, 3.0, 7)
+    with pm.Model() as model:
+        mu, log_sigma = pm.Normal("mu"), pm.Normal("log_sigma")
+        pm.Normal("y", mu, pm.math.exp(log_sigma), observed=y)
+    likelihood, source, _ = row_likelihood(model, [model.rvs_to_values[mu]])
+    remainder, at = row_remainder(likelihood, order)
+    inputs = [likelihood.theta, likelihood.others, at, *likelihood.batches]
+    evaluate = pm.compile(inputs, remainder, mode="FAST_COMPILE")
+    centre, psi = np.array([0.4, -0.3]), np.array([0.9, 0.2])
+    r, w, (h, k) = y - centre[0], np.exp(-2 * centre[1]), psi - centre
+    terms = [
+        r * w * h + (r**2 * w - 1) * k,
+        -w * h**2 / 2 - 2 * r * w * h * k - r**2 * w * k**2,
+        w * h**2 * k + 2 * r * w * h * k**2 + 2 / 3 * r**2 * w * k**3,
+    ]
+    expected = stats.norm.logpdf(y, psi[0], np.exp(psi[1])) - sum(terms[:order])
+    found = evaluate(psi[:1], psi[1:], centre, *source.row_arrays())
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_a_gaussian_with_known_scale_leaves_nothing():

@@ -60,6 +60,26 @@ def test_no_row_counts_for_more_than_the_floor_allows():
     assert row_table(SIZES, floor=0.2).weight.max() <= 1 / 0.2 + 1e-5
 
 
+def test_a_later_batch_has_as_many_rows_as_were_asked_for():
+    numbers = draw_weighted(np.random.default_rng(1), row_table(SIZES, floor=0.2), 5, 12)
+    assert numbers.size == 7
+
+
+def test_sizes_are_weighed_in_any_unit():
+    table, small = row_table(SIZES, floor=0.2), row_table(1e-9 * SIZES, floor=0.2)
+    np.testing.assert_allclose(small.weight, table.weight, rtol=1e-5)
+
+
+def test_a_table_is_a_source_of_weighted_rows_which_compiled_code_is_found_by():
+    table = row_table(SIZES, floor=0.2)
+    source = table.source()
+    assert source.weighted
+    assert source.weights is table.weight
+    assert source.state(8) is table
+    assert len({source, table.source()}) == 2
+    assert len({Weighted(), Weighted(0.2), Weighted(0.3)}) == 2
+
+
 def test_rows_without_remainders_are_drawn_uniformly():
     np.testing.assert_allclose(row_table(np.zeros(5), floor=0.2).weight, 1.0)
 

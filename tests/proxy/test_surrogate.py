@@ -1,0 +1,214 @@
+"""The surrogate and its Hamiltonian transitions, number for number against NumPy."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from pymc_austerity.likelihood import Links, Reached, Surroundings
+from pymc_austerity.proxy.scaling import Scaling
+from pymc_austerity.proxy.steering import Steering
+from pymc_austerity.proxy.surrogate import (
+    INNER_TARGET,
+    QUARTER_PERIOD,
+    Surrogate,
+    SurrogateState,
+    _build_evaluation,
+    _build_trajectory,
+    adapt_step_size,
+    path_search,
+)
+
+D = 3
+FACTOR = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]])
+#: The rows read two entries of θ and the first of the others.
+CENTRE, COORDINATES = np.array([0.2, 0.0, -0.5, 0.7, 0.0]), np.array([0, 2, 3])
+GRADIENT = np.array([0.4, -1.0, 2.0])
+HESSIAN = -np.array([[2.0, 0.5, 0.3], [0.5, 1.0, -0.2], [0.3, -0.2, 3.0]])
+STEERING = Steering(CENTRE, COORDINATES, GRADIENT, HESSIAN)
+OTHERS, TEMPERATURE = np.array([1.5, 0.9]), 2.0
+NO_WALL, START = np.inf, np.array([0.3, -0.6, 0.1])
+
+
+@njit
+def _prior_slope(links, theta, others, fixed):
+    """A normal prior with a mean that depends on the others, and nothing beyond a wall, or no slope beyond another."""
+    slope = -(theta - others[0])
+    value = -0.5 * np.dot(slope, slope)
+    if theta[0] > fixed[0][0]:
+        value = -np.inf
+    if theta[0] > fixed[0][1]:
+        slope = slope * np.nan
+    return value, slope
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    evaluate = _build_evaluation(_prior_slope)
+    return evaluate, _build_trajectory(evaluate)
+
+
+def around(wall=NO_WALL, no_slope=NO_WALL):
+    return Surroundings(OTHERS, (np.array([wall, no_slope]),), (), TEMPERATURE, ())
+
+
+def state(step=0.3, path=1.5):
+    return SurrogateState(
+        log_scale=np.log([step]),
+        factor=FACTOR,
+        whiten=np.linalg.inv(FACTOR),
+        centre=np.array([1.0, -2.0, 0.5]),
+        target=np.array([0.5]),
+        t=np.zeros(1, np.int64),
+        search=path_search([(9.0, 1), (path, 1)], D)._replace(choice=np.array([1])),
+        steering=STEERING,
+    )
+
+
+def log_surrogate(theta, wall=NO_WALL):
+    h = (np.append(theta, OTHERS) - CENTRE)[COORDINATES]
+    prior = -0.5 * ((theta - OTHERS[0]) ** 2).sum() if theta[0] <= wall else -np.inf
+    return prior + (GRADIENT @ h + h @ HESSIAN @ h / 2) / TEMPERATURE
+
+
+def slope_of(theta, step=1e-6):
+    return np.array([(log_surrogate(theta + e) - log_surrogate(theta - e)) / (2 * step) for e in step * np.eye(D)])
+
+
+def by_hand(seed, step, path, wall=NO_WALL, no_slope=NO_WALL):
+    """A trajectory in coordinates x with θ = centre + factor·x, kick, drift, kick; and its acceptance probability."""
+    rng, longest = np.random.default_rng(seed), min(64, max(1, int(np.ceil(path / step))))
+    n = rng.integers(max(1, 3 * longest // 4), longest + longest // 4 + 2)
+    momentum, log_uniform = rng.standard_normal(D), np.log1p(-rng.random())
+    theta, start = START, log_surrogate(START, wall)
+    energy = start - momentum @ momentum / 2
+    for _ in range(n):
+        momentum = momentum + step / 2 * FACTOR.T @ slope_of(theta)
+        theta = theta + step * FACTOR @ momentum
+        if theta[0] > wall:
+            return START, start, start, 0.0
+        momentum = momentum + step / 2 * FACTOR.T @ (slope_of(theta) if theta[0] <= no_slope else np.full(D, np.nan))
+    ratio = log_surrogate(theta, wall) - momentum @ momentum / 2 - energy
+    if np.isnan(ratio):
+        return START, start, start, 0.0
+    if log_uniform >= ratio:
+        return START, start, start, np.exp(ratio)
+    return theta, start, log_surrogate(theta, wall), min(1.0, np.exp(ratio))
+
+
+def test_the_surrogate_is_the_prior_and_the_quadratic_over_the_temperature(compiled):
+    value, slope = compiled[0](START, STEERING, around())
+    assert value == pytest.approx(log_surrogate(START), rel=1e-12)
+    assert slope == pytest.approx(slope_of(START), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("step", "path", "kept"),
+    [(0.3, 1.5, False), (0.9, 1.5, True), (2.0, 1.5, True), (0.01, 1.5, False)],
+    ids=["careful", "bold", "one step", "as many steps as there may be"],
+)
+def test_a_trajectory_is_leapfrog_in_whitened_coordinates(compiled, step, path, kept):
+    found_kept = False
+    for seed in range(12):
+        found = compiled[1](np.random.default_rng(seed), START, state(step, path), around())
+        for ours, expected in zip(found, by_hand(seed, step, path)):
+            assert ours == pytest.approx(expected, rel=1e-5, abs=1e-7)
+        found_kept |= bool((found[0] == START).all())
+    assert found_kept == kept
+
+
+def test_a_trajectory_that_leaves_the_posterior_stays_where_it_was(compiled):
+    stayed = 0
+    for seed in range(12):
+        found = compiled[1](np.random.default_rng(seed), START, state(), around(wall=1.0))
+        expected = by_hand(seed, 0.3, 1.5, wall=1.0)
+        assert found[0] == pytest.approx(expected[0], rel=1e-5)
+        assert found[1:] == pytest.approx(expected[1:], rel=1e-5)
+        stayed += found[3] == 0
+    assert 0 < stayed < 12
+
+
+def test_an_energy_that_is_no_number_is_a_rejection(compiled):
+    at = state(0.5, 0.4)  # of one step or two
+    outcomes = []
+    for seed in range(12):
+        found = compiled[1](np.random.default_rng(seed), START, at, around(no_slope=0.4))
+        outcomes.append(bool((found[0] == START).all()))
+        if by_hand(seed, 0.5, 0.4, no_slope=0.4)[3] == 0:
+            assert found[3] == 0
+            assert outcomes[-1]
+    assert len(set(outcomes)) == 2
+
+
+def test_the_step_size_follows_its_target_and_stays_stable():
+    at = state(0.6)
+    adapt_step_size(at, 0.8)
+    assert (at.t[0], at.log_scale[0]) == (1, pytest.approx(np.log(0.6) + 0.3))
+    adapt_step_size(at, 0.1)
+    assert (at.t[0], at.log_scale[0]) == (2, pytest.approx(np.log(0.6) + 0.3 - 0.4 / 2**0.6))
+    for _ in range(50):
+        adapt_step_size(at, 1.0)
+    assert at.log_scale[0] == 0.4
+
+
+@pytest.fixture
+def on_a_normal():
+    """The state of a move of a quarter period on a normal target."""
+    normal = STEERING._replace(gradient=np.zeros(3), hessian=np.zeros((3, 3)))
+    at = state(0.1)._replace(factor=np.eye(D), steering=normal, target=np.array([INNER_TARGET]))
+    return at._replace(search=path_search([(QUARTER_PERIOD, 1)], D))
+
+
+def test_a_trajectory_of_a_quarter_period_forgets_where_it_began(compiled, on_a_normal):
+    rng, theta, draws = np.random.default_rng(5), OTHERS[0] + np.zeros(D), []
+    for _ in range(300):
+        theta = compiled[1](rng, theta, on_a_normal, around())[0]
+        draws.append(theta - OTHERS[0])
+    x = np.array(draws)
+    # A third of a period, or a half, leaves a correlation of a half and more.
+    assert abs((x[1:] * x[:-1]).mean() / (x**2).mean()) < 0.25
+
+
+def test_tuned_trajectories_are_careful(compiled, on_a_normal):
+    rng, theta, rates = np.random.default_rng(6), OTHERS[0] + np.zeros(D), []
+    for _ in range(600):
+        theta, _, _, rate = compiled[1](rng, theta, on_a_normal, around())
+        adapt_step_size(on_a_normal, rate)
+        rates.append(rate)
+    # The step size hardly changes any more in the second half.
+    assert abs(np.mean(rates[300:]) - 0.9) < 0.05
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "dense", "scaled"])
+def test_a_new_factor_comes_with_its_inverse_and_tuning_begins_anew(kind):
+    at, matrix = state(), np.diag([2.0, 5.0, 0.1]) @ np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2)[0]
+    adapt_step_size(at, 0.8)
+    if kind == "diagonal":
+        found = at.with_factor(np.array([0.5, 2.0, 4.0]), 0.7)
+        assert found.whiten == pytest.approx([2.0, 0.5, 0.25])
+    else:
+        scaling = Scaling(matrix, np.linalg.inv(matrix)) if kind == "scaled" else Scaling()
+        found = at.with_factor(FACTOR, 0.7, scaling)
+        np.testing.assert_allclose(found.factor, matrix @ FACTOR if kind == "scaled" else FACTOR)
+        np.testing.assert_allclose(found.whiten @ found.factor, np.eye(D), atol=1e-12)
+    assert (found.t.tolist(), found.log_scale.tolist()) == ([0], [np.log(0.7)])
+
+
+def test_a_chain_changes_its_own_copy():
+    at = state()
+    own = at.at_start(START, np.zeros(D, bool), 100)
+    adapt_step_size(own, 0.8)
+    own.search.jumps[0] = own.search.costs[0] = own.search.last[0] = 1.0
+    assert (at.t[0], at.log_scale[0], at.search.jumps[0], at.search.costs[0]) == (0, np.log(0.3), 0.0, 0.0)
+    assert np.isnan(at.search.last).all()
+
+
+def test_a_search_has_seen_nothing_at_first():
+    search = path_search([(1.5, 1), (0.75, 4)], D)
+    assert (search.lengths.tolist(), search.transitions.tolist()) == ([1.5, 0.75], [1, 4])
+    assert [part.tolist() for part in (search.jumps, search.costs, search.choice)] == [[0, 0], [0, 0], [0]]
+    assert search.last.size == D
+    assert search.jumps is not search.costs
+
+
+def test_only_the_prior_is_reached_without_rows():
+    assert Surrogate(None, None, Reached(_prior_slope, 7)).links == Links(prior_slope=7)
