@@ -12,7 +12,7 @@ Errors are against a long run of NUTS, or of `MHSS` where there are too many row
 shift of means, standard deviations as ratios, the largest shift of a 5 or 95 % quantile, all in posterior standard
 deviations.  `says` is what the method itself tells of its error: R-hat, effective draws and divergences, the verdict of
 `reliability`, a Pareto k, good below .7; nothing for the others.  Results are kept in ``benchmarks/output/choices`` and
-not made again.
+not made again.  With ``--recommend`` it prints what `recommend` says of each model instead.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ MADE_BEFORE = OUTPUT / "compiled"
 
 _long = partial(nuts, sampler="nutpie", draws=5_000)
 _exact = partial(ours, name="MHSS", draws=25_000, judged=False)
-#: NUTS on many rows takes minutes, whoever runs it: one of the three tells that.
-_ONE_NUTS = ("PyMC NUTS",)
+#: NUTS on many rows takes many minutes, whoever runs it: one of the three tells that.
+_ONE_NUTS = ("PyMC NUTS", "NumPyro NUTS")
 _NOT_LOGISTIC = ("NumPyro HMCECS",)
+_OURS_IS_PENALTY = ("PenaltyMH", *_NOT_LOGISTIC)
 
 PROBLEMS: dict[str, Problem] = {
     "logistic 300 x 2": Problem(partial(models.logistic_rows, 300, 2), models.logistic, "MHSS", _long),
     "logistic 1e3 x 5": Problem(partial(models.logistic_rows, 1_000, 5), models.logistic, "MHSS", _long),
-    "eight schools": Problem(models.schools_rows, models.schools, "PenaltyMH", not_centred, _NOT_LOGISTIC),
+    "eight schools": Problem(models.schools_rows, models.schools, "PenaltyMH", not_centred, _OURS_IS_PENALTY),
     "two modes, 2e3 rows": Problem(
-        partial(models.mixed_rows, 2_000), models.mixture, "PenaltyMH", mirrored, _NOT_LOGISTIC
+        partial(models.mixed_rows, 2_000), models.mixture, "PenaltyMH", mirrored, _OURS_IS_PENALTY
     ),
     "a latent per row, 1e3 rows": Problem(
         partial(models.latent_rows, 1_000, 1_000), models.counts_of_groups, "GroupMH", _long, _NOT_LOGISTIC
@@ -70,7 +71,7 @@ PROBLEMS: dict[str, Problem] = {
         _NOT_LOGISTIC,
     ),
     "flights, Student, 327,346 x 11": Problem(
-        models.flights_rows, models.student, "MHSS", _exact, _NOT_LOGISTIC + _ONE_NUTS
+        models.flights_rows, models.student, "MHSS", _exact, (*_NOT_LOGISTIC, *_ONE_NUTS)
     ),
     "logistic 1e6 x 10": Problem(
         partial(models.logistic_rows, 1_000_000, 10), models.logistic, "MHSS", _exact, _ONE_NUTS
@@ -80,14 +81,14 @@ PROBLEMS: dict[str, Problem] = {
         models.hierarchical,
         "GroupMH",
         partial(nuts, sampler="nutpie", draws=350, tune=250),
-        _NOT_LOGISTIC + _ONE_NUTS,
+        (*_NOT_LOGISTIC, *_ONE_NUTS),
     ),
     "logistic 1e7 x 10": Problem(
         partial(models.logistic_rows, 10_000_000, 10),
         models.logistic,
         "MHSS",
         _exact,
-        (*_ONE_NUTS, "NumPyro NUTS", "NumPyro HMCECS", "Pathfinder", "importance sampling"),
+        (*_ONE_NUTS, "nutpie", "NumPyro HMCECS", "Pathfinder", "importance sampling"),
     ),
 }
 #: Models that every method runs first, so that what is not of the model alone has been compiled.
@@ -204,6 +205,15 @@ def table_of(problem: str, methods: list[str]) -> pd.DataFrame:
     return pd.DataFrame({(problem, m): compared(found, reference) for m, found in results.items()}).T
 
 
+def recommended(problem: Problem) -> str:
+    """Return which step the package recommends, and why."""
+    import pymc_austerity as pma
+
+    start = time.time()
+    found = pma.recommend(problem.model(problem.data(), models.whole))
+    return f"{found.step} ({time.time() - start:.0f} s): {found.why}"
+
+
 def main() -> None:
     """Run what is asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -213,7 +223,12 @@ def main() -> None:
     parser.add_argument(
         "--one", nargs=5, metavar=("PROBLEM", "METHOD", "DATA", "PATH", "BEGUN"), help=argparse.SUPPRESS
     )
+    parser.add_argument("--recommend", action="store_true", help="say what `recommend` says, and run nothing else")
     options = parser.parse_args()
+    if options.recommend:
+        for problem in options.problems:
+            print(f"{problem}: {recommended(PROBLEMS[problem])}", flush=True)
+        return
     if options.one:
         problem, method, data, path, begun = options.one
         run_one(problem, method, Path(data), Path(path), float(begun))

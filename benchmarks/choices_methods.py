@@ -45,8 +45,8 @@ def ours(problem: Problem, arrays: Arrays, name: str = "", draws: int = 5_000, j
     with problem.model(arrays, whole) as model:
         step = getattr(pma, name or problem.ours)(progressbar=False)
         idata = pm.sample(draws, tune=1_000, step=step, quiet=True, **CHAINS, **QUIET)
-    says = pma.reliability(idata, model, step=step).verdict if judged else convergence(idata["posterior"])
-    return Answer(_posterior(idata, model), says)
+    verdict = f"{pma.reliability(idata, model, step=step).verdict}; " if judged else ""
+    return Answer(_posterior(idata, model), verdict + convergence(idata["posterior"]))
 
 
 def nuts(problem: Problem, arrays: Arrays, sampler: str = "pymc", draws: int = DRAWS, tune: int = 1_000) -> Answer:
