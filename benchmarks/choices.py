@@ -206,6 +206,14 @@ def table_of(problem: str, methods: list[str]) -> pd.DataFrame:
     return pd.DataFrame({(problem, m): compared(found, reference) for m, found in results.items()}).T
 
 
+def overview(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return seconds and the largest error of a mean or a tail quantile, a column for every problem."""
+    lines = pd.concat(tables)
+    ended = lines["seconds"].notna()
+    cells = lines["seconds"].map("{:,.0f} s".format) + lines[["largest", "tails"]].max(axis=1).map("; {:.2f}".format)
+    return cells.where(ended, lines["says"].str.partition(":")[0]).unstack(level=0, sort=False)
+
+
 def recommended(problem: Problem) -> str:
     """Return which step the package recommends, and why."""
     import pymc_austerity as pma
@@ -247,6 +255,7 @@ def main() -> None:
         tables.append(table_of(problem, methods))
         print(tables[-1].to_string(float_format="{:,.2f}".format, na_rep=""), flush=True)
     pd.concat(tables).to_csv(OUTPUT / "choices.csv")
+    print(overview(tables[len(FIRST) :]).to_string(na_rep=""))
 
 
 if __name__ == "__main__":
