@@ -210,7 +210,9 @@ def overview(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """Return seconds and the largest error of a mean or a tail quantile, a column for every problem."""
     lines = pd.concat(tables)
     ended = lines["seconds"].notna()
-    cells = lines["seconds"].map("{:,.0f} s".format) + lines[["largest", "tails"]].max(axis=1).map("; {:.2f}".format)
+    cells = lines["seconds"].map("{:,.0f} s".format) + lines[["largest", "tails"]].astype(float).max(axis=1).map(
+        "; {:.2f}".format
+    )
     return cells.where(ended, lines["says"].str.partition(":")[0]).unstack(level=0, sort=False)
 
 
