@@ -2,11 +2,12 @@
 
 Run ``python benchmarks/choices.py`` (``--problems`` and ``--methods`` choose, ``--seconds`` ends a run that takes
 longer).  Each run is a process of its own.  Its seconds are of the wall, from the start of the process to draws and
-verdict, without the reading of the data: imports, compilation and tuning are in them.  What a library compiles once
-and keeps on disk was compiled before by a run of the same method on another model, which is printed first; what
-belongs to the model is compiled in every run.  CPU seconds are of all its threads and processes.  Chains run on as many
-cores as the command may use: ``taskset -c 0 python benchmarks/choices.py`` gives it one.  Methods whose library is not
-installed are left out and named; ``pip install pymc-extras numpyro nutpie`` has them all.
+verdict, without the reading of the data: imports, compilation and tuning are in them; `to draws` leaves out what
+`reliability` takes for its verdict.  What a library compiles once and keeps on disk was compiled before by a run of the
+same method on another model, which is printed first; what belongs to the model is compiled in every run.  CPU seconds
+are of all threads and processes.  Chains run on as many cores as the command may use:
+``taskset -c 0 python benchmarks/choices.py`` gives it one.  Methods whose library is not installed are left out and
+named; ``pip install pymc-extras numpyro nutpie`` has them all.
 
 Errors are against a long run of NUTS, or of `MHSS` where there are too many rows for it: root mean square and largest
 shift of means, standard deviations as ratios, the largest shift of a 5 or 95 % quantile, all in posterior standard
@@ -118,7 +119,8 @@ def run_one(problem: str, method: str, data: Path, path: Path, begun: float) -> 
         arrays = tuple(file[name] for name in file.files)
     begun, cpu = begun + time.time() - start, _cpu_seconds() - cpu
     answer = (chosen.reference if method == "reference" else METHODS[method][0])(chosen, arrays)
-    spent = {"seconds": time.time() - begun, "CPU": _cpu_seconds() - cpu}
+    ended = time.time()
+    spent = {"seconds": ended - begun, "draws": (answer.drawn or ended) - begun, "CPU": _cpu_seconds() - cpu}
     path.write_text(json.dumps({**spent, "says": answer.says, **_moments(answer.draws)}))
 
 
@@ -182,7 +184,7 @@ def compared(found: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]
     """Return a line of the table."""
     if "failed" in found:
         return {"says": found["failed"]}
-    spent = {"seconds": found["seconds"], "CPU": found["CPU"]}
+    spent = {"seconds": found["seconds"], "to draws": found.get("draws"), "CPU": found["CPU"]}
     if "failed" in reference:
         return {**spent, "says": found["says"]}
     own, exact = ({k: np.array(r[k]) for k in ("mean", "sd", "low", "high")} for r in (found, reference))

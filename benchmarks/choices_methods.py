@@ -6,6 +6,7 @@ Every library is imported by the method that needs it, as its import is a part o
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,10 +31,11 @@ class Problem(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Draws of the variables, and what the method says of them."""
+    """Draws of the variables, what the method says of them, and when they were there, before it judged them."""
 
     draws: dict[str, np.ndarray]
     says: str
+    drawn: float | None = None
 
 
 def ours(problem: Problem, arrays: Arrays, name: str = "", draws: int = 5_000, judged: bool = True) -> Answer:
@@ -45,8 +47,9 @@ def ours(problem: Problem, arrays: Arrays, name: str = "", draws: int = 5_000, j
     with problem.model(arrays, whole) as model:
         step = getattr(pma, name or problem.ours)(progressbar=False)
         idata = pm.sample(draws, tune=1_000, step=step, quiet=True, **CHAINS, **QUIET)
+    drawn = time.time()
     verdict = f"{pma.reliability(idata, model, step=step).verdict}; " if judged else ""
-    return Answer(_posterior(idata, model), verdict + convergence(idata["posterior"]))
+    return Answer(_posterior(idata, model), verdict + convergence(idata["posterior"]), drawn)
 
 
 def nuts(problem: Problem, arrays: Arrays, sampler: str = "pymc", draws: int = DRAWS, tune: int = 1_000) -> Answer:
