@@ -82,7 +82,7 @@ PROBLEMS: dict[str, Problem] = {
         partial(models.grouped_rows, 200_000, 10_000),
         models.hierarchical,
         "GroupMH",
-        partial(nuts, sampler="nutpie", draws=350, tune=250),
+        partial(nuts, sampler="nutpie", draws=250, tune=200),
         (*_NOT_LOGISTIC, *_ONE_NUTS, "importance sampling"),
     ),
     "logistic 1e7 x 10": Problem(

@@ -80,12 +80,12 @@ def mirrored(problem: Problem, arrays: Arrays) -> Answer:
     return Answer({name: np.concatenate([x, x[:, ::-1]]) for name, x in found.draws.items()}, "mirrored")
 
 
-def laplace(problem: Problem, arrays: Arrays) -> Answer:
-    """Run the Laplace approximation of pymc-extras."""
+def laplace(problem: Problem, arrays: Arrays, **options: Any) -> Answer:
+    """Run the Laplace approximation of pymc-extras, whose default covariance is what BFGS has gathered on its way."""
     import pymc_extras as pmx
 
     with problem.model(arrays, whole) as model:
-        idata = pmx.fit_laplace(draws=4 * DRAWS, include_transformed=False, **QUIET)
+        idata = pmx.fit_laplace(draws=4 * DRAWS, include_transformed=False, **options, **QUIET)
     return Answer(_posterior(idata, model), "")
 
 
@@ -190,6 +190,7 @@ METHODS: dict[str, tuple[Callable[[Problem, Arrays], Answer], str]] = {
     "NumPyro NUTS": (partial(nuts, sampler="numpyro"), "numpyro"),
     "NumPyro HMCECS": (hmcecs, "numpyro"),
     "Laplace": (laplace, "pymc_extras"),
+    "Laplace, Hessian": (partial(laplace, optimize_method="Newton-CG", use_hessp=True), "pymc_extras"),
     "importance sampling": (importance, "pymc"),
     "Pathfinder": (pathfinder, "pymc_extras"),
     "minibatch ADVI": (advi, "pymc"),
