@@ -2,13 +2,18 @@
 
 Run ``python benchmarks/choices.py`` (``--problems`` and ``--methods`` choose, ``--seconds`` ends a run that takes
 longer).  Each run is a process of its own.  Its seconds are of the wall, from the start of the process to draws and
-verdict, without the making of the data: imports, compilation and tuning are in them.  Methods whose library is not
-installed are left out and named; ``pip install pymc-extras numpyro nutpie`` has them all.
+verdict, without the reading of the data: imports, compilation and tuning are in them; `to draws` leaves out what
+`reliability` takes for its verdict.  What a library compiles once and keeps on disk was compiled before by a run of the
+same method on another model, which is printed first; what belongs to the model is compiled in every run.  CPU seconds
+are of all threads and processes.  Chains run on as many cores as the command may use:
+``taskset -c 0 python benchmarks/choices.py`` gives it one.  Methods whose library is not installed are left out and
+named; ``pip install pymc-extras numpyro nutpie`` has them all.
 
-Errors are against a long run of NUTS, or of `MHSS` where there are a million rows: root mean square and largest shift
-of means, standard deviations as ratios, the largest shift of a 5 or 95 % quantile, all in posterior standard
-deviations.  `says` is what the method itself tells of its error: R-hat and divergences, the verdict of `reliability`,
-a Pareto k above .7; nothing for the others.  Results are kept in ``benchmarks/output/choices`` and not made again.
+Errors are against a long run of NUTS, or of `MHSS` where there are too many rows for it: root mean square and largest
+shift of means, standard deviations as ratios, the largest shift of a 5 or 95 % quantile, all in posterior standard
+deviations.  `says` is what the method itself tells of its error: R-hat, effective draws and divergences, the verdict of
+`reliability`, a Pareto k, good below .7; nothing for the others.  Results are kept in ``benchmarks/output/choices`` and
+not made again.  With ``--recommend`` it prints what `recommend` says of each model instead.
 """
 
 from __future__ import annotations
@@ -16,257 +21,112 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
+import resource
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import choices_models as models
 import numpy as np
 import pandas as pd
+from choices_methods import METHODS, Problem, mirrored, not_centred, nuts, ours
 
 OUTPUT = Path(__file__).parent / "output" / "choices"
-BATCH, DRAWS, SEED = 500, 1_000, 1
-QUIET = {"progressbar": False, "random_seed": SEED}
+MADE_BEFORE = OUTPUT / "compiled"
 
-Arrays = tuple[np.ndarray, ...]
-#: All rows as they are, or a minibatch of them.
-Rows = Callable[..., Any]
-
-
-class Problem(NamedTuple):
-    """Data, the model of all their rows or of a minibatch, our step for it, and what errors are measured against."""
-
-    data: Callable[[], Arrays]
-    model: Callable[[Arrays, Rows], Any]
-    ours: str
-    reference: str = "nutpie"
-
-
-class Answer(NamedTuple):
-    """Draws of the free variables, and what the method says of them."""
-
-    draws: dict[str, np.ndarray]
-    says: str
-
-
-def whole(*arrays: np.ndarray) -> Arrays:
-    """Return all rows."""
-    return arrays
-
-
-def logistic_rows(n: int, d: int) -> Arrays:
-    """Make a table and labels."""
-    from kernel import logistic_data
-
-    return logistic_data(n, d, float)
-
-
-def logistic(arrays: Arrays, rows: Rows) -> Any:
-    """Logistic regression."""
-    import pymc as pm
-
-    with pm.Model() as model:
-        X, y = rows(*arrays)
-        eta = pm.math.dot(X, pm.Normal("beta", 0, 1, shape=arrays[0].shape[1]))
-        pm.Bernoulli("y", logit_p=eta, observed=y, total_size=_total(arrays, rows))
-    return model
-
-
-def flights_rows() -> Arrays:
-    """Read standardised covariates and delays."""
-    from problems import flight_rows
-
-    return flight_rows()
-
-
-def student(arrays: Arrays, rows: Rows) -> Any:
-    """Linear regression with Student errors, unknown scale and degrees of freedom."""
-    import pymc as pm
-
-    with pm.Model() as model:
-        X, y = rows(*arrays)
-        beta, sigma = pm.Normal("beta", 0, 1, shape=arrays[0].shape[1]), pm.HalfNormal("sigma", 1)
-        law = {"nu": pm.Gamma("nu", 2, 0.1), "mu": pm.math.dot(X, beta), "sigma": sigma}
-        pm.StudentT("y", **law, observed=y, total_size=_total(arrays, rows))
-    return model
-
-
-def grouped_rows(n: int, n_groups: int) -> Arrays:
-    """Make a table, labels, and the group of every row, of very unequal sizes."""
-    rng = np.random.default_rng(17)
-    share = rng.lognormal(0, 1, n_groups)
-    g = rng.choice(n_groups, n, p=share / share.sum())
-    X, effects = rng.normal(size=(n, 5)), rng.normal(-0.5, 0.7, n_groups)
-    eta = effects[g] + X @ np.array([0.5, -0.3, 0.2, 0.0, 0.4])
-    return X, (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(np.int8), g
-
-
-def hierarchical(arrays: Arrays, rows: Rows) -> Any:
-    """Logistic regression with an effect for every group, whose mean and scale are unknown."""
-    import pymc as pm
-
-    with pm.Model() as model:
-        X, y, g = rows(*arrays)
-        intercept, log_scale = pm.Normal("intercept", 0, 2), pm.Normal("log_scale", 0, 1)
-        slopes = pm.Normal("slopes", 0, 1, shape=arrays[0].shape[1])
-        effect = pm.Normal("effect", intercept, pm.math.exp(log_scale), shape=int(arrays[2].max()) + 1)
-        pm.Bernoulli("y", logit_p=effect[g] + X @ slopes, observed=y, total_size=_total(arrays, rows))
-    return model
-
-
-def _total(arrays: Arrays, rows: Rows) -> int | None:
-    return None if rows is whole else len(arrays[1])
-
+_long = partial(nuts, sampler="nutpie", draws=5_000)
+_exact = partial(ours, name="MHSS", draws=25_000, judged=False)
+#: NUTS on many rows takes many minutes, whoever runs it: one or two of the three tell that.
+_ONE_NUTS = ("PyMC NUTS", "NumPyro NUTS")
+_NOT_LOGISTIC = ("NumPyro HMCECS",)
+_OURS_IS_PENALTY = ("PenaltyMH", *_NOT_LOGISTIC)
 
 PROBLEMS: dict[str, Problem] = {
-    "logistic 1e3 x 5": Problem(partial(logistic_rows, 1_000, 5), logistic, "MHSS"),
-    "logistic 1e5 x 10": Problem(partial(logistic_rows, 100_000, 10), logistic, "MHSS"),
-    "logistic 1e6 x 10": Problem(partial(logistic_rows, 1_000_000, 10), logistic, "MHSS", "MHSS"),
-    "flights, Student, 327,346 x 11": Problem(flights_rows, student, "MHSS"),
-    "300 groups, 3e4 rows": Problem(partial(grouped_rows, 30_000, 300), hierarchical, "GroupMH"),
-    "2,000 groups, 2e5 rows": Problem(partial(grouped_rows, 200_000, 2_000), hierarchical, "GroupMH"),
+    "logistic 300 x 2": Problem(partial(models.logistic_rows, 300, 2), models.logistic, "MHSS", _long),
+    "logistic 1e3 x 5": Problem(partial(models.logistic_rows, 1_000, 5), models.logistic, "MHSS", _long),
+    "eight schools": Problem(models.schools_rows, models.schools, "PenaltyMH", not_centred, _OURS_IS_PENALTY),
+    "two modes, 2e3 rows": Problem(
+        partial(models.mixed_rows, 2_000), models.mixture, "PenaltyMH", mirrored, _OURS_IS_PENALTY
+    ),
+    "a latent per row, 1e3 rows": Problem(
+        partial(models.latent_rows, 1_000, 1_000), models.counts_of_groups, "PenaltyMH", _long, _OURS_IS_PENALTY
+    ),
+    "logistic 1e5 x 10": Problem(
+        partial(models.logistic_rows, 100_000, 10),
+        models.logistic,
+        "MHSS",
+        partial(nuts, sampler="nutpie", draws=1_500, tune=500),
+        ("PyMC NUTS",),
+    ),
+    "300 groups, 3e4 rows": Problem(
+        partial(models.grouped_rows, 30_000, 300),
+        models.hierarchical,
+        "GroupMH",
+        partial(nuts, sampler="nutpie", draws=3_000),
+        ("PyMC NUTS", *_NOT_LOGISTIC),
+    ),
+    "flights, Student, 327,346 x 11": Problem(
+        models.flights_rows, models.student, "MHSS", _exact, (*_NOT_LOGISTIC, *_ONE_NUTS)
+    ),
+    "logistic 1e6 x 10": Problem(
+        partial(models.logistic_rows, 1_000_000, 10), models.logistic, "MHSS", _exact, _ONE_NUTS
+    ),
+    "10,000 groups, 2e5 rows": Problem(
+        partial(models.grouped_rows, 200_000, 10_000),
+        models.hierarchical,
+        "GroupMH",
+        partial(nuts, sampler="nutpie", draws=250, tune=200),
+        (*_NOT_LOGISTIC, *_ONE_NUTS, "importance sampling"),
+    ),
+    "logistic 1e7 x 10": Problem(
+        partial(models.logistic_rows, 10_000_000, 10),
+        models.logistic,
+        "MHSS",
+        _exact,
+        (*_ONE_NUTS, "nutpie", "NumPyro HMCECS", "Pathfinder", "importance sampling"),
+    ),
+}
+#: Models that every method runs first, so that what is not of the model alone has been compiled.
+FIRST: dict[str, Problem] = {
+    "first run, Poisson 500 x 3": Problem(
+        partial(models.counted_rows, 500, 3), models.poisson, "MHSS", _long, _NOT_LOGISTIC
+    ),
+    "first run, 120 groups": Problem(
+        partial(models.latent_rows, 3_000, 120),
+        models.counts_of_groups,
+        "GroupMH",
+        _long,
+        tuple(m for m in METHODS if m != "ours"),
+    ),
 }
 
 
-# Methods: each takes a problem and its data.
+def run_one(problem: str, method: str, data: Path, path: Path, begun: float) -> None:
+    """Run one method on one problem, and write what came of it."""
+    import logging
+
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    chosen = {**PROBLEMS, **FIRST}[problem]
+    start, cpu = time.time(), _cpu_seconds()
+    with np.load(data) as file:
+        arrays = tuple(file[name] for name in file.files)
+    begun, cpu = begun + time.time() - start, _cpu_seconds() - cpu
+    answer = (chosen.reference if method == "reference" else METHODS[method][0])(chosen, arrays)
+    ended = time.time()
+    spent = {"seconds": ended - begun, "draws": (answer.drawn or ended) - begun, "CPU": _cpu_seconds() - cpu}
+    path.write_text(json.dumps({**spent, "says": answer.says, **_moments(answer.draws)}))
 
 
-def ours(problem: Problem, arrays: Arrays, name: str = "", draws: int = 5_000, judged: bool = True) -> Answer:
-    """Run one of our steps, by default that which suits the problem, and judge it."""
-    import pymc as pm
-
-    import pymc_austerity as pma
-
-    with problem.model(arrays, whole) as model:
-        step = getattr(pma, name or problem.ours)(progressbar=False)
-        idata = pm.sample(
-            draws, tune=1_000, step=step, chains=4, cores=2, compute_convergence_checks=False, quiet=True, **QUIET
-        )
-    says = pma.reliability(idata, model, step=step).verdict if judged else ""
-    return Answer(_posterior(idata, model), says)
-
-
-def nuts(problem: Problem, arrays: Arrays, sampler: str = "pymc", draws: int = DRAWS) -> Answer:
-    """Run NUTS of PyMC, of nutpie or of NumPyro: four chains."""
-    import pymc as pm
-
-    with problem.model(arrays, whole) as model:
-        idata = pm.sample(draws, chains=4, cores=2, nuts_sampler=sampler, compute_convergence_checks=False, **QUIET)
-    return Answer(_posterior(idata, model), _convergence(idata))
-
-
-def laplace(problem: Problem, arrays: Arrays) -> Answer:
-    """Run the Laplace approximation of pymc-extras."""
-    import pymc_extras as pmx
-
-    with problem.model(arrays, whole) as model:
-        idata = pmx.fit_laplace(draws=4 * DRAWS, include_transformed=False, **QUIET)
-    return Answer(_posterior(idata, model), "")
-
-
-def pathfinder(problem: Problem, arrays: Arrays) -> Answer:
-    """Run multi-path Pathfinder of pymc-extras with Pareto-smoothed importance sampling."""
-    import pymc_extras as pmx
-
-    with problem.model(arrays, whole) as model:
-        idata = pmx.fit_pathfinder(num_draws=DRAWS, **QUIET)
-    return Answer(_posterior(idata, model), "")
-
-
-def importance(problem: Problem, arrays: Arrays) -> Answer:
-    """Weight draws of a Laplace approximation, by PyMC's mode and Hessian, with ArviZ's Pareto smoothing."""
-    import pymc as pm
-    from arviz_stats.base import array_stats
-    from pymc.blocking import DictToArrayBijection
-    from scipy import stats
-
-    with problem.model(arrays, whole) as model:
-        found = pm.find_MAP(progressbar=False, include_transformed=True)
-    mode = {v.name: found[v.name] for v in model.value_vars}
-    flat = DictToArrayBijection.map(mode)
-    covariance = np.linalg.inv(np.asarray(model.compile_d2logp()(mode)))
-    law = stats.multivariate_t(flat.data, covariance, df=5, seed=SEED)
-    draws = np.atleast_2d(law.rvs(2 * DRAWS))
-    points = [DictToArrayBijection.rmap(flat._replace(data=x)) for x in draws]
-    log_density = model.compile_logp()
-    log_weight, k = array_stats.psislw(law.logpdf(draws) - np.array([float(log_density(at)) for at in points]))
-    weight = np.exp(log_weight - np.logaddexp.reduce(log_weight))
-    chosen = np.random.default_rng(SEED).choice(len(points), 2 * DRAWS, p=weight)
-    back = model.compile_fn(model.unobserved_value_vars, inputs=model.value_vars, point_fn=True)
-    names = [v.name for v in model.unobserved_value_vars]
-    values = [dict(zip(names, back(points[i]), strict=True)) for i in chosen]
-    posterior = {v.name: np.array([at[v.name] for at in values]) for v in model.free_RVs}
-    return Answer(posterior, f"Pareto k {float(k):.2f}")
-
-
-def advi(problem: Problem, arrays: Arrays) -> Answer:
-    """Run minibatch ADVI of PyMC, 20,000 steps."""
-    import pymc as pm
-
-    def rows(*arrays: np.ndarray) -> Any:
-        # PyMC makes whole numbers int32, and takes no minibatch that is converted.
-        return pm.Minibatch(*(a.astype(np.int32) if a.dtype.kind == "i" else a for a in arrays), batch_size=BATCH)
-
-    with problem.model(arrays, rows) as model:
-        fitted = pm.fit(20_000, method="advi", **QUIET)
-        idata = fitted.sample(4 * DRAWS, random_seed=SEED)
-    return Answer(_posterior(idata, model), "")
-
-
-def sgld(problem: Problem, arrays: Arrays) -> Answer:
-    """Run SGLD with control variates and a step of a tenth of the posterior's width."""
-    import pymc as pm
-
-    import pymc_austerity as pma
-
-    with problem.model(arrays, whole) as model:
-        step = pma.SGLD(step_size=0.1, batch_size=BATCH, proxy=pma.Taylor(order=1), progressbar=False)
-        idata = pm.sample(5_000, tune=1_000, step=step, chains=4, cores=2, compute_convergence_checks=False, **QUIET)
-    return Answer(_posterior(idata, model), "")
-
-
-METHODS: dict[str, tuple[Callable[..., Answer], str]] = {
-    "ours": (ours, "pymc_austerity"),
-    "PenaltyMH": (partial(ours, name="PenaltyMH"), "pymc_austerity"),
-    "nutpie": (partial(nuts, sampler="nutpie"), "nutpie"),
-    "PyMC NUTS": (nuts, "pymc"),
-    "NumPyro NUTS": (partial(nuts, sampler="numpyro"), "numpyro"),
-    "Laplace": (laplace, "pymc_extras"),
-    "Pathfinder": (pathfinder, "pymc_extras"),
-    "minibatch ADVI": (advi, "pymc"),
-    "importance sampling": (importance, "pymc_austerity"),
-    "SGLD": (sgld, "pymc_austerity"),
-}
-#: Long runs for what errors are measured against.
-REFERENCES: dict[str, Callable[..., Answer]] = {
-    "nutpie": partial(nuts, sampler="nutpie", draws=5_000),
-    "MHSS": partial(ours, name="MHSS", draws=25_000, judged=False),
-}
-
-
-# One run, in a process of its own, and the table of all.
-
-
-def _posterior(idata: Any, model: Any) -> dict[str, np.ndarray]:
-    posterior = idata["posterior"]
-    found = {}
-    for variable in model.free_RVs:
-        values = posterior[variable.name].to_numpy()
-        found[variable.name] = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
-    return found
-
-
-def _convergence(idata: Any) -> str:
-    import arviz as az
-
-    rhat = az.rhat(idata)
-    values = rhat.to_dataset() if hasattr(rhat, "to_dataset") else rhat
-    largest = max(float(v.max()) for v in values.data_vars.values())
-    diverging = int(idata["sample_stats"]["diverging"].sum())
-    return f"R-hat {largest:.2f}" + (f", {diverging} divergences" if diverging else "")
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def _moments(draws: dict[str, np.ndarray]) -> dict[str, list[float]]:
@@ -276,44 +136,62 @@ def _moments(draws: dict[str, np.ndarray]) -> dict[str, list[float]]:
     return {name: values.tolist() for name, values in found.items()}
 
 
-def run_one(problem: str, method: str, path: Path, begun: float) -> None:
-    """Run one method on one problem, and write what came of it."""
-    import logging
-
-    logging.getLogger("pymc").setLevel(logging.ERROR)
-    start = time.time()
-    arrays = PROBLEMS[problem].data()
-    making = time.time() - start
-    run = REFERENCES[PROBLEMS[problem].reference] if method == "reference" else METHODS[method][0]
-    answer = run(PROBLEMS[problem], arrays)
-    result = {"seconds": time.time() - begun - making, "says": answer.says, **_moments(answer.draws)}
-    path.write_text(json.dumps(result))
+def kept(problem: str, method: str) -> Path:
+    """Return where the result of a run is kept."""
+    return OUTPUT / f"{problem} {method}.json".replace(" ", "_").replace(",", "")
 
 
-def in_a_process(problem: str, method: str, seconds: float) -> dict[str, Any]:
-    """Return what a fresh process makes of it, or has made; a failure in words."""
-    path = OUTPUT / f"{problem} {method}.json".replace(" ", "_").replace(",", "")
-    if not path.exists():
-        command = [sys.executable, __file__, "--one", problem, method, str(path), str(time.time())]
+def in_a_process(problem: str, method: str, data: Path, seconds: float, compiled: Path) -> None:
+    """Let a fresh process make a result and keep it; a failure in words."""
+    path = kept(problem, method)
+    command = [sys.executable, __file__, "--one", problem, method, str(data), str(path)]
+    flags = f"{os.environ.get('PYTENSOR_FLAGS', '')},base_compiledir={compiled}".lstrip(",")
+    places = {"PYTENSOR_FLAGS": flags, "NUMBA_CACHE_DIR": str(compiled / "numba_functions")}
+    with path.with_suffix(".log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, str(time.time())], env={**os.environ, **places}, stdout=log, stderr=log, start_new_session=True
+        )
         try:
-            subprocess.run(command, timeout=seconds, check=True, capture_output=True, text=True)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
             path.write_text(json.dumps({"failed": f"not finished after {seconds:,.0f} s"}))
-        except subprocess.CalledProcessError as ended:
-            last = (ended.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-            path.write_text(json.dumps({"failed": last[:120]}))
-    return json.loads(path.read_text())
+    if not path.exists():
+        said = path.with_suffix(".log").read_text().strip().splitlines() or [f"ended with {process.returncode}"]
+        path.write_text(json.dumps({"failed": said[-1][:120]}))
+
+
+def run_all(problem: str, chosen: Problem, methods: list[str], seconds: float) -> None:
+    """Make the results of a problem that are not there yet."""
+    missing = [m for m in methods if not kept(problem, m).exists()]
+    if not missing:
+        return
+    with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
+        data = Path(folder) / "data.npz"
+        np.savez(data, *chosen.data())
+        for method in missing:
+            # Every run finds the same on disk: none profits from another of this problem.
+            compiled = Path(folder) / "compiled" if problem not in FIRST else MADE_BEFORE
+            if problem not in FIRST:
+                shutil.copytree(MADE_BEFORE, compiled, dirs_exist_ok=True)
+            in_a_process(problem, method, data, 6 * seconds if method == "reference" else seconds, compiled)
+            if problem not in FIRST:
+                shutil.rmtree(compiled)
 
 
 def compared(found: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
     """Return a line of the table."""
     if "failed" in found:
         return {"says": found["failed"]}
+    spent = {"seconds": found["seconds"], "to draws": found.get("draws"), "CPU": found["CPU"]}
+    if "failed" in reference:
+        return {**spent, "says": found["says"]}
     own, exact = ({k: np.array(r[k]) for k in ("mean", "sd", "low", "high")} for r in (found, reference))
     shift, ratio = (own["mean"] - exact["mean"]) / exact["sd"], own["sd"] / exact["sd"]
     tails = np.concatenate([own["low"] - exact["low"], own["high"] - exact["high"]]) / np.tile(exact["sd"], 2)
     return {
-        "seconds": found["seconds"],
+        **spent,
         "means, rms": np.sqrt((shift**2).mean()),
         "largest": np.abs(shift).max(),
         "sd, least": ratio.min(),
@@ -323,34 +201,65 @@ def compared(found: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]
     }
 
 
+def table_of(problem: str, methods: list[str]) -> pd.DataFrame:
+    """Return a line for every method that was run."""
+    results = {m: json.loads(kept(problem, m).read_text()) for m in methods if kept(problem, m).exists()}
+    reference = results.get("reference", {"failed": "not run"})
+    return pd.DataFrame({(problem, m): compared(found, reference) for m, found in results.items()}).T
+
+
+def overview(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return seconds and the largest error of a mean or a tail quantile, a column for every problem."""
+    lines = pd.concat(tables)
+    ended = lines["seconds"].notna()
+    cells = lines["seconds"].map("{:,.0f} s".format) + lines[["largest", "tails"]].astype(float).max(axis=1).map(
+        "; {:.2f}".format
+    )
+    return cells.where(ended, lines["says"].str.partition(":")[0]).unstack(level=0, sort=False)
+
+
+def recommended(problem: Problem) -> str:
+    """Return which step the package recommends, and why."""
+    import pymc_austerity as pma
+
+    start = time.time()
+    found = pma.recommend(problem.model(problem.data(), models.whole))
+    return f"{found.step} ({time.time() - start:.0f} s): {found.why}"
+
+
 def main() -> None:
     """Run what is asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--one", nargs=4, metavar=("PROBLEM", "METHOD", "PATH", "BEGUN"), help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=150.0)
+    parser.add_argument(
+        "--one", nargs=5, metavar=("PROBLEM", "METHOD", "DATA", "PATH", "BEGUN"), help=argparse.SUPPRESS
+    )
+    parser.add_argument("--recommend", action="store_true", help="say what `recommend` says, and run nothing else")
     options = parser.parse_args()
-    if options.one:
-        problem, method, path, begun = options.one
-        run_one(problem, method, Path(path), float(begun))
+    if options.recommend:
+        for problem in options.problems:
+            print(f"{problem}: {recommended(PROBLEMS[problem])}", flush=True)
         return
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    left_out = [m for m in options.methods if importlib.util.find_spec(METHODS[m][1]) is None]
-    for method in left_out:
+    if options.one:
+        problem, method, data, path, begun = options.one
+        run_one(problem, method, Path(data), Path(path), float(begun))
+        return
+    MADE_BEFORE.mkdir(parents=True, exist_ok=True)
+    installed = [m for m in options.methods if importlib.util.find_spec(METHODS[m][1]) is not None]
+    for method in set(options.methods) - set(installed):
         print(f"{method} is left out: {METHODS[method][1]} is not installed.", flush=True)
-    lines = {}
-    for problem in options.problems:
-        reference = in_a_process(problem, "reference", 6 * options.seconds)
-        if "failed" in reference:
-            print(f"{problem}: the reference failed: {reference['failed']}", flush=True)
-            continue
-        for method in options.methods:
-            if method not in left_out:
-                lines[problem, method] = compared(in_a_process(problem, method, options.seconds), reference)
-        table = pd.DataFrame(lines).T
-        table.to_csv(OUTPUT / "choices.csv")
-        print(table.loc[[problem]].to_string(float_format="{:,.2f}".format, na_rep=""), flush=True)
+    tables = []
+    for problem in (*FIRST, *options.problems):
+        chosen = {**PROBLEMS, **FIRST}[problem]
+        methods = [m for m in installed if m not in chosen.without]
+        methods = methods if problem in FIRST else ["reference", *methods]
+        run_all(problem, chosen, methods, options.seconds)
+        tables.append(table_of(problem, methods))
+        print(tables[-1].to_string(float_format="{:,.2f}".format, na_rep=""), flush=True)
+    pd.concat(tables).to_csv(OUTPUT / "choices.csv")
+    print(overview(tables[len(FIRST) :]).to_string(na_rep=""))
 
 
 if __name__ == "__main__":

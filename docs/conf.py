@@ -82,4 +82,4 @@ html_theme_options = {
     "footer_end": [],
 }
 # Pages without others below them need no side bar.
-html_sidebars = {page: [] for page in ("index", "quickstart", "which_step", "gallery")}
+html_sidebars = {page: [] for page in ("index", "quickstart", "which_step", "choices", "gallery")}

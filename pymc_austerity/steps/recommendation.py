@@ -29,6 +29,9 @@ _TUNED, _TIMED = 200, 500
 _GRADIENTS = 7
 #: Seconds for which the gradient of the model is timed.
 _SECONDS = 0.2
+#: Microseconds of an effective draw of NUTS below which 4,000 of them, and as many to tune, are made in the time that
+#: setting up a step of this package takes beyond that of NUTS (``benchmarks/choices.py``, the small models).
+_QUICK_NUTS = 1_000.0
 _COLUMNS = ["rows a draw", "us a draw", "accepted", "us an effective draw", "exact", "remark"]
 
 
@@ -78,8 +81,9 @@ def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
     Returns
     -------
     Recommendation
-        The step with the cheapest effective draws; `MHSS`, which is exact, also where `PenaltyMH` or `MinibatchBarker`
-        is cheaper but reads no fewer rows.
+        NUTS where its effective draws take less than a millisecond: it is done before another step is set up.
+        Otherwise the step with the cheapest effective draws; `MHSS`, which is exact, also where `PenaltyMH` or
+        `MinibatchBarker` is cheaper but reads no fewer rows.
 
     Raises
     ------
@@ -242,6 +246,12 @@ def choose(table: pd.DataFrame) -> tuple[str, str]:
     cheapest = str(costs.idxmin())
     exact = "MHSS" if "MHSS" in costs else None
     rows = table["rows a draw"]
+    nuts = costs.get("NUTS", np.inf)
+    if cheapest != "NUTS" and nuts < _QUICK_NUTS:
+        return "NUTS", (
+            f"its effective draws take {nuts:,.0f} µs each, so some thousand are made in the seconds that setting up "
+            f"{cheapest} takes; for very many draws {cheapest} is cheaper, with {costs[cheapest]:,.0f} µs each"
+        )
     if cheapest == "NUTS" or exact is None:
         because = f". Not MHSS: {table.loc['MHSS', 'remark']!s}" if exact is None else ""
         return cheapest, f"its effective draws are the cheapest, about {costs[cheapest]:,.0f} µs each{because}"

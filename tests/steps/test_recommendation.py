@@ -25,6 +25,8 @@ def table(rows, costs, remark=""):
         ([870, 217, 100, 9e4], [1500, 200, 400, 9e4], "PenaltyMH", "MHSS, which is exact, would read 870 rows"),
         ([np.nan, 200, 100, 700], [np.nan, 500, 900, 70], "NUTS", "70 µs each. Not MHSS: no bound"),
         ([np.nan, 200, 100, 7e5], [np.nan, 500, 900, 9e4], "PenaltyMH", "Not MHSS: no bound"),
+        ([2, 200, 100, 7e3], [30, 120, 180, 400], "NUTS", "made in the seconds that setting up MHSS takes"),
+        ([np.nan, 200, 100, 7e3], [np.nan, 120, 180, 400], "NUTS", "for very many draws PenaltyMH is cheaper"),
     ],
 )
 def test_the_cheapest_or_the_exact_one_that_reads_no_more(rows, costs, step, why):
