@@ -112,23 +112,24 @@ def flat(idata: Any) -> dict[str, np.ndarray]:
     return found
 
 
+def _error(method: str, *runs: np.ndarray, **prob: float) -> float:
+    """Return the Monte Carlo error of the difference of an estimate between runs."""
+    return float(np.linalg.norm([float(az.mcse(draws, method=method, **prob)) for draws in runs]))
+
+
 def against(found: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> pd.DataFrame:
     """Return a line a shared number: shift of mean and 95 % quantile, ratio of sds, with errors, and R-hat."""
     lines = {}
     for name, draws in found.items():
+        runs = draws, exact[name]
         sd = exact[name].std()
-
-        def error(method: str, draws: np.ndarray = draws, name: str = name, **prob: float) -> float:
-            return float(np.hypot(*(float(az.mcse(x, method=method, **prob)) for x in (draws, exact[name]))))
-
-        high = np.quantile(draws, 0.95) - np.quantile(exact[name], 0.95)
         lines[name] = {
             "shift": (draws.mean() - exact[name].mean()) / sd,
-            "+-": error("mean") / sd,
+            "+-": _error("mean", *runs) / sd,
             "sd ratio": draws.std() / sd,
-            "sd +-": error("sd") / sd,
-            "95 %": high / sd,
-            "95 % +-": error("quantile", prob=0.95) / sd,
+            "sd +-": _error("sd", *runs) / sd,
+            "95 %": (np.quantile(draws, 0.95) - np.quantile(exact[name], 0.95)) / sd,
+            "95 % +-": _error("quantile", *runs, prob=0.95) / sd,
             "effective": float(az.ess(draws)),
             "R-hat": float(az.rhat(draws)),
         }
