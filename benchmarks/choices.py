@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from typing import Any
 import choices_models as models
 import numpy as np
 import pandas as pd
-from choices_methods import METHODS, Problem, mirrored, not_centred, nuts, ours
+from choices_methods import METHODS, Answer, Problem, mirrored, not_centred, nuts, ours
 
 OUTPUT = Path(__file__).parent / "output" / "choices"
 MADE_BEFORE = OUTPUT / "compiled"
@@ -48,9 +49,20 @@ _ONE_NUTS = ("PyMC NUTS", "NumPyro NUTS")
 _NOT_LOGISTIC = ("NumPyro HMCECS",)
 _OURS_IS_PENALTY = ("PenaltyMH", *_NOT_LOGISTIC)
 
+
+def _logistic(n: int, d: int, reference: Callable[..., Answer], without: tuple[str, ...] = ()) -> Problem:
+    return Problem(partial(models.logistic_rows, n, d), models.logistic, "MHSS", reference, without)
+
+
+def _groups(n: int, n_groups: int, draws: int, tune: int, without: tuple[str, ...]) -> Problem:
+    reference = partial(nuts, sampler="nutpie", draws=draws, tune=tune)
+    data = partial(models.grouped_rows, n, n_groups)
+    return Problem(data, models.hierarchical, "GroupMH", reference, (*without, *_NOT_LOGISTIC))
+
+
 PROBLEMS: dict[str, Problem] = {
-    "logistic 300 x 2": Problem(partial(models.logistic_rows, 300, 2), models.logistic, "MHSS", _long),
-    "logistic 1e3 x 5": Problem(partial(models.logistic_rows, 1_000, 5), models.logistic, "MHSS", _long),
+    "logistic 300 x 2": _logistic(300, 2, _long),
+    "logistic 1e3 x 5": _logistic(1_000, 5, _long),
     "eight schools": Problem(models.schools_rows, models.schools, "PenaltyMH", not_centred, _OURS_IS_PENALTY),
     "two modes, 2e3 rows": Problem(
         partial(models.mixed_rows, 2_000), models.mixture, "PenaltyMH", mirrored, _OURS_IS_PENALTY
@@ -58,39 +70,15 @@ PROBLEMS: dict[str, Problem] = {
     "a latent per row, 1e3 rows": Problem(
         partial(models.latent_rows, 1_000, 1_000), models.counts_of_groups, "PenaltyMH", _long, _OURS_IS_PENALTY
     ),
-    "logistic 1e5 x 10": Problem(
-        partial(models.logistic_rows, 100_000, 10),
-        models.logistic,
-        "MHSS",
-        partial(nuts, sampler="nutpie", draws=1_500, tune=500),
-        ("PyMC NUTS",),
-    ),
-    "300 groups, 3e4 rows": Problem(
-        partial(models.grouped_rows, 30_000, 300),
-        models.hierarchical,
-        "GroupMH",
-        partial(nuts, sampler="nutpie", draws=3_000),
-        ("PyMC NUTS", *_NOT_LOGISTIC),
-    ),
+    "logistic 1e5 x 10": _logistic(100_000, 10, partial(nuts, sampler="nutpie", draws=1_500, tune=500), ("PyMC NUTS",)),
+    "300 groups, 3e4 rows": _groups(30_000, 300, 3_000, 1_000, ("PyMC NUTS",)),
     "flights, Student, 327,346 x 11": Problem(
         models.flights_rows, models.student, "MHSS", _exact, (*_NOT_LOGISTIC, *_ONE_NUTS)
     ),
-    "logistic 1e6 x 10": Problem(
-        partial(models.logistic_rows, 1_000_000, 10), models.logistic, "MHSS", _exact, _ONE_NUTS
-    ),
-    "10,000 groups, 2e5 rows": Problem(
-        partial(models.grouped_rows, 200_000, 10_000),
-        models.hierarchical,
-        "GroupMH",
-        partial(nuts, sampler="nutpie", draws=250, tune=200),
-        (*_NOT_LOGISTIC, *_ONE_NUTS, "importance sampling"),
-    ),
-    "logistic 1e7 x 10": Problem(
-        partial(models.logistic_rows, 10_000_000, 10),
-        models.logistic,
-        "MHSS",
-        _exact,
-        (*_ONE_NUTS, "nutpie", "NumPyro HMCECS", "Pathfinder", "importance sampling"),
+    "logistic 1e6 x 10": _logistic(1_000_000, 10, _exact, _ONE_NUTS),
+    "10,000 groups, 2e5 rows": _groups(200_000, 10_000, 250, 200, (*_ONE_NUTS, "importance sampling")),
+    "logistic 1e7 x 10": _logistic(
+        10_000_000, 10, _exact, (*_ONE_NUTS, "nutpie", "NumPyro HMCECS", "Pathfinder", "importance sampling")
     ),
 }
 #: Models that every method runs first, so that what is not of the model alone has been compiled.

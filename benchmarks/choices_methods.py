@@ -154,27 +154,18 @@ def sgld(problem: Problem, arrays: Arrays) -> Answer:
 
 
 def hmcecs(problem: Problem, arrays: Arrays) -> Answer:
-    """Run NumPyro's HMC with energy conserving subsampling, as ``benchmarks/peers.py`` does: logistic models only."""
+    """Run NumPyro's HMC with energy conserving subsampling: logistic models only."""
     import arviz as az
     import jax
-    import numpyro
-    import numpyro.distributions as dist
-    from numpyro.infer import HMCECS, MCMC, NUTS
+    import numpyro_logistic
+    from numpyro.infer import MCMC
 
     if problem.model is not logistic:
         raise NotImplementedError("the model is not written in NumPyro")
     jax.config.update("jax_enable_x64", True)
     X, y = (jax.numpy.asarray(a) for a in arrays)
-    size = min(1_000, len(y) // 10)
-
-    def model(X: Any, y: Any) -> None:
-        beta = numpyro.sample("beta", dist.Normal(0, 1).expand([X.shape[1]]).to_event(1))
-        with numpyro.plate("N", X.shape[0], subsample_size=size):
-            rows, labels = numpyro.subsample(X, event_dim=1), numpyro.subsample(y, event_dim=0)
-            numpyro.sample("y", dist.Bernoulli(logits=rows @ beta), obs=labels)
-
-    centre = {"beta": jax.numpy.asarray(_mode(logistic(arrays, whole))["beta"])}
-    kernel = HMCECS(NUTS(model), num_blocks=10, proxy=HMCECS.taylor_proxy(centre))
+    model = numpyro_logistic.regression(subsample=min(1_000, len(y) // 10))
+    kernel = numpyro_logistic.hmcecs(model, _mode(logistic(arrays, whole))["beta"])
     mcmc = MCMC(kernel, num_warmup=500, num_samples=1_500, num_chains=4, chain_method="sequential", progress_bar=False)
     mcmc.run(jax.random.PRNGKey(SEED), X, y)
     beta = np.asarray(mcmc.get_samples(group_by_chain=True)["beta"])

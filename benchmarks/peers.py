@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import arviz as az
 import numpy as np
+import numpyro_logistic
 import pandas as pd
 import pymc as pm
 from problems import PROBLEMS
@@ -142,29 +143,19 @@ def numpyro(subsample: bool) -> Callable[[pm.Model, Budget], Run]:
 
     def run(model: pm.Model, budget: Budget) -> Run:
         import jax
-        import numpyro as peer
-        import numpyro.distributions as dist
-        from numpyro.infer import HMCECS, MCMC, NUTS
+        from numpyro.infer import MCMC, NUTS
 
         jax.config.update("jax_enable_x64", True)
         X, y = (jax.numpy.asarray(a) for a in _logistic_of(model))
         scale = float(np.sqrt(0.1)) if X.shape[1] == 50 else 1.0
-
-        def logistic(X: Any, y: Any) -> None:
-            beta = peer.sample("beta", dist.Normal(0, scale).expand([X.shape[1]]).to_event(1))
-            with peer.plate("N", X.shape[0], subsample_size=1_000 if subsample else None):
-                rows = peer.subsample(X, event_dim=1)
-                labels = peer.subsample(y, event_dim=0)
-                peer.sample("y", dist.Bernoulli(logits=rows @ beta), obs=labels)
-
+        logistic = numpyro_logistic.regression(scale, 1_000 if subsample else None)
         start = time.perf_counter()
-        kernel = NUTS(logistic)
         if subsample:
             step = pma.PenaltyMH(model=model)
-            reference = {"beta": jax.numpy.asarray(step.decider.prepared.expansion.centre)}
-            kernel = HMCECS(NUTS(logistic), num_blocks=10, proxy=HMCECS.taylor_proxy(reference))
+            kernel = numpyro_logistic.hmcecs(logistic, step.decider.prepared.expansion.centre)
             draws, tune = 2_000, 500
         else:
+            kernel = NUTS(logistic)
             draws, tune = _affordable(model, budget)
         mcmc = MCMC(kernel, num_warmup=1, num_samples=1, progress_bar=False)
         mcmc.run(jax.random.PRNGKey(0), X, y)
