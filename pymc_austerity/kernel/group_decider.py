@@ -38,8 +38,6 @@ from pymc_austerity.rows import Weighted, WeightedRows
 _FEW_ROWS = 600
 #: A carried move costs about as much as the refresh of so many rows, by itself, for each group and for each cell.
 _CARRIED_ROWS, _ROWS_PER_GROUP, _ROWS_PER_CELL = 4_000, 3, 0.25
-#: A group with more rows than `_FEW_ROWS` reads about so many.
-_BATCH_ROWS = 500
 #: Shares of the groups between which effects keep step with what they share: of a draw's worth of the slowest shared
 #: parameter, a fifth to a third, effects make as much where a fifth of them is refreshed.  More where it costs no more
 #: than so many times the carried move.
@@ -127,7 +125,9 @@ class GroupDecider:
             sizes = np.diff(self.prepared.start)
             carried: float = _CARRIED_ROWS if self.test.uses_proxy else len(self.prepared.rows)
             carried += _ROWS_PER_GROUP * sizes.size + _ROWS_PER_CELL * self.prepared.expansion.cell_with.size
-            share = share_refreshed(np.where(sizes > self.few, _BATCH_ROWS, sizes).sum(), carried)
+            # Large groups read a batch, and few of them more than one.
+            batches = {n: self.test.looks(n).sizes[0] for n in np.unique(sizes[sizes > self.few]).tolist()}
+            share = share_refreshed(sum(batches.get(n, n) for n in sizes.tolist()), carried)
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
 
     @property
