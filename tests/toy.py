@@ -11,6 +11,7 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, Looks
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.proposals.protocol import Move, Proposal, adapt_nothing
+from pymc_austerity.proxy.surrogate import SurrogateState
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.steps.row_step import RowStep
 
@@ -137,6 +138,24 @@ def walk(step, point, n_steps):
         draws[i] = point[name]
         stats.append(stat)
     return draws, stats
+
+
+#: A root of a covariance, and the centre of moves on a surrogate, that are neither white nor zero.
+FACTOR, MOVES_ABOUT = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]]), np.array([1.0, -2.0, 0.5])
+
+
+def surrogate_state(log_scale, search, steering):
+    """The state of a move on a surrogate of three parameters that aims at an acceptance of a half."""
+    return SurrogateState(
+        log_scale=np.array([log_scale]),
+        factor=FACTOR,
+        whiten=np.linalg.inv(FACTOR),
+        centre=MOVES_ABOUT,
+        target=np.array([0.5]),
+        t=np.zeros(1, np.int64),
+        search=search,
+        steering=steering,
+    )
 
 
 def arrow(size=40):

@@ -6,31 +6,22 @@ import pymc as pm
 import pytest
 from numba import njit
 from scipy import stats
+from toy import surrogate_state
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proposals.crank_nicolson import build_student, propose_normal
 from pymc_austerity.proposals.surrogate_hmc import _TRIALS, adapt_path
 from pymc_austerity.proxy.steering import Steering
-from pymc_austerity.proxy.surrogate import SurrogateState, path_search
+from pymc_austerity.proxy.surrogate import path_search
 
 D, NU, PAIRS = 3, 4.0, 40_000
 
 
 def state(fresh=0.6, paths=((1.0, 1),)):
     """A state of a move about a normal approximation that is neither centred nor white."""
-    factor = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]])
     nothing = Steering(np.zeros(D), np.arange(0), np.empty(0), np.empty((0, 0)))
-    return SurrogateState(
-        log_scale=np.log([fresh]),
-        factor=factor,
-        whiten=np.linalg.inv(factor),
-        centre=np.array([1.0, -2.0, 0.5]),
-        target=np.array([0.5]),
-        t=np.zeros(1, np.int64),
-        search=path_search(paths, D),
-        steering=nothing,
-    )
+    return surrogate_state(np.log(fresh), path_search(paths, D), nothing)
 
 
 @njit

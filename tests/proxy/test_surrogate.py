@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numba import njit
+from toy import FACTOR, surrogate_state
 
 from pymc_austerity.likelihood import Links, Reached, Surroundings
 from pymc_austerity.proxy.scaling import Scaling
@@ -11,7 +12,6 @@ from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
     QUARTER_PERIOD,
     Surrogate,
-    SurrogateState,
     _build_evaluation,
     _build_trajectory,
     adapt_step_size,
@@ -19,7 +19,6 @@ from pymc_austerity.proxy.surrogate import (
 )
 
 D = 3
-FACTOR = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]])
 #: The rows read two entries of θ and the first of the others.
 CENTRE, COORDINATES = np.array([0.2, 0.0, -0.5, 0.7, 0.0]), np.array([0, 2, 3])
 GRADIENT = np.array([0.4, -1.0, 2.0])
@@ -52,16 +51,8 @@ def around(wall=NO_WALL, no_slope=NO_WALL):
 
 
 def state(step=0.3, path=1.5):
-    return SurrogateState(
-        log_scale=np.log([step]),
-        factor=FACTOR,
-        whiten=np.linalg.inv(FACTOR),
-        centre=np.array([1.0, -2.0, 0.5]),
-        target=np.array([0.5]),
-        t=np.zeros(1, np.int64),
-        search=path_search([(9.0, 1), (path, 1)], D)._replace(choice=np.array([1])),
-        steering=STEERING,
-    )
+    search = path_search([(9.0, 1), (path, 1)], D)._replace(choice=np.array([1]))
+    return surrogate_state(np.log(step), search, STEERING)
 
 
 def log_surrogate(theta, wall=NO_WALL):
