@@ -31,6 +31,8 @@ from numba.core.registry import cpu_target
 from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
 
+from pymc_austerity.lean_njit import LeanDispatcher
+
 try:
     from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
 except ImportError:  # an older PyTensor: functions are compiled in every process
@@ -234,7 +236,7 @@ class _Describer:
             for name, value in {**{f"cell {n}": v for n, v in cells.items()}, **names}.items()
             if not isinstance(value, ModuleType)
         }
-        if not dispatcher.overloads:
+        if not _overloads(dispatcher):
             _frozen[dispatcher] = values
         elif (
             dispatcher not in _frozen and function.__module__ == "__main__" and not all(map(_is_known, names.values()))
@@ -318,6 +320,12 @@ def _array(value: np.ndarray) -> str:
     return f"array {value.dtype!r} {value.shape} {layout} {sha256(value.tobytes()).hexdigest()}"
 
 
+def _overloads(dispatcher: Any) -> list[Any]:
+    """Return what numba has compiled of a function, for callers of any kind."""
+    within = dispatcher.within.overloads if isinstance(dispatcher, LeanDispatcher) else {}
+    return [*dispatcher.overloads.values(), *within.values()]
+
+
 def _check_numbers(dispatcher: Any) -> None:
     """Refuse code whose symbols another process may give to another function.
 
@@ -325,7 +333,7 @@ def _check_numbers(dispatcher: Any) -> None:
     meet its own symbol on other code: the first would serve for both.  numba counts; PyTensor draws long random
     numbers, from its import on.
     """
-    if any(compiled.fndesc.uid < 2**64 for compiled in dispatcher.overloads.values()):
+    if any(compiled.fndesc.uid < 2**64 for compiled in _overloads(dispatcher)):
         _refuse(dispatcher, "was compiled before PyTensor was imported, under a name that another process may reuse")
 
 

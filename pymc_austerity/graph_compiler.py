@@ -20,6 +20,7 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.tensor.math import Dot, Prod
 
+from pymc_austerity.lean_njit import lean
 from pymc_austerity.special_functions import rewrite_polygamma
 
 _REWRITES = "pymc_austerity"
@@ -35,6 +36,11 @@ def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: 
     """
     checked = get_mode(mode).including("local_check_parameter_to_ninf_switch", _REWRITES)
     return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
+
+
+def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
+    """Compile a log density as `compile_log_density` does, for compiled code to call: its outputs are a tuple."""
+    return lean(compile_log_density(inputs, outputs, **options).vm.jit_fn)
 
 
 def interpret_log_density(inputs: Any, outputs: Any) -> Any:

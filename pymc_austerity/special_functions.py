@@ -11,7 +11,6 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.link.numba.dispatch import basic as numba_basic
@@ -21,6 +20,8 @@ from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.exceptions import NotScalarConstantError
 from scipy import special
+
+from pymc_austerity.lean_njit import njit
 
 #: From here on the series is exact to the last digits, for the orders that second derivatives of a density need.
 _LARGE = 20.0

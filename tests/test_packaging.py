@@ -8,6 +8,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import pymc as pm
 import pytest
 
 import pymc_austerity as pma
@@ -178,3 +179,15 @@ def test_the_reference_lists_every_public_name():
     listed = set(re.findall(r"^   (\w+)$", (ROOT / "docs" / "api.rst").read_text(), re.MULTILINE))
     public = {name for name in pma.__all__ if not name.startswith("_")}
     assert listed == public
+
+
+@pytest.mark.skipif(int(pm.__version__.split(".")[0]) < 6, reason="PyMC 5 imports ArviZ itself")
+def test_processes_that_draw_chains_load_no_figures_and_no_diagnostics():
+    loaded = "import sys, {}; print([m for m in ('arviz', 'matplotlib', 'scipy.stats') if m in sys.modules])"
+
+    def of(module):
+        ran = subprocess.run([sys.executable, "-c", loaded.format(module)], capture_output=True, text=True, check=True)
+        return ran.stdout.strip()
+
+    assert of("pymc_austerity") == "[]"
+    assert of("pymc_austerity, arviz") != "[]"

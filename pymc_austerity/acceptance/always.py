@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance.decision import ACCEPT
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 from pymc_austerity.acceptance.signatures import Decide, DrawNoise
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows import InOrder
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import special
 
 from pymc_austerity.acceptance.correction import correction
@@ -18,6 +17,7 @@ from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.moments import Moments, absolute_moments, standard_error, third_central_moment
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows import InOrder
 
 #: Standard deviation of the logistic distribution.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance.decision import (
     ACCEPT,
@@ -23,6 +22,7 @@ from pymc_austerity.acceptance.decision import (
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
 from pymc_austerity.acceptance.signatures import Decide, Threshold
 from pymc_austerity.compile_cache import built_once
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows import CHUNK, DrawRows, RestoreRows, RowsLeft, WeighRows, draw_in_order
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT
 from pymc_austerity.acceptance.looks import check_batch_size
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
+from pymc_austerity.lean_njit import njit
 
 
 @njit

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance.by_looks import read_by_looks
 from pymc_austerity.acceptance.decision import Conclude, RowReader
 from pymc_austerity.acceptance.signatures import Decide, DrawNoise, Threshold
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows import RowSource, Uniform
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance.decision import (
     BAD_BOUND,
@@ -26,6 +25,7 @@ from pymc_austerity.acceptance.metropolis import (
     metropolis_probability,
 )
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows import CHUNK, BoundedSource, draw_in_order
 
 #: Rows that no pool holds: where the bounds ask for more, there are none.

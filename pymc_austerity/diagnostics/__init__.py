@@ -5,6 +5,7 @@ May import `kernel` and what lies below it; never a step.
 
 from pymc_austerity.diagnostics.amari import amari_distance
 from pymc_austerity.diagnostics.built_steps import not_remembered, remember
+from pymc_austerity.diagnostics.convergence import effective_draws
 from pymc_austerity.diagnostics.design import Design, check_tolerance, default_sizes, design_test, evaluate_test
 from pymc_austerity.diagnostics.plots import plot_comparison, plot_data_usage
 from pymc_austerity.diagnostics.plots_decisions import plot_decisions, plot_error, plot_spot_check
@@ -28,6 +29,7 @@ __all__ = [
     "data_usage",
     "default_sizes",
     "design_test",
+    "effective_draws",
     "evaluate_test",
     "not_remembered",
     "plot_comparison",

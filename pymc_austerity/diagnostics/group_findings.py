@@ -5,11 +5,11 @@ Decisions of single groups are not looked at again: most are made on all rows of
 
 from __future__ import annotations
 
-import arviz as az
 import numpy as np
 from pymc.model import Model
 
-from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, group, posterior_variables
+from pymc_austerity.diagnostics.convergence import effective_draws
+from pymc_austerity.diagnostics.results import SamplingResult, group, posterior_variables
 from pymc_austerity.diagnostics.verdicts import (
     CARE,
     DO_NOT_TRUST,
@@ -46,7 +46,7 @@ def group_findings(idata: SamplingResult, model: Model) -> list[Finding]:
     ]
     still: dict[str, np.ndarray] = {}
     ess: dict[str, float] = {}
-    effective = as_dataset(az.ess(draws))
+    effective = effective_draws(draws)
     for name, of in draws.items():
         values = of.transpose("chain", "draw", ...).to_numpy().reshape(of.sizes["chain"], of.sizes["draw"], -1)
         never = (values == values[:, :1]).all(axis=1).any(axis=0)

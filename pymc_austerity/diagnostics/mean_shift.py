@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import arviz as az
 import numpy as np
 from pymc.model import Model
 from scipy import special
-from scipy.stats import norm
 
-from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, posterior_variables
+from pymc_austerity.diagnostics.convergence import effective_draws
+from pymc_austerity.diagnostics.results import SamplingResult, posterior_variables
 from pymc_austerity.kernel import Decider
 
 
@@ -70,7 +69,7 @@ def mean_shift(
     drift = moves * (errors * special.expit(np.abs(log_ratios)))[:, None]
     shift = drift.mean(axis=0) * relaxation
     se = drift.std(axis=0, ddof=1) / np.sqrt(len(drift)) * relaxation
-    half = norm.isf(level / 2 / shift.size) * se
+    half = -special.ndtri(level / 2 / shift.size) * se
     k = int(np.argmax(np.abs(shift) - half))
     return MeanShift(names[k], float(shift[k]), float(shift[k] - half[k]), float(shift[k] + half[k]))
 
@@ -100,7 +99,7 @@ def spread_shift(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         drift = ((new**2 - old**2) * relaxation).mean(axis=1) / 2 * errors * special.expit(np.abs(log_ratios))
-        value, half = float(drift.mean()), float(norm.isf(level / 2) * drift.std(ddof=1) / np.sqrt(len(drift)))
+        value, half = float(drift.mean()), float(-special.ndtri(level / 2) * drift.std(ddof=1) / np.sqrt(len(drift)))
     return MeanShift("spread", value, value - half, value + half)
 
 
@@ -116,7 +115,7 @@ def relaxation_of(
     draws = posterior_variables(idata, [rvs[b.name] for b in blocks])
     n_draws = draws.sizes["chain"] * draws.sizes["draw"]
     with np.errstate(over="ignore", invalid="ignore"):  # of a chain that drifts off nothing is known
-        effective = as_dataset(az.ess(draws, method=method))
+        effective = effective_draws(draws, method=method)
     relaxation, names = [], []
     for block in blocks:
         ess = np.ravel(effective[rvs[block.name]].to_numpy())

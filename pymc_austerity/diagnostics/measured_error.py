@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 _BOOTSTRAPS = 1_000
 
@@ -130,7 +130,7 @@ def typical_error(errors: np.ndarray, ses: np.ndarray, rng: np.random.Generator,
 def mean_error(errors: np.ndarray, level: float) -> Estimate:
     """Return the mean error with an interval for other states as well."""
     value = float(errors.mean())
-    half = float(norm.isf(level / 2) * errors.std(ddof=1) / np.sqrt(errors.size))
+    half = float(-ndtri(level / 2) * errors.std(ddof=1) / np.sqrt(errors.size))
     return Estimate(value, value - half, value + half)
 
 
@@ -162,8 +162,8 @@ def worst_error(
     if not len(finalists):
         return Estimate(0.0, 0.0, 0.0)
     sizes = np.abs(again)
-    low = max(0.0, float((sizes - norm.isf(level / 2 / len(finalists)) * again_ses).max()))
-    z = norm.isf(level / 2 / len(errors))
+    low = max(0.0, float((sizes + ndtri(level / 2 / len(finalists)) * again_ses).max()))
+    z = -ndtri(level / 2 / len(errors))
     highs = np.abs(errors) + np.maximum(z * ses, np.where(ses > 0, 0.0, 3 / n[0]))
     highs[finalists] = sizes + np.maximum(z * again_ses, np.where(again_ses > 0, 0.0, 3 / n[1]))
     return Estimate(float(sizes.max()), low, min(1.0, float(highs.max())))

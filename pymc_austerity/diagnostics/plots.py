@@ -1,11 +1,12 @@
 """Figures of what a run read and of its marginals beside a reference run."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 
 from pymc_austerity.diagnostics.results import (
     SamplingResult,
@@ -16,6 +17,9 @@ from pymc_austerity.diagnostics.results import (
     rows_per_draw,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["plot_comparison", "plot_data_usage"]
 
 # Okabe and Ito's colours, told apart with any kind of colour vision, dark ones first; line styles change
@@ -23,6 +27,16 @@ __all__ = ["plot_comparison", "plot_data_usage"]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 LINE_STYLES = ("-", "--", "-.", ":")
 BINS = 40
+
+
+def new_panels(*grid: int, **options: Any) -> Any:
+    """Return a new figure and its Axes, as ``matplotlib.pyplot.subplots``, which is loaded for the first of them.
+
+    Processes that draw chains draw no figures.
+    """
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(*grid, layout="constrained", **options)
 
 
 def plot_data_usage(
@@ -73,7 +87,7 @@ def plot_data_usage(
     rows = rows_per_draw(idata)
     total = number_of_distinct_rows(idata, number_of_rows(idata, total_rows))
     if axes is None:
-        _, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+        _, axes = new_panels(1, 2, figsize=(10, 3.6))
     if len(axes) != 2:
         raise ValueError(f"axes: two are needed, one for the histogram and one for the course, got {len(axes)}.")
     histogram, course = axes
@@ -208,7 +222,7 @@ def _new_panels(number: int) -> np.ndarray:
     """Return that many Axes of a new figure, four in a line."""
     columns = min(4, number)
     lines = -(-number // columns)
-    figure, grid = plt.subplots(lines, columns, figsize=(3 * columns, 2.3 * lines), layout="constrained", squeeze=False)
+    figure, grid = new_panels(lines, columns, figsize=(3 * columns, 2.3 * lines), squeeze=False)
     for unused in grid.ravel()[number:]:
         figure.delaxes(unused)
     return grid.ravel()[:number]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import arviz as az
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 
-from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES
+from pymc_austerity.diagnostics.convergence import standard_errors
+from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES, new_panels
 from pymc_austerity.diagnostics.reliability import Reliability
 from pymc_austerity.diagnostics.results import (
     SamplingResult,
-    as_dataset,
     check_labels,
     comparable_variables,
     evaluations_per_draw,
@@ -22,6 +20,9 @@ from pymc_austerity.diagnostics.results import (
     over_steps,
     posterior_variables,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_decisions", "plot_error", "plot_spot_check"]
 
@@ -84,7 +85,7 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
     left_out = threshold.size - shown.size
     shown = shown[:: -(-shown.size // _MOST_DECISIONS)]
     if ax is None:
-        _, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+        _, ax = new_panels(figsize=(5.2, 4.2))
     low = float(threshold[shown].min())
     # Thresholds are of order one whatever the data, estimates may be anything: linear as far as the diagonal reaches.
     linear = max(1.0, -1.1 * low)
@@ -145,7 +146,7 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     'moves there'
     """
     if ax is None:
-        _, ax = plt.subplots(figsize=(4.2, 4), layout="constrained")
+        _, ax = new_panels(figsize=(4.2, 4))
     there, back, se = (report.states[name].to_numpy() for name in ("there", "back", "error_se"))
     ax.plot([0, 1], [0, 1], color="0.2", linewidth=1)
     ax.errorbar(
@@ -219,7 +220,7 @@ def plot_error(
     sample = ("chain", "draw")
     centre, spread = labelled(expected.mean(sample)), labelled(expected.std(sample))
     if ax is None:
-        _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+        _, ax = new_panels(figsize=(5.6, 3.8))
     for number, run in enumerate(r for r in results if r != reference):
         draws = posterior_variables(results[run], names)
         check_labels({run: labelled(draws.mean(sample)).index, reference: centre.index}, reference)
@@ -242,7 +243,7 @@ def plot_error(
             linestyle=LINE_STYLES[number % len(LINE_STYLES)],
             label=run,
         )
-    noise = labelled(as_dataset(az.mcse(expected))) / spread
+    noise = labelled(standard_errors(expected)) / spread
     ax.axhline(float(np.sqrt(np.mean(noise**2))), color="0.4", linestyle=(0, (4, 3)), linewidth=1)
     ax.set(xscale="log", yscale="log", xlabel="rows read, all chains", ylabel="error of the means, posterior sd")
     ax.legend(frameon=False, fontsize="small")

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
 from pymc.model import Model, modelcontext
 
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
+from pymc_austerity.diagnostics.convergence import effective_draws, r_hats
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
 from pymc_austerity.diagnostics.group_findings import group_findings, made_by_groups
 from pymc_austerity.diagnostics.mean_shift import mean_shift, relaxation_of, spread_shift
@@ -27,7 +27,7 @@ from pymc_austerity.diagnostics.measured_error import (
 )
 from pymc_austerity.diagnostics.movement import least_movement
 from pymc_austerity.diagnostics.remedies import balance_remedy, batch_remedy, decision_remedy
-from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, posterior_variables
+from pymc_austerity.diagnostics.results import SamplingResult, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
@@ -143,7 +143,8 @@ def reliability(
         The step that ran.  By default the one that was built for the model in this session, if there is no other; in
         a new session build it again with the same settings.
     n_states : int, optional
-        States of the spot check, a pass over the data each.  1,000 by default, fewer (down to 30) above 200,000 rows.
+        States of the spot check, a pass over the data each.  1,000 by default, fewer (down to 30) above 200,000 rows;
+        30 for `MHSS`, which errs only where its code is wrong.
     random_seed : int, default 0
 
     Returns
@@ -198,7 +199,8 @@ def reliability(
     decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
     n_total = len(decider.rows)
     if n_states is None:
-        n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, _MOST_STATES))
+        most = _FEWEST_STATES if decider.test.draws_by_bounds else _MOST_STATES
+        n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, most))
     if n_states < 2:
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
     rng = np.random.default_rng(random_seed)
@@ -235,8 +237,8 @@ def _chains(idata: SamplingResult, model: Model) -> Finding:
     if draws.sizes["chain"] == 1:
         return judge_chains(np.nan, np.nan, 1)
     # A parameter that never moved has no R-hat; a NaN must not hide behind the maximum of the others.
-    r_hat = np.concatenate([np.ravel(v.to_numpy()) for v in as_dataset(az.rhat(draws)).values()])
-    both = [as_dataset(az.ess(draws, method=part)) for part in ("bulk", "tail")]
+    r_hat = np.concatenate([np.ravel(v.to_numpy()) for v in r_hats(draws).values()])
+    both = [effective_draws(draws, method=part) for part in ("bulk", "tail")]
     ess = np.concatenate([np.ravel(v.to_numpy()) for effective in both for v in effective.values()])
     return judge_chains(float(r_hat.max()), float(np.nanmin(ess)), draws.sizes["chain"])
 

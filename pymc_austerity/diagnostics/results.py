@@ -1,13 +1,15 @@
 """Reading what ``pm.sample`` returns, with ArviZ 0.x and 1.x alike."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
 from pymc.backends.base import MultiTrace
+
+if TYPE_CHECKING:
+    import arviz as az
 
 #: What ``pm.sample`` returns: ``arviz.InferenceData`` (ArviZ 0.x) or ``xarray.DataTree`` (ArviZ 1.x).
 SamplingResult: TypeAlias = "xr.DataTree | az.InferenceData"

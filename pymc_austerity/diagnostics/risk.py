@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES
+from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES, new_panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_risk", "risk_over_time"]
 
@@ -138,7 +140,7 @@ def plot_risk(curves: Mapping[str, pd.DataFrame], *, axes: Sequence[Axes] | None
     if not curves:
         raise ValueError("curves: there is none to plot. Pass what risk_over_time returned, by name.")
     if axes is None:
-        _, panel = plt.subplots(figsize=(6, 4), layout="constrained")
+        _, panel = new_panels(figsize=(6, 4))
         axes = [panel]
     if len(axes) != 1:
         raise ValueError(f"axes: one is needed, got {len(axes)}.")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from pymc_austerity.lean_njit import njit
 
 
 class RowShape(NamedTuple):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
@@ -18,6 +17,7 @@ from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Density, EvaluateBound, LinkedDensity, Links, no_bound
 from pymc_austerity.rows import CHUNK, RowSource
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 
 def wrong_decisions(
@@ -32,8 +32,8 @@ def wrong_decisions(
     certain = ~(log_ratio_sd > 0) | ~np.isfinite(log_ratio) | ~np.isfinite(threshold)
     sd = np.where(certain, 1.0, log_ratio_sd)
     estimate, needed = np.where(certain, 0.0, log_ratio), np.where(certain, 0.0, threshold)
-    tau = -2 * norm.ppf(np.clip(acceptance_rate, 1e-3, 0.999) / 2)
+    tau = -2 * ndtri(np.clip(acceptance_rate, 1e-3, 0.999) / 2)
     variance = 1 / (1 / tau**2 + 1 / sd**2)
     mean = variance * (-0.5 + estimate / sd**2)
-    wrong = norm.cdf(-np.sign(estimate - needed) * (mean - needed) / np.sqrt(variance))
+    wrong = ndtr(-np.sign(estimate - needed) * (mean - needed) / np.sqrt(variance))
     return np.where(certain, 0.0, wrong)

@@ -5,14 +5,13 @@ Effective sample sizes and Monte Carlo errors are ArviZ's; this file only arrang
 
 from collections.abc import Mapping, Sequence
 
-import arviz as az
 import numpy as np
 import pandas as pd
-from scipy.stats import ks_2samp, kstwobign, norm
+from scipy import special
 
+from pymc_austerity.diagnostics.convergence import effective_draws, standard_errors
 from pymc_austerity.diagnostics.results import (
     SamplingResult,
-    as_dataset,
     check_labels,
     comparable_variables,
     evaluations_per_draw,
@@ -29,7 +28,7 @@ from pymc_austerity.diagnostics.results import (
 __all__ = ["compare", "data_usage"]
 
 #: √n times the Kolmogorov–Smirnov distance of agreeing samples has this mean, √(π/2)·ln 2.
-_KS_MEAN = float(kstwobign.mean())
+_KS_MEAN = float(np.sqrt(np.pi / 2) * np.log(2))
 #: Mean, standard deviation and distribution of every parameter are compared.
 _QUESTIONS = 3
 
@@ -95,7 +94,7 @@ def data_usage(
     distinct = number_of_distinct_rows(idata, total)
     # Asked of the step, not inferred from the count: the counts of several steps may add up to all rows.
     full = over_steps(group(idata, "sample_stats")["full_data"]).any("step")
-    ess = float(min(array.min() for array in as_dataset(az.ess(posterior_variables(idata, var_names))).values()))
+    ess = float(min(array.min() for array in effective_draws(posterior_variables(idata, var_names)).values()))
     read = float(rows.sum())
     return pd.Series(
         {
@@ -215,8 +214,10 @@ def compare(
     expected = summaries[reference]
     check_labels({run: summary.index for run, summary in summaries.items()}, reference)
 
+    from scipy.stats import ks_2samp  # half a second to load, and only runs that are compared need it
+
     level_each = level / (_QUESTIONS * len(expected))
-    critical = norm.isf(level_each / 2)
+    critical = -special.ndtri(level_each / 2)
     draws = labelled_draws(results, names, reference)
     tables = {}
     for run, summary in summaries.items():
@@ -231,7 +232,7 @@ def compare(
         table["ks_mcse"] = _KS_MEAN / np.sqrt(size)
         mean_differs = table["shift"].abs() > critical * table["shift_mcse"]
         sd_differs = (table["sd_ratio"] - 1).abs() > critical * table["sd_ratio_mcse"]
-        ks_differs = table["ks"] / table["ks_mcse"] * _KS_MEAN > kstwobign.isf(level_each)
+        ks_differs = table["ks"] / table["ks_mcse"] * _KS_MEAN > special.kolmogi(level_each)
         table["differs"] = [
             ", ".join(label for label, yes in zip(("mean", "sd", "distribution"), each) if yes)
             for each in zip(mean_differs, sd_differs, ks_differs)
@@ -257,12 +258,12 @@ def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
     columns = {
         "mean": draws.mean(sample),
         "sd": sd,
-        "mcse_mean": as_dataset(az.mcse(draws)),
+        "mcse_mean": standard_errors(draws),
         # ArviZ's own, mcse(method="sd"), is the same number, but version 0.23 fails with recent NumPy.  A chain that
         # never moved has a standard deviation of exactly zero, without error.
-        "mcse_sd": (as_dataset(az.mcse(squared_deviation)) / (2 * sd)).where(sd > 0, 0.0),
-        "ess": as_dataset(az.ess(draws)),
-        "ess_median": as_dataset(az.ess(draws, method="quantile", prob=0.5)),
+        "mcse_sd": (standard_errors(squared_deviation) / (2 * sd)).where(sd > 0, 0.0),
+        "ess": effective_draws(draws),
+        "ess_median": effective_draws(draws, method="quantile", prob=0.5),
     }
     summary = pd.DataFrame({name: labelled(values) for name, values in columns.items()})
     # Draws of a chain that alternates may be worth more than their number for a mean, not for a distribution.

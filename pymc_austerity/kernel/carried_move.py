@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupPlace, GroupState, build_conclude
 from pymc_austerity.kernel.transition import Outcome
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.proposals import propose_shared
 from pymc_austerity.proxy import Conditional, place_all, whiten
 

@@ -18,10 +18,9 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.parts import Parts
-from pymc_austerity.kernel.repeated import build_repeated
+from pymc_austerity.kernel.repeated import RepeatedTransition, build_repeated
 from pymc_austerity.kernel.transition import (
     OffsetOf,
-    RepeatedTransition,
     Transition,
     build_offset,
     build_transition,
@@ -140,7 +139,7 @@ class Decider:
     @property
     def links(self) -> Links:
         """Where the model's functions lie in this process."""
-        links = self.linked.links
+        links = self.linked.links._replace(**{name: r.address for name, r in self.move.reached.items()})
         return links if self.prepared is None else links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
 
     def surroundings(self, others: np.ndarray) -> Surroundings:
@@ -282,8 +281,6 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         )
         if move.reads_rows and not row_source.complete:
             raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
-        # Also called by themselves, where a chain is watched and a run is judged.
-        move = replace(move, propose=cached(move.propose))
         ndims = tuple(a.ndim for a in parts.stored.arrays)
         bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
         evaluate_bound = bound.build_for(bound_constants, density, ndims)
@@ -292,6 +289,8 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
         transition = build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound)
+        # Python calls them only where a chain is watched and a run is judged.
+        move = replace(move, propose=cached(move.propose))
         decider = Decider(
             parts, test, move, row_source, density, linked, bound, bound_constants, cached(evaluate_bound),
             cached(build_offset(linked)), transition, compiled,

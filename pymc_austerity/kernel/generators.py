@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.typed import List
+
+from pymc_austerity.lean_njit import njit
 
 #: Places in the list.
 PROPOSE, DECIDE, ROWS = 0, 1, 2

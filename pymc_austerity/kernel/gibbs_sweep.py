@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, LogPrior
 from pymc_austerity.rows import build_gather
 

@@ -32,7 +32,7 @@ from pymc_austerity.proxy import (
     build_condition,
     prepare_groups,
 )
-from pymc_austerity.rows import Weighted, WeightedRows
+from pymc_austerity.rows import RowSource, Weighted, WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
@@ -209,7 +209,14 @@ def assemble_groups(
         prepared = learn(data)
     with phases("Compiling the moves"):
         decider = _complete(model, test, share, data.theta0, data.others0, data.fixed, prepared)
-    return decider, lambda changed: replace(decider, fixed=changed.fixed, prepared=learn(changed))
+
+    def learn_anew(changed: ModelData) -> GroupDecider:
+        found = learn(changed)
+        # The moves are compiled already; which rows there are to draw, and how often, is not in them.
+        parts = decider.parts._replace(source=_drawn_rows(test, found)[1])
+        return replace(decider, fixed=changed.fixed, prepared=found, parts=parts)
+
+    return decider, learn_anew
 
 
 def share_refreshed(n_rows: int, carried: float) -> float:
@@ -232,6 +239,13 @@ def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
         return None
 
 
+def _drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[AcceptanceTest, RowSource]:
+    """Return the test of the carried move and the rows that it draws: by their weights, where these are known."""
+    if prepared.table is None:
+        return test, test.rows
+    return test.with_replacement(), WeightedRows(prepared.table)
+
+
 def _assemble_again(model: tuple[Any, ...], *given: Any) -> GroupDecider:
     """Assemble a decider in another process, from what has been learnt already."""
     return _complete(GroupModel(*model), *given)
@@ -246,9 +260,7 @@ def _complete(
     fixed: tuple[np.ndarray, ...],
     prepared: PreparedGroups,
 ) -> GroupDecider:
-    drawn, source = test, test.rows
-    if prepared.table is not None:
-        drawn, source = test.with_replacement(), WeightedRows(prepared.table)
+    drawn, source = _drawn_rows(test, prepared)
     prior = model.linked_prior
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.kernel.carried_move import build_carried_move
 from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
 from pymc_austerity.kernel.group_refresh import build_refresh
 from pymc_austerity.kernel.group_shift import build_shift
+from pymc_austerity.lean_njit import njit
 
 
 @njit

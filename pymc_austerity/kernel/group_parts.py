@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LinkedDensity, LinkedGroupTerms, Links
 from pymc_austerity.proposals import SharedState
 from pymc_austerity.proxy import Condition, GroupExpansion, GroupLinks, Shifts, SlopeAlong

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance import BAD_ROW, DECIDED
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
@@ -23,7 +22,8 @@ from pymc_austerity.kernel.group_parts import (
     build_conclude,
     row_numbers,
 )
-from pymc_austerity.proxy import Conditional, mean_given_others, own_sum, solve_transposed
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.proxy import Conditional, means_given_others, own_sum, solve_transposed
 from pymc_austerity.rows import build_gather
 
 #: Rows of groups that are evaluated together.
@@ -43,10 +43,11 @@ def _propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped
     here = Conditional(state.mean, state.factor, state.log_det[0])
     walks = rng.random(groups.size)
     noise = rng.standard_normal((groups.size, e.own.shape[1]))
+    means = means_given_others(theta, groups, e, here)
     for i in range(groups.size):
         g = groups[i]
         size = e.size[g]
-        mean = mean_given_others(theta, g, e, here)
+        mean = means[i]
         if walks[i] < _WALKS:
             step = noise[i, :size] * (2.38 / np.sqrt(size))
             solve_transposed(state.factor[g], step)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE
 from pymc_austerity.kernel.group_parts import GroupData
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LinkedDensity
 from pymc_austerity.proxy import SlopeAlong
 from pymc_austerity.rows import build_gather

@@ -1,36 +1,84 @@
-"""Several draws of several transitions each in one compiled call: what Python does around a call is done once."""
+"""Several draws of several transitions each in one compiled call: what Python does around a call is done once.
+
+The transition is reached by its address, so that the loop is compiled once for all transitions that take the same
+types.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
 import numpy as np
-from numba import njit
+from numba import typeof, types
+from numba.core.errors import TypingError
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile_cache import built_once, cached
-from pymc_austerity.kernel.transition import Outcome, RepeatedTransition, Transition
+from pymc_austerity.kernel.transition import Outcome, Transition
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import VECTOR, Reached, call_at, reach
 
 #: The name of the statistic that says how many transitions made a draw.
 TRANSITIONS = "n_transitions"
 #: Numbers of a draw: the fields of an `Outcome` after θ, in their order, and the logarithm of the proposal's scale.
 _NUMBERS = len(Outcome._fields)
+_INT, _FLOAT, _BOOL = types.int64, types.float64, types.boolean
+#: What a transition returns: the fields of an `Outcome`.
+_FIELDS = types.Tuple((VECTOR, _INT, _BOOL, _INT, _INT, _FLOAT, _FLOAT, _INT, _BOOL, _FLOAT))
 
 
-@built_once
-def build_repeated(transition: Transition) -> RepeatedTransition:
-    """Compile ``repeated(n_draws, n_transitions, ...)``: each transition from where the one before it ended.
+class RepeatedTransition:
+    """Draws of several transitions, compiled when they are first asked for, and again for data of other types.
 
     Parameters
     ----------
     transition : Transition
-
-    Returns
-    -------
-    RepeatedTransition
-        Uses the generators as so many calls of the transition would, and comes to the same points.
     """
+
+    def __init__(self, transition: Transition) -> None:
+        self._transition = transition
+        self._ready: tuple[Callable[..., Any], Reached] | None = None
+
+    def __call__(self, n_draws: int, n_transitions: int, *at: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return θ after each draw and the numbers that tell of it, of fewer draws where one was not DECIDED.
+
+        The numbers are the other fields of an `Outcome` and the logarithm of the scale of the proposal.  What follows
+        `n_transitions` is given as to a `Transition`.  The generators are used as by so many calls of it, which come to
+        the same points.
+        """
+        if self._ready is not None:
+            loop, reached = self._ready
+            with suppress(TypingError):  # of what does not fit the types that it was compiled for
+                return loop(reached.address, n_draws, n_transitions, *at)
+        loop, reached = self._ready = self._compile(*map(typeof, at))
+        return loop(reached.address, n_draws, n_transitions, *at)
+
+    def _compile(self, *taken: types.Type) -> tuple[Callable[..., Any], Reached]:
+        reached = reach(self._transition, *taken)
+        returned = attrgetter("overloads")(reached.function)[taken].signature.return_type
+        if returned != _FIELDS:
+            raise TypeError(f"A transition returned {returned}, not {_FIELDS}.")
+        return build_loop(*taken), reached
+
+
+@built_once
+def build_repeated(transition: Transition) -> RepeatedTransition:
+    """Return draws of several transitions, each from where the one before it ended."""
+    return RepeatedTransition(transition)
+
+
+@cache
+def build_loop(*taken: types.Type) -> Callable[..., Any]:
+    """Compile ``repeated(address, n_draws, n_transitions, ...)`` for transitions that take these types."""
+    expected = types.Tuple(taken)
 
     @njit
     def repeated(  # type: ignore[no-untyped-def]
+        address,
         n_draws,
         n_transitions,
         links,
@@ -48,11 +96,12 @@ def build_repeated(transition: Transition) -> RepeatedTransition:
     ):
         thetas, numbers = np.empty((n_draws, theta.size)), np.empty((n_draws, _NUMBERS))
         n_made, m, n_accepted, n_rows, n_stages, going = 0, 0, 0, 0, 0, True
-        while going:  # the model's code is compiled once for each call
-            last = Outcome(*transition(
+        while going:
+            at = (
                 links, theta, others, fixed, arrays, row_state, state, looks, temperature, generators,
                 bound_constants, expansion,
-            ))  # fmt: skip
+            )  # fmt: skip
+            last = Outcome(*call_at(address, _FIELDS, expected, at))
             theta, going = last.theta, last.status == DECIDED
             m, n_accepted = m + 1, n_accepted + int(last.accepted)
             n_rows, n_stages = n_rows + last.n_rows, n_stages + last.n_stages

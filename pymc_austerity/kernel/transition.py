@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader, Terms
 from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
     EvaluateBound,
     KnownSum,
@@ -134,18 +134,6 @@ class Transition(Protocol):
         ...
 
 
-class RepeatedTransition(Protocol):
-    """Draws of several transitions, compiled."""
-
-    def __call__(self, n_draws: int, n_transitions: int, *at: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return θ after each draw and the numbers that tell of it, of fewer draws where one was not DECIDED.
-
-        The numbers are the other fields of an `Outcome` and the logarithm of the scale of the proposal.  What follows
-        `n_transitions` is given as to a `Transition`.
-        """
-        ...
-
-
 def build_offset(density: LinkedDensity) -> OffsetOf:
     """Compile the part of a decision that needs no rows."""
     return _offset_of(density.log_prior, density.known_sum)
@@ -206,7 +194,7 @@ def build_transition(
     conclude = test.for_rows(RowReader(build_terms(density, array_ndims), rows))
     draw_noise = test.draw_noise
 
-    # Python asks for several draws, or for one, by `build_repeated`: to unpack its arguments takes long to compile.
+    # Python asks for several draws, or for one, by `RepeatedTransition`: to unpack the arguments takes long to compile.
     @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
     def transition(  # type: ignore[no-untyped-def]
         links,

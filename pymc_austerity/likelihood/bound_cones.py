@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.cluster.vq import kmeans2
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.bounds import EvaluateBound
 from pymc_austerity.rows import OUTWARDS, BoundCones, Rows, cone_table
 

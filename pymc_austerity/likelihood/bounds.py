@@ -13,12 +13,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from numba import njit
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
 from pymc_austerity.likelihood.model_data import ModelData

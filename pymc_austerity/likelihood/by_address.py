@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import from_dtype, njit, types
+from numba import from_dtype, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_new_ref
@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.compile_cache import cached
+from pymc_austerity.lean_njit import LeanDispatcher, njit
 from pymc_austerity.likelihood.signatures import (
     BothSides,
     LinkedBothSides,
@@ -86,9 +87,9 @@ def reach(function: Callable[..., Any], *arguments: types.Type) -> Reached:
     Parameters
     ----------
     function : callable
-        Decorated with `numba.njit`.
+        Decorated with `numba.njit`, or better with `pymc_austerity.lean_njit.njit`: only compiled code calls it.
     """
-    compiled: Any = cached(function)
+    compiled: Any = cached(function.within if isinstance(function, LeanDispatcher) else function)
     compiled.compile(arguments)
     machine_code, described = attrgetter("library", "fndesc")(compiled.overloads[arguments])
     return Reached(compiled, machine_code.get_pointer_to_function(described.llvm_func_name))

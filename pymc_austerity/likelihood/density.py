@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.by_address import (
     VECTOR,
     Reached,
@@ -155,6 +156,6 @@ def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | 
     rows = likelihood.row_log_likelihood
     (rows_new,) = graph_replace([rows], {likelihood.theta: theta_new}, strict=False)
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    log_prior = compile_log_density(inputs, [likelihood.log_prior], **kwargs)
-    both = compile_log_density([theta_new, *inputs, *likelihood.batches], [rows_new, rows], **kwargs)
-    return Density(log_prior.vm.jit_fn, both.vm.jit_fn)
+    log_prior = compile_part(inputs, [likelihood.log_prior], **kwargs)
+    both = compile_part([theta_new, *inputs, *likelihood.batches], [rows_new, rows], **kwargs)
+    return Density(log_prior, both)

@@ -6,10 +6,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from pytensor.gradient import grad
 
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.by_address import VECTOR, Reached, build_call, reach, tuple_of
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError
@@ -139,13 +140,13 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     A derivative along the k-th parameter of all groups at once holds what belongs to each, because the terms split.
     """
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    terms = compile_log_density(inputs, [groups.log_prior], **options).vm.jit_fn
+    terms = compile_part(inputs, [groups.log_prior], **options)
     along = likelihood.theta.type("along")
     gradient = grad(groups.log_prior.sum(), likelihood.theta, disconnected_inputs="ignore")
     # Reverse over reverse: the forward mode of a triangular solve is wrong in PyTensor 3.3.
     product = grad((gradient * along).sum(), likelihood.theta, disconnected_inputs="ignore")
-    gradient_of = compile_log_density(inputs, [gradient], **options).vm.jit_fn
-    product_of = compile_log_density([along, *inputs], [product], **options).vm.jit_fn
+    gradient_of = compile_part(inputs, [gradient], **options)
+    product_of = compile_part([along, *inputs], [product], **options)
 
     @njit
     def derivatives(theta, others, fixed, own, n_own):  # type: ignore[no-untyped-def]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table

@@ -43,11 +43,15 @@ class Links(NamedTuple):
         The row terms at both ends of a move.
     prior_slope : int
         The log prior and its gradient.
+    prior_gradient, row_gradient : int
+        The gradient of the log prior, and that of the sum of row terms, for a proposal that moves along it.
     """
 
     log_prior: int = 0
     both_sides: int = 0
     prior_slope: int = 0
+    prior_gradient: int = 0
+    row_gradient: int = 0
 
 
 class LinkedLogPrior(Protocol):

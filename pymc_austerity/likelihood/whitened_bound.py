@@ -14,10 +14,10 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from pymc.model import Model
-from scipy import linalg, special, stats
+from scipy import linalg, special
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.bound_cones import rows_in_cones
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
 from pymc_austerity.likelihood.density import Density
@@ -132,7 +132,7 @@ class WhitenedBound(Bound):
         """Return the constants, and the rows that are drawn from: those of a pool, where there are blocks."""
         assert region is not None
         read = region.coordinates
-        radius = float(np.sqrt(stats.chi2.isf(_OUTSIDE, max(1, read.size))))
+        radius = float(np.sqrt(special.chdtri(max(1, read.size), _OUTSIDE)))
         factor = linalg.cholesky(region.spread[read] @ region.spread[read].T, lower=True)
         whiten = np.ascontiguousarray(linalg.solve_triangular(factor, np.eye(read.size), lower=True))
         unclear = np.abs(whiten @ factor - np.eye(read.size)).sum()

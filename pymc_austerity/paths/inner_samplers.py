@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import xarray as xr
@@ -175,6 +174,8 @@ def _labelled(name: str, values: NDArray[Any], dims: Mapping[str, Any], model: p
 
 def _inference_data(posterior: xr.Dataset) -> Any:
     """Wrap draws as ArviZ does: InferenceData in 0.x, a DataTree in 1.x."""
+    import arviz as az  # loaded when it is asked, as in `pymc_austerity.diagnostics.convergence`
+
     if az.__version__.startswith("0."):
         return az.InferenceData(posterior=posterior)
     return xr.DataTree.from_dict({"/posterior": posterior})

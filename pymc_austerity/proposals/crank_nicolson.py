@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proposals.adaptation import adapt_scale
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import cache
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
+from numba import types
 from pytensor.gradient import NullTypeGradError, grad
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_log_density
-from pymc_austerity.likelihood import RowLikelihood, Surroundings
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import VECTOR, Reached, RowLikelihood, Surroundings, build_call, reach, tuple_of
 from pymc_austerity.proposals.protocol import Target
-from pymc_austerity.proxy import along_line, shift_from
+from pymc_austerity.proxy import along_line, product, shift_from
 from pymc_austerity.rows import CHUNK, build_gather
 
 
@@ -56,7 +58,21 @@ class Slope(Protocol):
         ...
 
 
-def build_slope(target: Target) -> Slope:
+class LinkedGradient(NamedTuple):
+    """The estimate for one model, as code that is compiled for all models of such data asks for it.
+
+    Attributes
+    ----------
+    slope : Slope
+    reached : dict of str to Reached
+        What it finds by its address, by the name that this has in `Links`.
+    """
+
+    slope: Slope
+    reached: dict[str, Reached]
+
+
+def link_gradient(target: Target) -> LinkedGradient:
     """Compile the estimate of ∇log π(θ) from some rows.
 
     Without a proxy ∇log prior + (1/T)(N/n) Σ∇ℓ_i; with one the sum is over remainders, and the gradient of the summed
@@ -65,28 +81,51 @@ def build_slope(target: Target) -> Slope:
     likelihood, prepared, options = target.likelihood, target.prepared, target.compile_kwargs
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     prior_gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
-    prior = compile_log_density(inputs, [prior_gradient], **options).vm.jit_fn
-    gather = build_gather(tuple(b.type.ndim for b in likelihood.batches))
+    prior = compile_part(inputs, [prior_gradient], **options)
     if prepared is None:
-        total, row_inputs = summed_gradient(likelihood), inputs
+        total, centre = summed_gradient(likelihood), []
     else:
-        total, centre = remainder_gradient(likelihood, prepared.order)
-        row_inputs = [likelihood.theta, likelihood.others, centre, *likelihood.fixed]
-    rows = compile_log_density([*row_inputs, *likelihood.batches], [total], **options).vm.jit_fn
-    expanded = prepared is not None
+        total, at = remainder_gradient(likelihood, prepared.order)
+        centre = [at]
+    row_inputs = [likelihood.theta, likelihood.others, *centre, *likelihood.fixed, *likelihood.batches]
+    rows = compile_part(row_inputs, [total], **options)
+    fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
+    taken = types.Tuple((*[VECTOR for _ in centre], *fixed.types))
+
+    @njit
+    def of_prior(theta, others, fixed):  # type: ignore[no-untyped-def]
+        return np.ascontiguousarray(prior(theta, others, *fixed)[0])
+
+    @njit
+    def of_rows(theta, others, inputs, batch):  # type: ignore[no-untyped-def]
+        return np.ascontiguousarray(rows(theta, others, *(inputs + batch))[0])
+
+    reached = {
+        "prior_gradient": reach(of_prior, VECTOR, VECTOR, fixed),
+        "row_gradient": reach(of_rows, VECTOR, VECTOR, taken, batch),
+    }
+    return LinkedGradient(_build_slope(fixed, taken, batch), reached)
+
+
+@cache
+def _build_slope(fixed: types.Type, taken: types.Type, batch: types.Type) -> Slope:
+    """Compile the estimate for any model of such data, with a proxy where the rows take more than the prior."""
+    prior, rows = build_call(VECTOR, VECTOR, VECTOR, fixed), build_call(VECTOR, VECTOR, VECTOR, taken, batch)
+    gather, expanded = build_gather(tuple(array.ndim for array in batch)), len(taken) > len(fixed)
 
     @njit
     def slope(theta, numbers, surroundings: Surroundings):  # type: ignore[no-untyped-def]
         others, fixed, expansion = surroundings.others, surroundings.fixed, surroundings.expansion
-        row_inputs = (expansion[0],) + fixed if expanded else fixed
+        links = surroundings.links
+        inputs = (expansion[0],) + fixed if expanded else fixed
         total = np.zeros(theta.size)
         for start in range(0, numbers.size, CHUNK):
             batch = gather(surroundings.arrays, numbers[start : start + CHUNK])
-            total += rows(theta, others, *(row_inputs + batch))[0]
+            total += rows(links.row_gradient, theta, others, inputs, batch)
         total *= len(surroundings.arrays[0]) / numbers.size
         if expanded:
             add_expanded_gradient(total, theta, others, expansion)
-        return prior(theta, others, *fixed)[0] + total / surroundings.temperature
+        return prior(links.prior_gradient, theta, others, fixed) + total / surroundings.temperature
 
     return slope
 
@@ -95,7 +134,7 @@ def build_slope(target: Target) -> Slope:
 def add_expanded_gradient(total, theta, others, expansion):  # type: ignore[no-untyped-def]
     """Add ∇Σq_i by θ to `total`, in place."""
     shift = shift_from(expansion.centre, expansion.coordinates, theta, others)
-    slope = expansion.gradient + np.dot(expansion.hessian, shift)
+    slope = expansion.gradient + product(expansion.hessian, shift)
     for k in range(shift.size):
         c = expansion.coordinates[k]
         if c < theta.size:

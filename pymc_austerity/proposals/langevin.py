@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from pymc_austerity.compile_cache import built_once
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Surroundings
-from pymc_austerity.proposals.gradients import Slope, build_slope
+from pymc_austerity.proposals.gradients import Slope, link_gradient
 from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, log_scale_of
 from pymc_austerity.proposals.random_walk import (
     WalkState,
@@ -162,10 +163,11 @@ class Langevin(Proposal):
             state.log_scale[0] = 0.5 * np.log(step_size)
             return state
 
-        propose = build_langevin(build_slope(target), int(self.batch_size))
+        slope, reached = link_gradient(target)
+        propose = build_langevin(slope, int(self.batch_size))
         if learns:
-            return Move(propose, adapt_covariance, make_state, scale_and_factor, reads_rows=True)
-        return Move(propose, adapt_walk, make_state, log_scale_of, reads_rows=True)
+            return Move(propose, adapt_covariance, make_state, scale_and_factor, reads_rows=True, reached=reached)
+        return Move(propose, adapt_walk, make_state, log_scale_of, reads_rows=True, reached=reached)
 
 
 def _factor(preconditioner: np.ndarray) -> np.ndarray:
@@ -189,6 +191,7 @@ def _factor(preconditioner: np.ndarray) -> np.ndarray:
     return np.sqrt(preconditioner)
 
 
+@built_once
 def build_langevin(slope: Slope, batch_size: int) -> Propose:
     """Compile the proposal for a way to estimate the gradient from some rows."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numba import njit
 
-from pymc_austerity.likelihood import RowLikelihood, Surroundings
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import Reached, RowLikelihood, Surroundings
 from pymc_austerity.proxy import Effects, Prepared, Surrogate
 
 
@@ -62,6 +62,8 @@ class Move:
         tuning ends, and written over those of a fresh state to propose as the chain did.
     reads_rows : bool
         Whether it reads rows of its own.
+    reached : mapping of str to Reached
+        Functions of the model that `propose` finds by their addresses, by the name that these have in `Links`.
     """
 
     propose: Propose
@@ -69,6 +71,7 @@ class Move:
     make_state: Callable[[np.ndarray, np.ndarray, int], Any]
     tuned: Callable[[Any], tuple[np.ndarray, ...]] = log_scale_of
     reads_rows: bool = False
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
 
 class Target(NamedTuple):

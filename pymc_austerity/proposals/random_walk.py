@@ -7,9 +7,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
 from pymc_austerity.proposals.protocol import Move, Proposal, Target

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.proxy import towards_target
 
 #: Share of the proposals that walk: one about a centre may not come back from a tail that is heavier than normal.

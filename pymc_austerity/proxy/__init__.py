@@ -3,7 +3,7 @@
 May import `likelihood` and `rows`.
 """
 
-from pymc_austerity.proxy.crossed_means import mean_given_others, solve_transposed
+from pymc_austerity.proxy.crossed_means import means_given_others, solve_transposed
 from pymc_austerity.proxy.effects import Effects, build_effects
 from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
 from pymc_austerity.proxy.group_conditional import Condition, Conditional, build_condition, place_all, whiten
@@ -54,7 +54,7 @@ __all__ = [
     "compile_sums",
     "compile_surrogate",
     "dense",
-    "mean_given_others",
+    "means_given_others",
     "own_sum",
     "path_search",
     "place_all",

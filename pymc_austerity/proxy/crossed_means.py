@@ -2,9 +2,9 @@
 
 Given φ the groups of one factor are independent; those of two are not, and their joint precision Q has a block P_g for
 each group and, for groups g and h with rows in common, minus the second derivatives H_gh of the likelihood of these.
-Qx = b is solved by conjugate gradients, with the blocks as preconditioner.  The search begins at P⁻¹b and ends by a
-rule that reads nothing else, so that the means are a function of φ, to whatever accuracy: all that a carried move asks
-for.  No matrix beyond the blocks and the cells of the table of groups is made.
+Qx = b is solved by conjugate gradients, with the blocks as preconditioner.  Where the search begins, at P⁻¹b or on the
+plane of a `Tangent`, and the rule by which it ends read nothing but φ.  So the means are a function of φ, to whatever
+accuracy: all that a carried move asks for.  No matrix beyond the blocks and the cells of the table of groups is made.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.proxy.cells import add_through_cells
+from pymc_austerity.proxy.tangent import along_tangent
 
 #: Steps at most, and the distance from the solution, in standard deviations of all groups together, that ends them.
 _MOST_STEPS, _NEAR_ENOUGH = 200, 1e-3
+#: The same for the moves: the log ratio of one changes by about as much.
+_NEAR_FORESEEN = 0.1
 
 
 @njit
@@ -56,76 +61,83 @@ def solve_transposed(factor: np.ndarray, z: np.ndarray) -> None:
 
 
 @njit
-def _solve_blocks(factor: np.ndarray, x: np.ndarray, e: Any) -> np.ndarray:
+def _solve_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return P⁻¹x."""
     out = x.copy()
     for g in range(x.shape[0]):
-        solve_lower(factor[g], out[g, : e.size[g]])
-        solve_transposed(factor[g], out[g, : e.size[g]])
+        for k in range(sizes[g]):
+            for j in range(k):
+                out[g, k] -= factor[g, k, j] * out[g, j]
+            out[g, k] /= factor[g, k, k]
+        for k in range(sizes[g] - 1, -1, -1):
+            for j in range(k + 1, sizes[g]):
+                out[g, k] -= factor[g, j, k] * out[g, j]
+            out[g, k] /= factor[g, k, k]
     return out
 
 
 @njit
-def _times_precision(factor: np.ndarray, x: np.ndarray, e: Any, with_blocks: bool) -> np.ndarray:
-    """Return Qx, or what is beside the blocks of it."""
+def _times_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return Px."""
     out = np.zeros(x.shape)
-    half = np.empty(x.shape[1])
     for g in range(x.shape[0]):
-        size = e.size[g]
-        if with_blocks:
-            for k in range(size):
-                half[k] = 0.0
-                for j in range(k, size):
-                    half[k] += factor[g, j, k] * x[g, j]
-            for k in range(size):
-                for j in range(k + 1):
-                    out[g, k] += factor[g, k, j] * half[j]
-        for c in range(e.cell_start[g], e.cell_start[g + 1]):
-            h = e.cell_with[c]
-            for k in range(size):
-                for j in range(e.size[h]):
-                    out[g, k] -= e.cell_hessian[c, k, j] * x[h, j]
+        for j in range(sizes[g]):
+            half = 0.0
+            for k in range(j, sizes[g]):
+                half += factor[g, k, j] * x[g, k]
+            for k in range(j, sizes[g]):
+                out[g, k] += factor[g, k, j] * half
     return out
 
 
 @njit
-def join(shift: np.ndarray, factor: np.ndarray, e: Any) -> None:
+def join(shift: np.ndarray, factor: np.ndarray, phi: np.ndarray, e: Any) -> None:
     """Turn P⁻¹b, in its place, into Q⁻¹b.
 
     Where Q is not positive (predictors that are products of effects) the search ends early, and the means are those
     that it has come to.
     """
-    residual = -_times_precision(factor, shift, e, False)
-    solved = _solve_blocks(factor, residual, e)
+    foreseen, n_groups = e.tangent.at.size > 0, shift.shape[0]
+    begin = along_tangent(phi, e.tangent) if foreseen else shift.copy()
+    near = _NEAR_FORESEEN if foreseen else _NEAR_ENOUGH
+    residual = _times_blocks(factor, shift - begin, e.size)
+    add_through_cells(begin, 0, n_groups, e, residual)
+    shift[:] = begin
+    solved = _solve_blocks(factor, residual, e.size)
     direction, gap = solved.copy(), (residual * solved).sum()
     for _ in range(_MOST_STEPS):
-        if not gap > _NEAR_ENOUGH**2:
+        if not gap > near**2:
             break
-        image = _times_precision(factor, direction, e, True)
+        image = _times_blocks(factor, direction, e.size)
+        add_through_cells(-direction, 0, n_groups, e, image)
         curvature = (direction * image).sum()
         if not curvature > 0.0:
             break
         shift += gap / curvature * direction
         residual -= gap / curvature * image
-        solved = _solve_blocks(factor, residual, e)
+        solved = _solve_blocks(factor, residual, e.size)
         gap_before, gap = gap, (residual * solved).sum()
         direction = solved + gap / gap_before * direction
 
 
 @njit
-def mean_given_others(theta: np.ndarray, g: int, e: Any, conditional: Any) -> np.ndarray:
-    """Return the mean of a group given φ and the groups of other factors as they are in θ."""
-    size = e.size[g]
-    mean = conditional.mean[g, :size].copy()
-    if e.cell_start[g + 1] > e.cell_start[g]:
-        shift = np.zeros(size)
-        for c in range(e.cell_start[g], e.cell_start[g + 1]):
-            h = e.cell_with[c]
-            for j in range(e.size[h]):
-                far = theta[e.own[h, j]] - conditional.mean[h, j]
-                for k in range(size):
-                    shift[k] += e.cell_hessian[c, k, j] * far
-        solve_lower(conditional.factor[g], shift)
-        solve_transposed(conditional.factor[g], shift)
-        mean += shift
+def means_given_others(theta: np.ndarray, groups: np.ndarray, e: Any, conditional: Any) -> np.ndarray:
+    """Return the means of some groups of a factor given φ and the groups of other factors as they are in θ.
+
+    One row each, in which what lies beyond the group's size means nothing.
+    """
+    own, sizes, factor = e.own, e.size, conditional.factor
+    mean = conditional.mean[groups]
+    if e.cell_with.size == 0:
+        return mean
+    apart, pull = np.zeros(own.shape), np.zeros(own.shape)
+    for g in range(own.shape[0]):
+        for k in range(sizes[g]):
+            apart[g, k] = theta[own[g, k]] - conditional.mean[g, k]
+    for i in range(groups.size):
+        g = groups[i]
+        add_through_cells(apart, g, g + 1, e, pull)
+        solve_lower(factor[g], pull[g, : sizes[g]])
+        solve_transposed(factor[g], pull[g, : sizes[g]])
+        mean[i] += pull[g]
     return mean

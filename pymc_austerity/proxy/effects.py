@@ -13,10 +13,10 @@ from typing import Protocol
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Block, Density, EvaluateBound, RowLikelihood
 from pymc_austerity.rows import Rows
 

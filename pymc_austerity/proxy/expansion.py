@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, Density, KnownSum, RowLikelihood
+from pymc_austerity.proxy.linear_maps import LinearMap, product
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
 _ORDER_SLACK = 0.75
@@ -78,14 +79,14 @@ class Expansion(NamedTuple):
         Entries of ψ that the rows read.
     gradient : numpy.ndarray, shape (E,)
         Σ∇ℓ_i(ψ̂).
-    hessian : numpy.ndarray, shape (E, E)
+    hessian : LinearMap, of E by E
         Σ∇²ℓ_i(ψ̂); zero at order 1.
     """
 
     centre: np.ndarray
     coordinates: np.ndarray
     gradient: np.ndarray
-    hessian: np.ndarray
+    hessian: LinearMap
 
 
 class CubicExpansion(NamedTuple):
@@ -94,7 +95,7 @@ class CubicExpansion(NamedTuple):
     Attributes
     ----------
     centre, coordinates, gradient, hessian
-        As of `Expansion`.
+        As of `Expansion`; there are too few parameters for a Hessian by its entries.
     cubic : numpy.ndarray, shape (E(E + 1)(E + 2)/6,)
         For each triple a ≤ b ≤ c of coordinates, c the fastest, Σ∂³ℓ_i(ψ̂)/∂ψ_a∂ψ_b∂ψ_c, divided by 6 and times the
         number of different orders of the three: what h_a h_b h_c is multiplied by.
@@ -103,7 +104,7 @@ class CubicExpansion(NamedTuple):
     centre: np.ndarray
     coordinates: np.ndarray
     gradient: np.ndarray
-    hessian: np.ndarray
+    hessian: LinearMap
     cubic: np.ndarray
 
 
@@ -122,7 +123,7 @@ def shift_from(centre: np.ndarray, coordinates: np.ndarray, theta: np.ndarray, o
 def expanded_sum(theta: np.ndarray, others: np.ndarray, expansion: Expansion) -> float:
     """Return Σ q_i(ψ) − Σ ℓ_i(ψ̂)."""
     shift = shift_from(expansion.centre, expansion.coordinates, theta, others)
-    return np.dot(expansion.gradient + 0.5 * np.dot(expansion.hessian, shift), shift)
+    return np.dot(expansion.gradient + 0.5 * product(expansion.hessian, shift), shift)
 
 
 @njit
@@ -181,7 +182,7 @@ def compile_remainder(likelihood: RowLikelihood, order: int, compile_kwargs: dic
     theta_new = likelihood.theta.type("theta_new")
     (remainder_new,) = graph_replace([remainder], {likelihood.theta: theta_new}, strict=False)
     inputs = [theta_new, likelihood.theta, likelihood.others, centre, *likelihood.fixed, *likelihood.batches]
-    return compile_log_density(inputs, [remainder_new, remainder], **compile_kwargs).vm.jit_fn
+    return compile_part(inputs, [remainder_new, remainder], **compile_kwargs)
 
 
 def compile_remainder_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:

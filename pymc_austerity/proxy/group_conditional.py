@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from pymc_austerity.compile_cache import built_once, cached
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import GroupPriorLinks, LinkedGroupDerivatives, LinkedLogPrior
 from pymc_austerity.proxy.crossed_means import factorise, join, solve_lower, solve_transposed
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
@@ -118,7 +118,7 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
             solve_lower(factor[g], mean[g, : e.size[g]])
             solve_transposed(factor[g], mean[g, : e.size[g]])
         if e.cell_with.size > 0:
-            join(mean, factor, e)
+            join(mean, factor, theta[e.shared], e)
         for g in range(n_groups):
             for k in range(e.size[g]):
                 mean[g, k] += at[e.own[g, k]]
@@ -141,19 +141,16 @@ def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np
 
 
 @njit
-def place(theta: np.ndarray, g: int, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
-    """Put u_g = m_g + C_g⁻ᵀz_g into θ for one group."""
-    u = z[: e.size[g]].copy()
-    solve_transposed(conditional.factor[g], u)
-    for k in range(u.size):
-        theta[e.own[g, k]] = conditional.mean[g, k] + u[k]
-
-
-@njit
 def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
     """Put all u_g = m_g + C_g⁻ᵀz_g into θ."""
-    for g in range(e.own.shape[0]):
-        place(theta, g, z[g], e, conditional)
+    own, sizes, mean, factor, u = e.own, e.size, conditional.mean, conditional.factor, np.empty(z.shape[1])
+    for g in range(own.shape[0]):
+        for k in range(sizes[g] - 1, -1, -1):
+            u[k] = z[g, k]
+            for j in range(k + 1, sizes[g]):
+                u[k] -= factor[g, j, k] * u[j]
+            u[k] /= factor[g, k, k]
+            theta[own[g, k]] = mean[g, k] + u[k]
 
 
 @built_once

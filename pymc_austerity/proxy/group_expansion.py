@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.proxy.cells import sum_over_cells
+from pymc_austerity.proxy.tangent import Tangent
 
 
 class GroupExpansion(NamedTuple):
@@ -42,7 +45,9 @@ class GroupExpansion(NamedTuple):
     cell_with : numpy.ndarray of uint32, shape (C,)
         These groups.
     cell_hessian : numpy.ndarray, shape (C, K, K)
-        Second derivatives by the parameters of the group and of the other.
+        Second derivatives by the parameters of the group and of the other; zero beyond their sizes.
+    tangent : Tangent
+        The joint means of several factors near the centre of φ, once they have been worked out.
     """
 
     centre: np.ndarray
@@ -60,40 +65,41 @@ class GroupExpansion(NamedTuple):
     cell_start: np.ndarray
     cell_with: np.ndarray
     cell_hessian: np.ndarray
+    tangent: Tangent
 
 
 @njit
 def own_sum(theta: np.ndarray, g: int, e: GroupExpansion) -> float:
     """Return that part of the expansion of a group's rows which reads the group's own parameters."""
-    total = _alone(theta, g, e)
-    for c in range(e.cell_start[g], e.cell_start[g + 1]):
-        total += _in_common(theta, g, c, e)
+    own, sizes, centre = e.own, e.size, e.centre  # not in the loops, where numba would count references
+    total, start, other, hessian = _add_alone(0.0, theta, g, g + 1, e), e.cell_start, e.cell_with, e.cell_hessian
+    for c in range(start[g], start[g + 1]):
+        h = other[c]
+        for k in range(sizes[g]):
+            slope = 0.0
+            for j in range(sizes[h]):
+                slope += hessian[c, k, j] * (theta[own[h, j]] - centre[own[h, j]])
+            total += slope * (theta[own[g, k]] - centre[own[g, k]])
     return total
 
 
 @njit
-def _in_common(theta: np.ndarray, g: int, c: int, e: GroupExpansion) -> float:
-    """Return the product of a group's parameters and those of another factor's group in the expansion of their rows."""
-    h, total = e.cell_with[c], 0.0
-    for k in range(e.size[g]):
-        slope = 0.0
-        for j in range(e.size[h]):
-            slope += e.cell_hessian[c, k, j] * (theta[e.own[h, j]] - e.centre[e.own[h, j]])
-        total += slope * (theta[e.own[g, k]] - e.centre[e.own[g, k]])
-    return total
-
-
-@njit
-def _alone(theta: np.ndarray, g: int, e: GroupExpansion) -> float:
-    size, total = e.size[g], 0.0
-    for k in range(size):
-        shift = theta[e.own[g, k]] - e.centre[e.own[g, k]]
-        slope = e.gradient[g, k]
-        for j in range(size):
-            slope += 0.5 * e.hessian[g, k, j] * (theta[e.own[g, j]] - e.centre[e.own[g, j]])
-        for r in range(e.read.size):
-            slope += e.cross[g, k, r] * (theta[e.read[r]] - e.centre[e.read[r]])
-        total += shift * slope
+def _add_alone(total: float, theta: np.ndarray, first: int, last: int, e: GroupExpansion) -> float:
+    """Add what the groups from first to last - 1 have in the expansion of all rows, beside the cells."""
+    own, sizes, centre, gradient, hessian, cross = e.own, e.size, e.centre, e.gradient, e.hessian, e.cross
+    read, shift = theta[e.read] - centre[e.read], np.empty(own.shape[1])
+    for g in range(first, last):
+        of_group = 0.0
+        for k in range(sizes[g]):
+            shift[k] = theta[own[g, k]] - centre[own[g, k]]
+        for k in range(sizes[g]):
+            slope = gradient[g, k]
+            for j in range(sizes[g]):
+                slope += 0.5 * hessian[g, k, j] * shift[j]
+            for r in range(read.size):
+                slope += cross[g, k, r] * read[r]
+            of_group += shift[k] * slope
+        total += of_group
     return total
 
 
@@ -106,9 +112,17 @@ def grouped_sum(theta: np.ndarray, others: np.ndarray, e: GroupExpansion) -> flo
         for s in range(e.read.size):
             slope += 0.5 * e.shared_hessian[r, s] * (theta[e.read[s]] - e.centre[e.read[s]])
         total += slope * (theta[e.read[r]] - e.centre[e.read[r]])
-    for g in range(e.own.shape[0]):
-        total += _alone(theta, g, e)
-        for c in range(e.cell_start[g], e.cell_start[g + 1]):
-            if e.cell_with[c] > g:
-                total += _in_common(theta, g, c, e)
+    total = _add_alone(total, theta, 0, e.own.shape[0], e)
+    if e.cell_with.size > 0:
+        total += sum_over_cells(_shifts(theta, e), e)
     return total
+
+
+@njit
+def _shifts(theta: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return u − û of all groups, shape (G, K)."""
+    own, sizes, centre, shift = e.own, e.size, e.centre, np.zeros(e.own.shape)
+    for g in range(own.shape[0]):
+        for k in range(sizes[g]):
+            shift[g, k] = theta[own[g, k]] - centre[own[g, k]]
+    return shift

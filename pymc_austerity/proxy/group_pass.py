@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import VECTOR, Groups, Reached, RowLikelihood, build_call, reach, tuple_of
 from pymc_austerity.proxy.group_expansion import GroupExpansion
+from pymc_austerity.proxy.tangent import no_tangent
 from pymc_austerity.rows import Rows
 
 #: Rows a call.
@@ -204,6 +205,7 @@ class GroupPass:
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             _without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
+            no_tangent(),
         )  # fmt: skip
 
 

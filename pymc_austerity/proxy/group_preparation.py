@@ -19,6 +19,7 @@ from pymc_austerity.proxy.group_pass import Membership, membership
 from pymc_austerity.proxy.group_score import shift_to_mode
 from pymc_austerity.proxy.group_shifts import Shifts, find_shifts
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
+from pymc_austerity.proxy.tangent import find_tangent
 from pymc_austerity.rows import AliasTable, Rows, row_table
 
 #: Carried moves by whose remainders rows are weighed.
@@ -127,7 +128,8 @@ def prepare_groups(data: ModelData, model: GroupModel, floor: float | None, prog
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
     shifts = find_shifts(data, groups, model.density, model.prior, group_pass, rows, centre.expansion.centre)
     passes += shifted.evaluations * model.score.passes + 3 * len(shifts.length)
-    learnt = centre.expansion, shifted.mean, centre.factor
+    expansion = _with_tangent(centre.expansion, shifted.mean, centre.factor, condition, (data.others0, data.fixed))
+    learnt = expansion, shifted.mean, centre.factor
     found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, passes)
     if not model.expands:
         return found
@@ -147,6 +149,22 @@ def prepare_groups(data: ModelData, model: GroupModel, floor: float | None, prog
             model.seen.both_sides, pairs, data.others0, centre.expansion.centre, data.fixed, rows, advance
         )
     return found._replace(table=row_table(sizes, floor))
+
+
+def _with_tangent(
+    e: GroupExpansion, mean: np.ndarray, factor: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]
+) -> GroupExpansion:
+    """Work the joint means out around the centre of φ, where groups of several factors have any."""
+    if not e.cell_with.size:
+        return e
+
+    def means(phi: np.ndarray) -> np.ndarray:
+        theta = e.centre.copy()
+        theta[e.shared] = phi
+        found = Conditional(*uninterrupted(condition, theta, *at, e)).mean
+        return np.where(np.arange(found.shape[1]) < e.size[:, None], found - e.centre[e.own], 0.0)
+
+    return e._replace(tangent=find_tangent(means, mean, factor))
 
 
 def _check_derivatives(

@@ -21,7 +21,6 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import grad
 from scipy.special import ndtri, softmax
-from scipy.stats import qmc
 
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.interrupts import uninterrupted
@@ -57,6 +56,8 @@ def quadrature(size: int) -> Quadrature:
         x, w = np.polynomial.hermite_e.hermegauss(_NODES[size])
         weights = np.array([np.prod(of) for of in product(w / w.sum(), repeat=size)])
         return Quadrature(np.array(list(product(x, repeat=size))), np.log(weights))
+    from scipy.stats import qmc  # half a second to load, for the few models that come here
+
     half = ndtri(qmc.Halton(size, scramble=False).fast_forward(1).random(_QUASI_RANDOM // 2))  # the first is all zeros
     nodes = np.concatenate([half, -half])
     # A second moment off by a part in a hundred would be a slope that thousands of groups share.

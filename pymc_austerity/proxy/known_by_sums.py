@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Density, moment_rows
 from pymc_austerity.proxy.expansion import Expansion
+from pymc_austerity.proxy.linear_maps import LinearMap
 from pymc_austerity.rows import Rows
 
 
@@ -35,7 +36,7 @@ class ExpansionWithSums(NamedTuple):
     centre: np.ndarray
     coordinates: np.ndarray
     gradient: np.ndarray
-    hessian: np.ndarray
+    hessian: LinearMap
     fixed: tuple[np.ndarray, ...]
     few: tuple[np.ndarray, ...]
     weight: float

@@ -25,6 +25,7 @@ from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
+from pymc_austerity.proxy.linear_maps import WIDE, compressed
 from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.row_sums import RowSums
@@ -47,7 +48,7 @@ _WEIGHT_PAIRS = 4
 _COPIES = 8
 #: A Hessian of more parameters than this takes minutes to sum over whole rows and hours over very many.  By the entries
 #: of rows that read few it takes seconds; what limits these is a draw, of some tens of milliseconds at the second.
-_MAX_EXPANDED, _MAX_BY_ENTRIES = 2_000, 6_000
+_MAX_EXPANDED, _MAX_BY_ENTRIES = WIDE, 6_000
 
 
 class Prepared(NamedTuple):
@@ -152,7 +153,8 @@ def prepare(
     psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, temperature, scaling)
     d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
-    expansion = Expansion(psi, coordinates, sums.gradient, hessian)
+    # What a draw costs is a product with it, where parameters are very many.
+    expansion = Expansion(psi, coordinates, sums.gradient, compressed(hessian) if len(hessian) > WIDE else hessian)
     both_sides = compile_remainders().both_sides
     batch = rows.some(500)
     # A step within the posterior: along sd of correlated parameters it would end far outside.

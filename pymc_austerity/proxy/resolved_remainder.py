@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
 from pytensor.graph.replace import graph_replace
 from scipy import special
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, Density, RowLikelihood
 from pymc_austerity.proxy.expansion import along_line, known_sum
 
@@ -48,8 +48,8 @@ def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict
     place = pt.dvector("place", shape=(1,))
     (highest,) = graph_replace(derivatives[-1:], {s: place[0]}, strict=False)
     data = [likelihood.theta, likelihood.others, centre, *likelihood.fixed, *likelihood.batches]
-    difference_of = compile_log_density(data, outputs, **compile_kwargs).vm.jit_fn
-    highest_at = compile_log_density([place, *data], highest, **compile_kwargs).vm.jit_fn
+    difference_of = compile_part(data, outputs, **compile_kwargs)
+    highest_at = compile_part([place, *data], highest, **compile_kwargs)
     nodes, weights = _rule(order)
 
     @njit

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit, types
+from numba import types
 from pytensor.gradient import grad
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
     VALUE_AND_SLOPE,
     VECTOR,
@@ -136,7 +137,7 @@ def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> R
 
 
 def _reach_value_and_gradient(inputs: Any, outputs: Any, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
-    of_model = compile_log_density(inputs, outputs, **options).vm.jit_fn
+    of_model = compile_part(inputs, outputs, **options)
 
     @njit(nogil=True)
     def value_and_gradient(psi, data):  # type: ignore[no-untyped-def]
@@ -148,7 +149,7 @@ def _reach_value_and_gradient(inputs: Any, outputs: Any, data: Sequence[Variable
 
 def _reach_along(graph: Variable, psi: Variable, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
     direction = psi.type("direction")
-    of_model = compile_log_density([direction, psi, *data], pushforward(graph, psi, direction), **options).vm.jit_fn
+    of_model = compile_part([direction, psi, *data], pushforward(graph, psi, direction), **options)
 
     @njit(nogil=True)
     def along(direction, psi, data):  # type: ignore[no-untyped-def]
@@ -164,7 +165,7 @@ def _reach_weight(
     (of_eta,) = graph_replace([rows], {eta: value}, strict=False)
     second = pushforward(grad(of_eta.sum(), value), value, pt.ones_like(value))
     (weights,) = graph_replace([second], {value: eta}, strict=False)
-    of_model = compile_log_density([psi, *data], weights, **options).vm.jit_fn
+    of_model = compile_part([psi, *data], weights, **options)
 
     @njit(nogil=True)
     def weight(psi, data):  # type: ignore[no-untyped-def]
@@ -175,7 +176,7 @@ def _reach_weight(
 
 def _reach_entries(entries: RowEntries, psi: Variable, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
     outputs = [entries.columns, entries.values, pt.constant(entries.read_by_all)]
-    of_model = compile_log_density([psi, *data], outputs, **options).vm.jit_fn
+    of_model = compile_part([psi, *data], outputs, **options)
 
     @njit(nogil=True)
     def picked(psi, data):  # type: ignore[no-untyped-def]

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 from pytensor.gradient import grad
 from scipy import linalg
 
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
     LinkedPriorSlope,
     Links,
@@ -175,7 +175,7 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
     """Compile log π̃, its gradient, and Hamiltonian transitions on it."""
     gradient = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    prior = compile_log_density(inputs, [likelihood.log_prior, gradient], **compile_kwargs).vm.jit_fn
+    prior = compile_part(inputs, [likelihood.log_prior, gradient], **compile_kwargs)
     fixed = tuple_of(likelihood.fixed)
     evaluate = cached(_build_evaluation(build_prior_slope(fixed)))
     return Surrogate(evaluate, _build_trajectory(evaluate), reach_prior_slope(prior, fixed))

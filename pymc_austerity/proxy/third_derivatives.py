@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
 from pytensor.gradient import grad
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood, numba_options, row_predictor
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion
@@ -111,8 +111,8 @@ def _through_predictor(
     for _ in range(3):
         derivative = pushforward(derivative, value, pt.ones_like(value))
     (third,) = graph_replace([derivative], {value: eta}, strict=False)
-    weight = compile_log_density(inputs, third, **options).vm.jit_fn
-    covariate = compile_log_density([along, *inputs], pushforward(eta, psi, along), **options).vm.jit_fn
+    weight = compile_part(inputs, third, **options)
+    covariate = compile_part([along, *inputs], pushforward(eta, psi, along), **options)
 
     @njit
     def weights_and_covariates(psi, data, coordinates):  # type: ignore[no-untyped-def]
@@ -142,7 +142,7 @@ def _along_pairs(
 ) -> Callable[..., None]:
     first, second = psi.type("first"), psi.type("second")
     curved = pushforward(grad(rows.sum(), psi), psi, first)
-    third = compile_log_density([first, second, *inputs], pushforward(curved, psi, second), **options).vm.jit_fn
+    third = compile_part([first, second, *inputs], pushforward(curved, psi, second), **options)
 
     @njit
     def along_pairs(total, psi, data, coordinates):  # type: ignore[no-untyped-def]

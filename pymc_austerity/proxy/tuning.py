@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Links, Surroundings
 from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense, is_positive_definite
 from pymc_austerity.proxy.mode import PriorCurvature
@@ -31,7 +31,7 @@ _PILOT = (200, 300, 600)
 #: With very many parameters the covariance stays that of the curvature at the centre, and a trajectory is dear.
 _PILOT_WIDE = (60, 60)
 #: Draws of the pilot that are kept, for row weights and starting points.
-_KEPT = 300
+_KEPT, _KEPT_WIDE = 300, 100
 #: The centre moves to the mean of the surrogate when it is further from it than this many standard deviations.
 _OFF_CENTRE = 0.5
 #: Draws further from the centre than this many of the standard deviations that the curvature there gives have run away.
@@ -145,7 +145,7 @@ def tune_moves(
             cov = keep * np.cov(x[:, n // 4 :]).reshape(d, d) + noise
             state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5, scaling)
     state.t[0] = 0
-    draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT)
+    draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT if d <= WIDE else _KEPT_WIDE)
     return Tuned(start, state, draws)
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows.by_bounds import BoundedSource, bound_table
 from pymc_austerity.rows.sources import RowSource, Share, draw_in_order
 

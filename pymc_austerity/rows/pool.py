@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.rows.storage import Rows
 from pymc_austerity.rows.weighted import AliasTable, WeightedRows, weigh_rows

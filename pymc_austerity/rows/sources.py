@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
+
+from pymc_austerity.lean_njit import njit
 
 
 class Share(NamedTuple):

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows.by_bounds import OUTWARDS, BoundPool, BoundTable, bound_table, rows_to_read
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.weighted import row_table

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pandas as pd
+import xarray as xr
 from pymc.model import Model, modelcontext
 
 from pymc_austerity.acceptance import DECIDED
-from pymc_austerity.diagnostics import not_remembered
+from pymc_austerity.diagnostics import effective_draws, not_remembered
 from pymc_austerity.kernel import Ahead
 from pymc_austerity.likelihood import flatten, read_model
 from pymc_austerity.steps.group_hint import groups_worth_a_step
@@ -63,13 +63,13 @@ class Recommendation:
         return f"<p><b>{self.step}</b>: {self.why}</p>{table}"
 
 
-def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
+def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = False) -> Recommendation:
     """Say which step to use for a model, from what each would read and take.
 
-    Builds `MHSS`, `PenaltyMH` and `MinibatchBarker` with their default settings, and `GroupMH` where the model has 100
+    For NUTS the gradient of the whole model is timed, which takes seconds; where it is quick that is all.  Otherwise
+    builds `MHSS`, `PenaltyMH` and `MinibatchBarker` with their default settings, and `GroupMH` where the model has 100
     groups or more, and makes 500 timed transitions of each on the surrogate's side of the posterior, after 200 to tune.
-    For NUTS the gradient of the whole model is timed.  That takes as long as setting up these steps, seconds to
-    minutes.
+    That takes as long as setting up these steps, seconds to minutes.
 
     Parameters
     ----------
@@ -77,6 +77,8 @@ def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
         The model; that of the context by default.
     seed : int, default 0
         Of the trials.
+    all_steps : bool, default False
+        Try the steps of this package also where NUTS is quick.
 
     Returns
     -------
@@ -113,12 +115,14 @@ def recommend(model: Model | None = None, *, seed: int = 0) -> Recommendation:
     """
     model = modelcontext(model)
     lines: dict[str, dict[str, Any]] = {}
-    with not_remembered(model):
-        for make in (MHSS, PenaltyMH, MinibatchBarker):
-            lines[make.__name__] = _tried(make, model, seed)
-    if groups_worth_a_step(model):
-        lines["GroupMH"] = _of_groups(model, seed)
-    lines["NUTS"] = _nuts(model)
+    nuts = _nuts(model)
+    if all_steps or not nuts.get("us an effective draw", np.inf) < _QUICK_NUTS:
+        with not_remembered(model):
+            for make in (MHSS, PenaltyMH, MinibatchBarker):
+                lines[make.__name__] = _tried(make, model, seed)
+        if groups_worth_a_step(model):
+            lines["GroupMH"] = _of_groups(model, seed)
+    lines["NUTS"] = nuts
     table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
     table["remark"] = table["remark"].fillna("")
     return Recommendation(*choose(table), table)
@@ -158,7 +162,7 @@ def _of_groups(model: Model, seed: int) -> dict[str, Any]:
     groups = step.decider.groups
     some = groups.own[:: max(1, len(groups.own) // 20), 0]
     watched = np.array(draws)[None][:, :, [*groups.shared, *some]]
-    share = float(az.ess(az.convert_to_dataset({"theta": watched}))["theta"].min()) / _TIMED
+    share = _least_effective(watched) / _TIMED
     return {
         "rows a draw": rows / _TIMED,
         "us a draw": us,
@@ -195,14 +199,18 @@ def _trial(step: RowStep) -> dict[str, float]:
             rows += outcome.n_rows
             accepted += outcome.accepted
     us = 1e6 * (time.process_time() - start) / _TIMED
-    ess = az.ess(az.convert_to_dataset({"theta": np.array(draws)[None]}))["theta"]
-    share = float(ess.min()) / _TIMED
+    share = _least_effective(np.array(draws)[None]) / _TIMED
     return {
         "rows a draw": rows / _TIMED,
         "us a draw": us,
         "accepted": accepted / _TIMED,
         "us an effective draw": us / share if share > 0 else np.inf,
     }
+
+
+def _least_effective(draws: np.ndarray) -> float:
+    """Return the smallest effective sample size of the parameters, of draws of shape (chains, draws, parameters)."""
+    return float(effective_draws(xr.Dataset({"theta": (("chain", "draw", "parameter"), draws)}))["theta"].min())
 
 
 def _nuts(model: Model) -> dict[str, Any]:
@@ -243,6 +251,11 @@ def choose(table: pd.DataFrame) -> tuple[str, str]:
     costs = table["us an effective draw"].dropna()
     if costs.empty:
         raise ValueError(f"No step can sample this model. {table['remark'].str.cat(sep='; ')}")
+    if list(table.index) == ["NUTS"]:
+        return "NUTS", (
+            f"its effective draws take {costs['NUTS']:,.0f} µs each, so some thousand are made in the seconds that "
+            "setting up another step takes. No other was tried (all_steps=True tries them)"
+        )
     cheapest = str(costs.idxmin())
     exact = "MHSS" if "MHSS" in costs else None
     rows = table["rows a draw"]

@@ -10,11 +10,15 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
+from pymc_austerity.kernel.carried_move import build_carried_move
+from pymc_austerity.likelihood import with_blocks
 from pymc_austerity.proposals import adapt_shared
-from pymc_austerity.proxy import Conditional
+from pymc_austerity.proxy import Conditional, whiten
+from pymc_austerity.proxy.tangent import along_tangent, no_tangent
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +60,7 @@ def expected():
 
 
 @pytest.fixture(scope="module")
-def decider():
+def model():
     with pm.Model() as model:
         intercept = pm.Normal("intercept")
         log_scale = pm.Normal("log_scale", LOCATION, SCALE, shape=2)
@@ -64,7 +68,12 @@ def decider():
         tilt = pm.Normal("tilt", 0, TILT, shape=G)
         second = pm.math.exp(log_scale[1]) * pm.Normal("raw", shape=H)
         pm.Normal("y", intercept + level[FIRST] + tilt[FIRST] * X + second[SECOND], 1, observed=Y)
-        return pma.GroupMH(test=pma.Exact(), refreshed=0.5, model=model, rng=1, progressbar=False).decider
+    return model
+
+
+@pytest.fixture(scope="module")
+def decider(model):
+    return pma.GroupMH(test=pma.Exact(), refreshed=0.5, model=model, rng=1, progressbar=False).decider
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +125,14 @@ def test_both_factors_are_found(decider):
     assert np.array_equal(np.flatnonzero(shifts.down[0]), [0])
 
 
+def _means(decider, theta, e):
+    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, e)).mean
+
+
 def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
     """Of the rows' own scale, which does not depend on what the groups are: a dense system at three φ."""
     e, rng = decider.prepared.expansion, np.random.default_rng(5)
+    searched, apart = e._replace(tangent=no_tangent()), np.zeros_like(e.cell_start)
     for _ in range(3):
         theta = e.centre.copy()
         theta[:3] = rng.normal(0, 0.3, 3)
@@ -126,13 +140,106 @@ def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
         theta[2] = e.centre[2]
         weight = np.r_[np.ones(2 * G), np.full(H, np.exp(theta[2]))]
         design = DESIGN[:, 1:] * weight
-        precision = np.r_[np.full(G, np.exp(-2 * theta[1])), np.full(G, TILT**-2), np.ones(H)]
-        exact = np.linalg.solve(design.T @ design + np.diag(precision), design.T @ (Y - theta[0]))
-        found = Conditional(*decider.model.condition(theta, decider.others, decider.fixed, e)).mean
+        prior = np.r_[np.full(G, np.exp(-2 * theta[1])), np.full(G, TILT**-2), np.ones(H)]
+        precision = design.T @ design + np.diag(prior)
+        exact = np.linalg.solve(precision, design.T @ (Y - theta[0]))
+        found = _means(decider, theta, searched)
         assert np.r_[found[:G, 0], found[:G, 1], found[G:, 0]] == pytest.approx(exact, abs=1e-3)
-        apart = e._replace(cell_with=e.cell_with[:0], cell_start=np.zeros_like(e.cell_start))
-        without = Conditional(*decider.model.condition(theta, decider.others, decider.fixed, apart)).mean
-        assert np.abs(without - found).max() > 0.05
+        near = _means(decider, theta, e)
+        off = np.r_[near[:G, 0], near[:G, 1], near[G:, 0]] - exact
+        assert np.sqrt(off @ precision @ off) < 0.3
+        without = searched._replace(cell_with=e.cell_with[:0], cell_start=apart)
+        assert np.abs(_means(decider, theta, without) - found).max() > 0.05
+
+
+def test_the_means_that_moves_are_made_about_are_worked_out_before(decider):
+    e, prepared = decider.prepared.expansion, decider.prepared
+    theta = e.centre.copy()
+    theta[e.shared] = prepared.mean
+    exact = _means(decider, theta, e._replace(tangent=no_tangent()))
+    assert np.array_equal(e.tangent.at, prepared.mean)
+    assert np.abs(_means(decider, theta, e) - exact).max() < 1e-9
+    # A standard deviation away the plane is nearer than the means at the centre.
+    theta[e.shared] += prepared.factor @ np.ones(3) / np.sqrt(3)
+    there = _means(decider, theta, e._replace(tangent=no_tangent())) - e.centre[e.own]
+    there[G:, 1] = 0
+    plane = along_tangent(theta[e.shared], e.tangent)
+    assert np.abs(plane - there).max() < np.abs(e.tangent.shift - there).max() / 3
+
+
+@njit
+def _from_the_centre(condition, links, theta, others, fixed, e):
+    return condition(links, theta, others, fixed, e)
+
+
+@njit
+def _from_the_last(condition, links, theta, others, fixed, e):
+    """The planted mistake: the search begins where the one before it ended."""
+    found = condition(links, theta, others, fixed, e)
+    for g in range(e.own.shape[0]):
+        for k in range(e.size[g]):
+            e.tangent.shift[g, k] = found.mean[g, k] - e.centre[e.own[g, k]]
+    return found
+
+
+@pytest.mark.parametrize("begins", [_from_the_centre, _from_the_last])
+def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared(decider, begins):
+    """The search begins at the same means for every φ, so that it has something left to do."""
+    e, condition, ndims = decider.prepared.expansion, decider.parts.condition, (1,) * len(decider.data().arrays)
+    still = e.tangent._replace(slope=np.zeros_like(e.tangent.slope))
+
+    @njit
+    def searched(links, theta, others, fixed, e):
+        return begins(condition, links, theta, others, fixed, e)
+
+    assert tuple(a.ndim for a in decider.prepared.rows.arrays) == ndims
+    carried = build_carried_move(decider.parts._replace(condition=searched), ndims)
+    data = decider.data()._replace(expansion=e._replace(tangent=still._replace(shift=still.shift.copy())))
+
+    def z(theta):
+        fresh = e._replace(tangent=still)
+        return whiten(theta, e, Conditional(*decider.model.condition(theta, decider.others, decider.fixed, fresh)))
+
+    rng = np.random.default_rng(11)
+    generators, state, theta, changes = pack_generators(*rng.spawn(3)), decider.new_state(), decider.start(rng), []
+    for _ in range(40):
+        new = carried(theta, data, state, generators)[0]
+        changes += [np.abs(z(new.theta) - z(theta)).max()] if new.accepted else []
+        theta = new.theta
+    assert len(changes) > 5
+    if begins is _from_the_last:
+        assert np.median(changes) > 1e-4
+    else:
+        assert max(changes) < 1e-8
+
+
+def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
+    """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
+    log_density, e, blocks = model.compile_logp(), decider.prepared.expansion, decider.likelihood.blocks
+    own = np.concatenate([of[:size] for of, size in zip(e.own, e.size, strict=True)])
+    data, looks, found = decider.data(), decider.looks_of_large(), []
+
+    def carry(theta, seed):
+        generators = pack_generators(*np.random.default_rng(seed).spawn(3))
+        carried, _, walked = decider.move(theta, data, decider.new_state(), looks, generators)
+        return carried, walked
+
+    for seed, theta in enumerate(_run(decider, 400)[0]):
+        carried, walked = carry(theta, seed)
+        if len(found) == 2 or not (carried.accepted and walked):
+            continue
+        by_difference = np.empty((own.size, own.size))
+        for k in range(own.size):
+            near = theta.copy()
+            near[own[k]] += 1e-5
+            there = carry(near, seed)[0]
+            assert there.accepted
+            by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-5
+        found.append(np.linalg.slogdet(by_difference)[1])
+        at, at_new = (log_density(with_blocks(model.initial_point(), t, blocks)) for t in (theta, carried.theta))
+        assert carried.log_ratio == pytest.approx(at_new - at + found[-1], abs=1e-5)
+    assert len(found) == 2
+    assert np.abs(found).min() > 1e-2  # without the Jacobian it would fail
 
 
 def test_draws_have_the_moments_of_the_posterior(decider, law):

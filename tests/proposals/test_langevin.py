@@ -15,7 +15,7 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.proposals import langevin
-from pymc_austerity.proposals.gradients import build_slope
+from pymc_austerity.proposals.gradients import link_gradient
 from pymc_austerity.proposals.protocol import Move, Proposal, Target
 from pymc_austerity.rows.sources import draw_subset
 
@@ -130,7 +130,7 @@ class Variant(Proposal):
 
     def for_model(self, target):
         right, ratio = self.right.for_model(target), self.ratio
-        slope, n = build_slope(target), self.right.batch_size
+        (slope, reached), n = link_gradient(target), self.right.batch_size
 
         @njit
         def propose(rng, theta, state, around):
@@ -147,7 +147,7 @@ class Variant(Proposal):
             z_back = (theta - theta_new - 0.5 * scale**2 * slope(theta_new, back, around)) / scale
             return theta_new, 0.5 * (np.dot(z, z) - np.dot(z_back, z_back)), n
 
-        return Move(propose, right.adapt, right.make_state)
+        return Move(propose, right.adapt, right.make_state, reached=reached)
 
 
 SMALL_BATCH = pma.Langevin(SD**2, batch_size=100)
@@ -184,13 +184,33 @@ def test_a_ratio_of_other_densities_moves_the_draws(ratio):
 
 
 def test_the_gradient_is_that_of_the_model(step):
-    slope, beta = build_slope(target_of(step)), np.array([0.6, -0.3, 0.4])
+    slope, beta = link_gradient(target_of(step)).slope, np.array([0.6, -0.3, 0.4])
     for temperature in (1.0, 5.0):
         around = surroundings(step, temperature)
         some = np.array([4, 1_999, 7])
         np.testing.assert_allclose(slope(beta, some, around), logistic_slope(beta, some, temperature))
         everything = np.arange(2_000)
         np.testing.assert_allclose(slope(beta, everything, around), logistic_slope(beta, temperature=temperature))
+
+
+def test_another_model_of_such_data_shares_the_code_and_has_a_gradient_of_its_own(step):
+    with pm.Model() as other:
+        beta = pm.StudentT("beta", 5, shape=3)
+        pm.Bernoulli("y", p=pm.math.invprobit(X @ beta), observed=Y)
+    likelihood = AnyTest(Exact(), proxy=None, proposal=pma.RandomWalk(), model=other).decider.likelihood
+    mine, theirs = link_gradient(target_of(step)), link_gradient(target_of(step)._replace(likelihood=likelihood))
+    assert theirs.slope is mine.slope
+    around, at, numbers = surroundings(step), np.array([0.6, -0.3, 0.4]), np.array([4, 1_999, 7])
+    found = []
+    for _, reached in (mine, theirs):
+        links = around.links._replace(**{name: r.address for name, r in reached.items()})
+        found.append(mine.slope(at, numbers, around._replace(links=links)))
+    np.testing.assert_allclose(found[0], logistic_slope(at, numbers))
+    x, y, total = X[numbers], Y[numbers], X[numbers] @ at
+    ratio = np.where(y, 1 / stats.norm.cdf(total), -1 / stats.norm.cdf(-total)) * stats.norm.pdf(total)
+    expected = -6 * at / (5 + at**2) + x.T @ ratio * len(X) / 3
+    np.testing.assert_allclose(found[1], expected)
+    assert np.abs(found[1] - found[0]).max() > 1
 
 
 @pytest.fixture(scope="module")
@@ -205,8 +225,9 @@ def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_prox
     expansion = step.decider.expansion
     if order == 1:
         expansion = expansion._replace(hessian=np.zeros((3, 3)))
-    slope = build_slope(target_of(step, step.decider.prepared._replace(order=order)))
+    slope, reached = link_gradient(target_of(step, step.decider.prepared._replace(order=order)))
     around = surroundings(step, 2.0)._replace(expansion=expansion)
+    around = around._replace(links=around.links._replace(**{name: r.address for name, r in reached.items()}))
     beta = expansion.centre + 0.05
     everything = slope(beta, np.arange(2_000), around)
     np.testing.assert_allclose(everything, logistic_slope(beta, temperature=2.0), atol=1e-8)

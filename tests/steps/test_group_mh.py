@@ -91,6 +91,24 @@ def test_other_data_are_learnt_anew(case):
         pm.set_data({"index": INDEX, "rows": SUCCESS})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [INDEX.size // 2, 2 * INDEX.size])
+def test_after_other_data_draws_are_those_of_a_step_that_never_saw_any_else(case, rows):
+    model, step = case
+    at = np.arange(rows) % INDEX.size
+    with model:
+        pm.set_data({"index": INDEX[at], "rows": SUCCESS[at]})
+        anew, draws = pma.GroupMH(refreshed=0.5, rng=1, progressbar=False), []
+        for one in (step, anew):
+            one.set_rng(1)
+            draws.append(_draws(pm.sample(40, tune=120, step=one, chains=1, **QUIET)))
+        weights = step.decider.data().row_state.weight
+        pm.set_data({"index": INDEX, "rows": SUCCESS})
+        step.set_rng(1)
+    np.testing.assert_array_equal(*draws)
+    assert len(weights) == rows
+
+
 def _key_of_moves(decider, **others):
     ndims = tuple(a.ndim for a in decider.prepared.rows.arrays)
     return cache_key(build_group_transition(decider.parts._replace(**others), ndims))

@@ -51,7 +51,7 @@ def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind():
     with pm.Model() as model:
         steps = pm.Normal("steps", 0, 1, shape=30)
         pm.Normal("y", steps.cumsum(), 1, observed=np.arange(30.0))
-    found = pma.recommend(model)
+    found = pma.recommend(model, all_steps=True)
     assert found.step == "NUTS"
     assert "Not MHSS: " in found.why
     assert found.table.loc["PenaltyMH", "remark"]
@@ -60,3 +60,16 @@ def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind():
     assert "<b>NUTS</b>" in found._repr_html_()
     with pytest.raises(ValueError, match="no step of pymc_austerity was built"):
         find_decider(model)
+
+
+def test_where_nuts_is_quick_no_other_step_is_set_up(monkeypatch):
+    for step in ("MHSS", "PenaltyMH", "MinibatchBarker"):
+        monkeypatch.setattr(f"pymc_austerity.steps.recommendation.{step}", None)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mean", 0, 1), 1, observed=np.arange(300) / 100)
+    found = pma.recommend(model)
+    assert found.step == "NUTS"
+    assert list(found.table.index) == ["NUTS"]
+    assert "No other was tried" in found.why
+    with pytest.raises(TypeError, match="not callable"):  # what a step that is set up here comes to
+        pma.recommend(model, all_steps=True)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from numba import njit
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import NORMAL, Block, Law, RowLikelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw, SubModels, SurrogateJumpState
@@ -192,7 +192,7 @@ class ReversibleJump(Proposal):
         likelihood, effects = target.likelihood, self.effects(target.likelihood)
         beta, gamma = self._blocks(likelihood)
         inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-        log_prior = compile_log_density(inputs, [likelihood.log_prior], **target.compile_kwargs).vm.jit_fn
+        log_prior = compile_part(inputs, [likelihood.log_prior], **target.compile_kwargs)
         family, excluded_law = self._excluded_law(likelihood, beta, target.compile_kwargs)
         sub_models = SubModels(effects, prepared.move.steering, target.fixed, log_prior, family, excluded_law)
 

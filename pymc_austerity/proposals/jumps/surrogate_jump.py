@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LogPrior
 from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
 from pymc_austerity.proposals.jumps.signatures import (

@@ -12,7 +12,8 @@ and one more sweep includes or excludes a parameter (Goodnight 1979).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pymc_austerity.lean_njit import njit
 
 
 @njit

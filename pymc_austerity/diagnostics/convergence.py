@@ -1,0 +1,34 @@
+"""What ArviZ says of draws, as a dataset under 0.x and 1.x alike.
+
+ArviZ is imported when it is first asked: with the figures that it brings it takes a second to load, and the processes
+that draw the chains never ask.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xarray as xr
+
+from pymc_austerity.diagnostics.results import as_dataset
+
+
+def effective_draws(draws: xr.Dataset, **options: Any) -> xr.Dataset:
+    """Return the effective sample size of every entry."""
+    import arviz as az
+
+    return as_dataset(az.ess(draws, **options))
+
+
+def standard_errors(draws: xr.Dataset) -> xr.Dataset:
+    """Return the Monte Carlo standard error of the mean of every entry."""
+    import arviz as az
+
+    return as_dataset(az.mcse(draws))
+
+
+def r_hats(draws: xr.Dataset) -> xr.Dataset:
+    """Return R-hat of every entry."""
+    import arviz as az
+
+    return as_dataset(az.rhat(draws))
