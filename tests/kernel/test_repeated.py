@@ -40,7 +40,7 @@ def test_draws_follow_each_other_and_count_what_their_transitions_read():
     assert run(build_repeated(adding(0.5)), np.full(3, 7.0)) == ([1.0, 2.0, 3.0], [14.0] * 3)
 
 
-def test_another_transition_of_such_arguments_shares_the_loop():
+def test_another_transition_of_such_arguments_shares_the_loop(nothing_on_disk):
     first, second, array = build_repeated(adding(0.5)), build_repeated(adding(2.0)), np.full(3, 7.0)
     run(first, array)
     with compilations() as names:
