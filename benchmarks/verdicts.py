@@ -302,6 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("output/verdicts.jsonl"), help="where runs are kept")
     parser.add_argument("--models", nargs="*", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--last", type=int, default=len(CASES), metavar="K", help="only the last K runs of the list")
     chosen = parser.parse_args()
     for name in ("pymc", "pymc_austerity"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -314,7 +315,7 @@ def main() -> None:
         else set()
     )
     with chosen.out.open("a") as file:
-        for case in CASES:
+        for case in CASES[-chosen.last :]:
             if case.model in chosen.models and tuple(case) not in known:
                 file.write(json.dumps(run(case)) + "\n")
                 file.flush()
