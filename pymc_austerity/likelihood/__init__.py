@@ -33,7 +33,7 @@ from pymc_austerity.likelihood.group_density import (
     check_groups,
     compile_group_prior,
 )
-from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, find_groups
+from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, NoGroupsError, find_groups
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
@@ -81,6 +81,7 @@ __all__ = [
     "Links",
     "LogPrior",
     "ModelData",
+    "NoGroupsError",
     "NoRemainderBoundError",
     "NotRowWiseError",
     "Reached",

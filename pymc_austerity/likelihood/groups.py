@@ -39,6 +39,10 @@ class GroupsNotFoundError(ValueError):
     """A model in which no groups are found; the message says what stands in the way."""
 
 
+class NoGroupsError(GroupsNotFoundError):
+    """A model without anything that could be groups."""
+
+
 class _Factor(NamedTuple):
     """One factor: names of its variables, number of its index among the data arrays, places in θ, and prior terms."""
 
@@ -130,7 +134,7 @@ def find_groups(model: Model, data: ModelData) -> Groups:
     rows = model.logp(vars=list(data.terms.all), sum=False)
     factors = _factors(rows, data.likelihood.n_rows)
     if not factors:
-        raise GroupsNotFoundError(
+        raise NoGroupsError(
             "No variable of the model is indexed by an array of whole numbers with an entry for each row, as u[g] is."
         )
     found, reasons = [], []

@@ -47,7 +47,7 @@ _log = logging.getLogger("pymc_austerity")
 #: Rows of the first look of the carried move.
 _BATCH_SIZE = 500
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
-_MOST_SHARED = 200
+MOST_SHARED = 200
 
 
 @dataclass_state
@@ -173,10 +173,10 @@ class GroupMH(ChainSetup, BlockedStep):
         with phases("Reading the model"):
             data = read_model(model, self.vars, observed, initial_point, several=False)
             groups = find_groups(model, data)
-        if groups.shared.size > _MOST_SHARED:
+        if groups.shared.size > MOST_SHARED:
             raise GroupsNotFoundError(
                 f"{groups.shared.size} parameters are not those of the {len(groups.own):,} groups of {groups.names}, "
-                f"and at most {_MOST_SHARED} can be moved together. Sample with pm.NUTS, or PenaltyMH where there "
+                f"and at most {MOST_SHARED} can be moved together. Sample with pm.NUTS, or PenaltyMH where there "
                 "are few groups."
             )
         if groups.shared.size == 0:

@@ -17,6 +17,7 @@ from pymc_austerity.acceptance import (
 )
 from pymc_austerity.diagnostics import check_tolerance
 from pymc_austerity.steps.designing_step import TUNING_EPSILON, DesigningStep
+from pymc_austerity.steps.group_default import leaves_groups
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 
@@ -24,6 +25,34 @@ from pymc_austerity.steps.row_step import RowStep
 _DEFAULT_TOLERANCE = 0.005
 
 
+#: Rows of the first look at a decision that carries all groups, where none is given.
+_BATCH_OF_GROUPS = 500
+
+
+def sequential_for_groups(
+    epsilon: float | str = 0.01, batch_size: int = _BATCH_OF_GROUPS, alpha: float = 0.5
+) -> SequentialT | None:
+    """Return the test that `ApproxMH` decides groups with; none is designed for them."""
+    return None if isinstance(epsilon, str) else SequentialT(epsilon, batch_size, alpha=alpha)
+
+
+def penalty_for_groups(batch_size: int = _BATCH_OF_GROUPS, max_variance: float = 1.0) -> NoisePenalty:
+    """Return the test that `PenaltyMH` decides groups with."""
+    return NoisePenalty(batch_size, max_variance)
+
+
+def barker_for_groups(
+    batch_size: int = _BATCH_OF_GROUPS,
+    sigma: float = 1.0,
+    normality_tol: float | None = None,
+    growth: float = 1.5,
+    skewness: bool = True,
+) -> Barker:
+    """Return the test that `MinibatchBarker` decides groups with."""
+    return Barker(batch_size, sigma=sigma, normality_tol=normality_tol, growth=growth, skewness=skewness)
+
+
+@leaves_groups(sequential_for_groups)
 @shows_options
 class ApproxMH(DesigningStep):
     """Metropolis–Hastings with a sequential t-test that reads rows until it is confident of the decision.
@@ -111,6 +140,7 @@ class ApproxMH(DesigningStep):
         super().__init__(SequentialT(epsilon, batch_size, alpha=alpha), vars, tolerance=tolerance, **options)
 
 
+@leaves_groups(penalty_for_groups)
 @shows_options
 class PenaltyMH(RowStep):
     """Metropolis–Hastings on a batch estimate of the log ratio, with a penalty for its noise.
@@ -251,6 +281,7 @@ class MHSubLhd(RowStep):
         super().__init__(test, vars, bound=bound, **options)
 
 
+@leaves_groups(barker_for_groups)
 @shows_options
 class MinibatchBarker(RowStep):
     """Barker's test on a minibatch that grows until its noise is smaller than that of the test.

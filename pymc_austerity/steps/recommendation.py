@@ -16,9 +16,10 @@ from pymc.model import Model, modelcontext
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.diagnostics import effective_draws, not_remembered
 from pymc_austerity.kernel import Ahead
-from pymc_austerity.likelihood import flatten, read_model
-from pymc_austerity.steps.group_hint import groups_worth_a_step
+from pymc_austerity.likelihood import GroupsNotFoundError, flatten, read_model
+from pymc_austerity.steps.group_default import groups_that_pay
 from pymc_austerity.steps.groups import GroupMH
+from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.subsampling import MHSS
@@ -118,7 +119,7 @@ def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = Fa
     nuts = _nuts(model)
     if all_steps or not nuts.get("us an effective draw", np.inf) < _QUICK_NUTS:
         with not_remembered(model):
-            for make in (MHSS, PenaltyMH, MinibatchBarker):
+            for make in _candidates(model):
                 lines[make.__name__] = _tried(make, model, seed)
         if groups_worth_a_step(model):
             lines["GroupMH"] = _of_groups(model, seed)
@@ -126,6 +127,15 @@ def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = Fa
     table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
     table["remark"] = table["remark"].fillna("")
     return Recommendation(*choose(table), table)
+
+
+def _candidates(model: Model) -> tuple[Callable[..., RowStep], ...]:
+    """Return the steps that decide on all parameters at once."""
+    try:
+        groups = groups_that_pay(model)
+    except GroupsNotFoundError:
+        groups = None
+    return (MHSS, PenaltyMH, MinibatchBarker) if groups is None else (MHSS,)
 
 
 def _tried(make: Callable[..., RowStep], model: Model, seed: int) -> dict[str, Any]:
@@ -271,7 +281,8 @@ def choose(table: pd.DataFrame) -> tuple[str, str]:
     if cheapest == "GroupMH":  # what an exact step reads at a decision over all groups says nothing of what moves them
         return cheapest, f"its effective draws are the cheapest, about {costs[cheapest]:,.0f} µs each"
     if exact == cheapest or rows[exact] <= rows[cheapest]:
-        return exact, f"it is exact and reads {rows[exact]:,.3g} rows a draw, PenaltyMH {rows['PenaltyMH']:,.3g}"
+        beside = f", PenaltyMH {rows['PenaltyMH']:,.3g}" if "PenaltyMH" in rows else ""
+        return exact, f"it is exact and reads {rows[exact]:,.3g} rows a draw{beside}"
     return cheapest, (
         f"its effective draws take {costs[cheapest]:,.0f} µs each; {exact}, which is exact, would read "
         f"{rows[exact]:,.3g} rows a draw and take {costs[exact]:,.0f} µs"

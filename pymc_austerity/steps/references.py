@@ -12,6 +12,7 @@ from pymc_austerity.acceptance import (
     ExactBarker,
     FixedBatch,
 )
+from pymc_austerity.steps.group_default import leaves_groups
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 
@@ -60,6 +61,7 @@ class MinibatchMH(RowStep):
         super().__init__(FixedBatch(batch_size), vars, **options)
 
 
+@leaves_groups(lambda test=None: test or Exact())
 @shows_options
 class ExactMH(RowStep):
     """Metropolis–Hastings on all rows: the same proposals and decisions as the other steps, without approximation.

@@ -51,7 +51,7 @@ from pymc_austerity.rows import Uniform, Weighted, number_in_table
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.failure import stop_at
-from pymc_austerity.steps.group_hint import groups_worth_a_step
+from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.progress import RunningRates, progress_columns, progress_fields
