@@ -1,14 +1,14 @@
 """Models with many groups: effective draws a CPU second of `GroupMH` beside nutpie, or PyMC's NUTS without it.
 
 Run ``python benchmarks/groups.py`` (``--problems`` chooses, ``--tune`` and ``--draws`` are those of `GroupMH`,
-``--refreshed`` compares shares of the groups, ``--reference 0`` leaves nutpie out).  Logistic regressions with five
-slopes, groups of very unequal size and an unknown mean and scale of their effects; and radon in 386 counties, with an
-intercept and a slope each, where nutpie is run centred and not; and crossed factors on real data, late flights by
-aircraft and destination and ratings by student and lecturer.  Nutpie is not run on ten million rows of 100,000 groups
-(``--problems "10,000,000 x 200,004" --refreshed 0.02``).  One chain each.  CPU time of sampling, tuning included,
-set-up by itself.  ESS is ArviZ's bulk ESS: the smallest of what the groups share, and that of the slowest of 20 groups.
-Shifts of means and ratios of standard deviations are those of the same parameters, from the reference with most
-effective draws.
+``--refreshed`` compares shares of the groups, ``--together`` runs `PenaltyMH` with one decision over all of them,
+``--reference 0`` leaves nutpie out).  Logistic regressions with five slopes, groups of very unequal size and an unknown
+mean and scale of their effects; and radon in 386 counties, with an intercept and a slope each, where nutpie is run
+centred and not; and crossed factors on real data, late flights by aircraft and destination and ratings by student and
+lecturer.  Nutpie is not run on ten million rows of 100,000 groups (``--problems "10,000,000 x 200,004" --refreshed
+0.02``).  One chain each.  CPU time of sampling, tuning included, set-up by itself.  ESS is ArviZ's bulk ESS: the
+smallest of what the groups share, and that of the slowest of 20 groups.  Shifts of means and ratios of standard
+deviations are those of the same parameters, from the reference with most effective draws.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def _synthetic(n_rows: int, n_groups: int) -> Problem:
 
 
 PROBLEMS = {
+    "3,000 x 36": _synthetic(3_000, 30),
+    "10,000 x 106": _synthetic(10_000, 100),
     "30,000 x 306": _synthetic(30_000, 300),
+    "100,000 x 1,006": _synthetic(100_000, 1_000),
     "200,000 x 2,006": _synthetic(200_000, 2_000),
     "1,000,000 x 10,006": _synthetic(1_000_000, 10_000),
     "10,000,000 x 200,004": Problem(partial(with_slopes, 10_000_000, 100_000), {}, ("mean", "scale"), ()),
@@ -156,11 +159,13 @@ def agreement(problem: Problem, idata: Any, reference: Any) -> dict[str, float]:
     }
 
 
-def run_groups(problem: Problem, tune: int, draws: int, refreshed: Any) -> tuple[Any, dict[str, float]]:
-    """Sample with `GroupMH`."""
+def sampled(
+    problem: Problem, build: Callable[[], Any], tune: int, draws: int
+) -> tuple[Any, dict[str, float], dict[str, float]]:
+    """Sample with a step; return draws, what of the sampler is alike for all steps, and what the draws are worth."""
     with problem.build():
         start = time.process_time()
-        step = pma.GroupMH(refreshed=refreshed, progressbar=False)
+        step = build()
         set_up = time.process_time() - start
         start = time.process_time()
         idata = pm.sample(
@@ -169,17 +174,32 @@ def run_groups(problem: Problem, tune: int, draws: int, refreshed: Any) -> tuple
         )  # fmt: skip
         seconds = time.process_time() - start
     stats = group(idata, "sample_stats")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    used = {"rows a draw": float(stats["n_rows"].mean()), "ms a draw": 1e3 * seconds / (draws + tune)}
+    return idata, {**used, "peak GB": memory}, summary(problem, idata, seconds, set_up)
+
+
+def run_together(problem: Problem, tune: int, draws: int) -> tuple[Any, dict[str, float]]:
+    """Sample with `PenaltyMH`, one decision over all groups."""
+    build = partial(pma.PenaltyMH, proposal=pma.CrankNicolson(), progressbar=False)
+    idata, used, worth = sampled(problem, build, tune, draws)
+    return idata, {**used, "accepted": float(group(idata, "sample_stats")["accepted"].mean()), **worth}
+
+
+def run_groups(problem: Problem, tune: int, draws: int, refreshed: Any) -> tuple[Any, dict[str, float]]:
+    """Sample with `GroupMH`."""
+    build = partial(pma.GroupMH, refreshed=refreshed, progressbar=False)
+    idata, used, worth = sampled(problem, build, tune, draws)
+    stats = group(idata, "sample_stats")
     return idata, {
         "groups a draw": float(stats["n_refreshed"].mean()),
-        "rows a draw": float(stats["n_rows"].mean()),
         "of which carried": float(stats["n_rows_carried"].mean()),
         "carried accepted": float(stats["accepted"].mean()),
         "length of its moves": float(stats["scaling"].mean()),
         "refreshed accepted": float(stats["refresh_accept"].mean()),
         "shifts accepted": float(stats["shift_accept"].mean()),
-        "ms a draw": 1e3 * seconds / (draws + tune),
-        "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
-        **summary(problem, idata, seconds, set_up),
+        **used,
+        **worth,
     }
 
 
@@ -210,6 +230,8 @@ def run(problem: Problem, options: argparse.Namespace) -> dict[str, dict[str, fl
             problem, options.tune, options.draws, share if share == "auto" else float(share)
         )
         print(key, columns[key], flush=True)
+    if options.together:
+        runs["PenaltyMH"], columns["PenaltyMH"] = run_together(problem, options.tune, options.draws)
     for form in problem.references if options.reference else ():
         key = f"NUTS, {form}"
         references[key], columns[key] = run_reference(problem, form, options.reference)
@@ -231,6 +253,7 @@ def main() -> None:
     parser.add_argument(
         "--reference", type=int, default=300, help="draws of nutpie, after as many of tuning; 0 leaves it out"
     )
+    parser.add_argument("--together", action="store_true", help="beside it PenaltyMH, one decision over all groups")
     parser.add_argument("--refreshed", nargs="+", default=["auto"], help="shares of the groups to compare, or auto")
     options = parser.parse_args()
     OUTPUT.mkdir(exist_ok=True)
