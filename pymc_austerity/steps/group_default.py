@@ -63,6 +63,8 @@ def groups_that_pay(model: Model) -> Groups | None:
     GroupsNotFoundError
         As in `find_many_groups`.
     """
+    if len(model.observed_RVs) > 1:  # of several outcomes `GroupMH` reads the rows of one, and all of the others
+        return None
     groups = find_many_groups(model, _PAYS)
     return groups if groups is not None and 0 < groups.shared.size <= MOST_SHARED else None
 

@@ -100,6 +100,13 @@ def test_few_groups_are_decided_on_together():
         assert chosen(pma.PenaltyMH) is pma.PenaltyMH
 
 
+def test_several_outcomes_stay_one_population():
+    two = grouped()
+    with two:
+        pm.Normal("other", two["mean"], 1, observed=np.zeros(700))
+        assert chosen(pma.PenaltyMH) is pma.PenaltyMH
+
+
 def test_groups_that_depend_on_each_other_are_named_and_decided_on_together(caplog):
     walk = grouped(prior=lambda n: pm.GaussianRandomWalk("walk", 0, 0.1, init_dist=pm.Normal.dist(), steps=n - 1))
     with walk, caplog.at_level(logging.INFO, "pymc_austerity"):
