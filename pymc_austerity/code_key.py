@@ -19,7 +19,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from types import CodeType, EllipsisType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary, ref
 
 import numba
@@ -61,6 +61,8 @@ _HARMLESS_SETTINGS = (
 #: Their ``repr`` is their value; subclasses may write what they like.
 _WRITTEN_OUT = (bool, int, float, complex, str, bytes, slice, range, type(None), EllipsisType)
 
+#: Keys of graphs, by the functions that PyTensor has written for them.
+_graphs: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
 #: What the functions that numba has compiled had captured when they were first described.
 _frozen: WeakKeyDictionary[Dispatcher, dict[str, Any]] = WeakKeyDictionary()
 
@@ -80,6 +82,14 @@ def cache_key(function: Callable[..., Any]) -> str:
     describe = _Describer()
     everywhere = [describe.template(template) for template in _foreign_templates()]
     return _digest(f"{_versions()} {_settings()} {everywhere} {describe.of(function)}")
+
+
+def name_graph(graph: Dispatcher, keeper: Dispatcher) -> bool:
+    """Describe the code of a graph by PyTensor's key, which is that of the function around it; False without one."""
+    key = None if CACHED_SRC_FUNCTIONS is None else CACHED_SRC_FUNCTIONS.get(keeper.py_func)
+    if key is not None:
+        _graphs[cast("FunctionType", graph.py_func)] = f"graph {key}"
+    return key is not None
 
 
 @cache
@@ -222,7 +232,7 @@ class _Describer:
         pipeline, places = dispatcher._compiler.pipeline_class, dispatcher.locals
         options = f"{options} {given} {self.of(pipeline)} {self.of(dict(sorted(places.items())))}"
         _check_numbers(dispatcher)
-        graph = CACHED_SRC_FUNCTIONS.get(dispatcher.py_func)
+        graph = CACHED_SRC_FUNCTIONS.get(dispatcher.py_func) or _graphs.get(dispatcher.py_func)
         if graph is None:
             self._check_frozen(dispatcher)
         return f"{options} {graph or self._function(dispatcher.py_func)}"

@@ -24,6 +24,7 @@ from numba.core.sigutils import normalize_signature
 from pytensor import config
 
 from pymc_austerity.code_key import NotDescribedError, cache_key
+from pymc_austerity.lean_njit import LeanDispatcher
 
 try:
     from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, NumbaPyTensorCacheLocator
@@ -56,25 +57,53 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
         ``pytensor.config.numba__cache`` off or ``NUMBA_DISABLE_JIT`` set, or where it captures something that cannot
         be described.
     """
-    if CACHED_SRC_FUNCTIONS is None or not config.numba__cache or not isinstance(function, Dispatcher):
-        return function
-    if isinstance(FunctionIdentity._unique_ids, count):  # see `_check_numbers`
-        return function
-    parameters = inspect.signature(function.py_func).parameters.values()
-    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
-        return function
-    try:
-        key = cache_key(function)
-    except NotDescribedError as error:
-        _log.debug(f"Compiled anew in every process: {error}.")
+    if (key := _key(function)) is None:
         return function
     dispatcher = _twin(function)
+    return dispatcher if _looks_on_disk(dispatcher, function, key) else function
+
+
+def keep(function: LeanDispatcher) -> LeanDispatcher:
+    """Let Python's calls of a function that compiled code calls look for machine code on disk, and leave it there.
+
+    Parameters
+    ----------
+    function : LeanDispatcher
+        That has not been compiled yet.
+
+    Returns
+    -------
+    LeanDispatcher
+        The same, also where nothing can be kept.
+    """
+    if (key := _key(function)) is not None:
+        _looks_on_disk(function, function, key)
+    return function
+
+
+def _key(function: Any) -> str | None:
+    """Return the key of a function that may be kept, or None."""
+    if CACHED_SRC_FUNCTIONS is None or not config.numba__cache or not isinstance(function, Dispatcher):
+        return None
+    if isinstance(FunctionIdentity._unique_ids, count):  # see `_check_numbers`
+        return None
+    parameters = inspect.signature(function.py_func).parameters.values()
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
+        return None
+    try:
+        return cache_key(function)
+    except NotDescribedError as error:
+        _log.debug(f"Compiled anew in every process: {error}.")
+        return None
+
+
+def _looks_on_disk(dispatcher: Any, function: Any, key: str) -> bool:
     try:
         dispatcher._cache = _CarefulCache(dispatcher.py_func, function, key)
     except RuntimeError as error:  # NUMBA_CACHE_LOCATOR_CLASSES leaves out PyTensor's
         _log.info(f"Compiled anew in every process: {error}.")
-        return function
-    return dispatcher
+        return False
+    return True
 
 
 def _twin(function: Any) -> Any:

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from functools import reduce
 from math import prod
 from operator import mul
+from types import FunctionType
 from typing import Any
 
+import numba
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 from pytensor.compile import Mode, get_mode, optdb
 from pytensor.graph.basic import Apply, Variable, clone
@@ -20,6 +23,8 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.tensor.math import Dot, Prod
 
+from pymc_austerity.code_key import name_graph
+from pymc_austerity.compile_cache import keep
 from pymc_austerity.lean_njit import lean
 from pymc_austerity.special_functions import rewrite_polygamma
 
@@ -40,7 +45,24 @@ def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: 
 
 def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
     """Compile a log density as `compile_log_density` does, for compiled code to call: its outputs are a tuple."""
-    return lean(compile_log_density(inputs, outputs, **options).vm.jit_fn)
+    return keep(lean(_graph_within(compile_log_density(inputs, outputs, **options).vm.jit_fn)))
+
+
+def _graph_within(compiled: Any) -> Any:
+    """Return what PyTensor's function around a graph calls, which is the graph.
+
+    That function is there to be kept on disk, and numba makes machine code of all that a function calls once more for
+    each function that calls it.  What is kept here is made of the graph itself.
+    """
+    graph = compiled.py_func.__globals__.get("jitable_func")
+    if not isinstance(graph, Dispatcher):
+        return compiled
+    written: Any = graph.py_func
+    # numba files code under the name of its source, which is that of a temporary file.
+    code = written.__code__.replace(co_filename="<graph>")
+    function = FunctionType(code, written.__globals__, written.__name__, written.__defaults__, written.__closure__)
+    graph = numba.jit(**graph.targetoptions)(function)
+    return graph if name_graph(graph, compiled) else compiled
 
 
 def interpret_log_density(inputs: Any, outputs: Any) -> Any:

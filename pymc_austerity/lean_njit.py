@@ -29,7 +29,8 @@ def lean(function: Any) -> Any:
     """Return what was decorated with `numba.njit` as if it had been by `njit`."""
     if not isinstance(function, CPUDispatcher):  # NUMBA_DISABLE_JIT
         return function
-    options = {**function.targetoptions, **_NOT_FROM_C}
+    options = {name: value for name, value in function.targetoptions.items() if name not in _NOT_FROM_PYTHON}
+    options |= _NOT_FROM_C
     return LeanDispatcher(function.py_func, function.locals, options, function._compiler.pipeline_class)
 
 

@@ -6,6 +6,8 @@ May import `rows`.
 from pymc_austerity.likelihood.affine import keeps_affine, row_predictor
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region, Unbounded, find_bound, no_bound
 from pymc_austerity.likelihood.by_address import (
+    ONE_VECTOR,
+    TOTAL_AND_SLOPE,
     VALUE_AND_SLOPE,
     VECTOR,
     Reached,
@@ -13,6 +15,7 @@ from pymc_austerity.likelihood.by_address import (
     build_prior_slope,
     call_at,
     reach,
+    reach_graph,
     reach_prior_slope,
     tuple_of,
 )
@@ -57,6 +60,8 @@ from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 __all__ = [
     "LAPLACE",
     "NORMAL",
+    "ONE_VECTOR",
+    "TOTAL_AND_SLOPE",
     "VALUE_AND_SLOPE",
     "VECTOR",
     "BatchRebuild",
@@ -114,6 +119,7 @@ __all__ = [
     "no_bound",
     "numba_options",
     "reach",
+    "reach_graph",
     "reach_prior_slope",
     "read_model",
     "reads_few_entries",

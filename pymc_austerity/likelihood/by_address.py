@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from inspect import signature
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -33,7 +34,9 @@ from pymc_austerity.likelihood.signatures import (
 
 #: θ, and the values of the variables of other steps.
 VECTOR = types.float64[::1]
-_PAIR = types.UniTuple(VECTOR, 2)
+#: What the graph of one vector returns, of two, and of a number and its gradient.
+ONE_VECTOR, _PAIR = types.UniTuple(VECTOR, 1), types.UniTuple(VECTOR, 2)
+TOTAL_AND_SLOPE = types.Tuple((types.Array(types.float64, 0, "C"), VECTOR))
 #: A number and its gradient.
 VALUE_AND_SLOPE = types.Tuple((types.float64, VECTOR))
 
@@ -89,10 +92,53 @@ def reach(function: Callable[..., Any], *arguments: types.Type) -> Reached:
     function : callable
         Decorated with `numba.njit`, or better with `pymc_austerity.lean_njit.njit`: only compiled code calls it.
     """
-    compiled: Any = cached(function.within if isinstance(function, LeanDispatcher) else function)
+    return _compiled_for(cached(function.within if isinstance(function, LeanDispatcher) else function), arguments)
+
+
+def _compiled_for(compiled: Any, arguments: tuple[types.Type, ...]) -> Reached:
     compiled.compile(arguments)
     machine_code, described = attrgetter("library", "fndesc")(compiled.overloads[arguments])
     return Reached(compiled, machine_code.get_pointer_to_function(described.llvm_func_name))
+
+
+def reach_graph(
+    graph: Callable[..., Any],
+    result: types.Type,
+    converted: Callable[..., Any],
+    *arguments: types.Type,
+    by_python: bool = False,
+) -> Reached:
+    """Compile a model's graph for arguments of these types, and find it.
+
+    What is called around a graph is one more function of which numba makes machine code, with the graph in it; so there
+    is none where the graph returns what is asked for.  Arguments lie one behind the other whether they are given as
+    tuples or one by one.
+
+    Parameters
+    ----------
+    graph : callable
+        From `compile_part`, which takes the entries of tuples among the arguments one by one; or written around such,
+        with ``*data``, which is called as it is.
+    result : numba.types.Type
+        What its callers expect.
+    converted : callable
+        Calls the graph with the arguments as they are, and returns that.
+    by_python : bool
+        Whether Python calls the graph as well: what it calls is then found too, and not compiled beside.
+    """
+    if any(p.kind is p.VAR_POSITIONAL for p in signature(attrgetter("py_func")(graph)).parameters.values()):
+        return reach(converted, *arguments)
+    taken = _one_by_one(arguments)
+    reached = _compiled_for(graph, taken) if by_python else reach(graph, *taken)
+    returned = attrgetter("overloads")(reached.function)[taken].signature.return_type
+    return reached if returned == result else reach(converted, *arguments)
+
+
+def _one_by_one(arguments: Sequence[types.Type]) -> tuple[types.Type, ...]:
+    found: list[types.Type] = []
+    for argument in arguments:
+        found += _one_by_one(argument.types) if isinstance(argument, types.BaseTuple) else [argument]
+    return tuple(found)
 
 
 def tuple_of(variables: Sequence[Variable]) -> types.Type:
@@ -129,7 +175,7 @@ def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Typ
         new, old = both_sides(theta_new, theta, others, *(inputs + batch))
         return np.ascontiguousarray(new), np.ascontiguousarray(old)
 
-    return reach(new_and_old, VECTOR, VECTOR, VECTOR, inputs, batch)
+    return reach_graph(both_sides, _PAIR, new_and_old, VECTOR, VECTOR, VECTOR, inputs, batch, by_python=True)
 
 
 @cache

@@ -15,7 +15,16 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import VECTOR, Reached, RowLikelihood, Surroundings, build_call, reach, tuple_of
+from pymc_austerity.likelihood import (
+    ONE_VECTOR,
+    VECTOR,
+    Reached,
+    RowLikelihood,
+    Surroundings,
+    build_call,
+    reach_graph,
+    tuple_of,
+)
 from pymc_austerity.proposals.protocol import Target
 from pymc_austerity.proxy import along_line, product, shift_from
 from pymc_austerity.rows import CHUNK, build_gather
@@ -94,15 +103,15 @@ def link_gradient(target: Target) -> LinkedGradient:
 
     @njit
     def of_prior(theta, others, fixed):  # type: ignore[no-untyped-def]
-        return np.ascontiguousarray(prior(theta, others, *fixed)[0])
+        return (np.ascontiguousarray(prior(theta, others, *fixed)[0]),)
 
     @njit
     def of_rows(theta, others, inputs, batch):  # type: ignore[no-untyped-def]
-        return np.ascontiguousarray(rows(theta, others, *(inputs + batch))[0])
+        return (np.ascontiguousarray(rows(theta, others, *(inputs + batch))[0]),)
 
     reached = {
-        "prior_gradient": reach(of_prior, VECTOR, VECTOR, fixed),
-        "row_gradient": reach(of_rows, VECTOR, VECTOR, taken, batch),
+        "prior_gradient": reach_graph(prior, ONE_VECTOR, of_prior, VECTOR, VECTOR, fixed),
+        "row_gradient": reach_graph(rows, ONE_VECTOR, of_rows, VECTOR, VECTOR, taken, batch),
     }
     return LinkedGradient(_build_slope(fixed, taken, batch), reached)
 
@@ -110,7 +119,8 @@ def link_gradient(target: Target) -> LinkedGradient:
 @cache
 def _build_slope(fixed: types.Type, taken: types.Type, batch: types.Type) -> Slope:
     """Compile the estimate for any model of such data, with a proxy where the rows take more than the prior."""
-    prior, rows = build_call(VECTOR, VECTOR, VECTOR, fixed), build_call(VECTOR, VECTOR, VECTOR, taken, batch)
+    prior = build_call(ONE_VECTOR, VECTOR, VECTOR, fixed)
+    rows = build_call(ONE_VECTOR, VECTOR, VECTOR, taken, batch)
     gather, expanded = build_gather(tuple(array.ndim for array in batch)), len(taken) > len(fixed)
 
     @njit
@@ -121,11 +131,11 @@ def _build_slope(fixed: types.Type, taken: types.Type, batch: types.Type) -> Slo
         total = np.zeros(theta.size)
         for start in range(0, numbers.size, CHUNK):
             batch = gather(surroundings.arrays, numbers[start : start + CHUNK])
-            total += rows(links.row_gradient, theta, others, inputs, batch)
+            total += rows(links.row_gradient, theta, others, inputs, batch)[0]
         total *= len(surroundings.arrays[0]) / numbers.size
         if expanded:
             add_expanded_gradient(total, theta, others, expansion)
-        return prior(links.prior_gradient, theta, others, fixed) + total / surroundings.temperature
+        return prior(links.prior_gradient, theta, others, fixed)[0] + total / surroundings.temperature
 
     return slope
 

@@ -21,7 +21,8 @@ from pymc_austerity.compile_cache import cached
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
-    VALUE_AND_SLOPE,
+    ONE_VECTOR,
+    TOTAL_AND_SLOPE,
     VECTOR,
     Reached,
     RowEntries,
@@ -29,6 +30,7 @@ from pymc_austerity.likelihood import (
     call_at,
     find_row_entries,
     reach,
+    reach_graph,
     row_predictor,
     tuple_of,
 )
@@ -142,9 +144,9 @@ def _reach_value_and_gradient(inputs: Any, outputs: Any, data: Sequence[Variable
     @njit(nogil=True)
     def value_and_gradient(psi, data):  # type: ignore[no-untyped-def]
         value, gradient = of_model(psi, *data)
-        return value.item(), np.ascontiguousarray(gradient)
+        return value, np.ascontiguousarray(gradient)
 
-    return reach(value_and_gradient, VECTOR, tuple_of(data))
+    return reach_graph(of_model, TOTAL_AND_SLOPE, value_and_gradient, VECTOR, tuple_of(data))
 
 
 def _reach_along(graph: Variable, psi: Variable, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
@@ -153,9 +155,9 @@ def _reach_along(graph: Variable, psi: Variable, data: Sequence[Variable], optio
 
     @njit(nogil=True)
     def along(direction, psi, data):  # type: ignore[no-untyped-def]
-        return np.ascontiguousarray(of_model(direction, psi, *data)[0])
+        return (np.ascontiguousarray(of_model(direction, psi, *data)[0]),)
 
-    return reach(along, VECTOR, VECTOR, tuple_of(data))
+    return reach_graph(of_model, ONE_VECTOR, along, VECTOR, VECTOR, tuple_of(data))
 
 
 def _reach_weight(
@@ -169,9 +171,9 @@ def _reach_weight(
 
     @njit(nogil=True)
     def weight(psi, data):  # type: ignore[no-untyped-def]
-        return np.ascontiguousarray(of_model(psi, *data)[0])
+        return (np.ascontiguousarray(of_model(psi, *data)[0]),)
 
-    return reach(weight, VECTOR, tuple_of(data))
+    return reach_graph(of_model, ONE_VECTOR, weight, VECTOR, tuple_of(data))
 
 
 def _reach_entries(entries: RowEntries, psi: Variable, data: Sequence[Variable], options: dict[str, Any]) -> Reached:
@@ -188,19 +190,19 @@ def _reach_entries(entries: RowEntries, psi: Variable, data: Sequence[Variable],
 
 def _build_sums(data: types.Type, build_hessian: Callable[[types.Type], Hessian]) -> Sums:
     hessian = build_hessian(data)
-    result, expected = VALUE_AND_SLOPE, types.Tuple((VECTOR, data))
+    result, expected = TOTAL_AND_SLOPE, types.Tuple((VECTOR, data))
 
     @njit(nogil=True)
     def sums(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
         value, gradient = call_at(derivatives.value_and_gradient, result, expected, (psi, data))
-        return value, gradient, hessian(derivatives, psi, data, coordinates)
+        return value.item(), gradient, hessian(derivatives, psi, data, coordinates)
 
     return sums
 
 
 def _build_forward_over_reverse(data: types.Type) -> Hessian:
     """Compile the Hessian of any graph, one column at a time."""
-    result, expected = VECTOR, types.Tuple((VECTOR, VECTOR, data))
+    result, expected = ONE_VECTOR, types.Tuple((VECTOR, VECTOR, data))
 
     @njit(nogil=True)
     def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
@@ -208,7 +210,7 @@ def _build_forward_over_reverse(data: types.Type) -> Hessian:
         direction = np.zeros(psi.size)
         for i in range(coordinates.size):
             direction[coordinates[i]] = 1.0
-            column = call_at(derivatives.along, result, expected, (direction, psi, data))
+            (column,) = call_at(derivatives.along, result, expected, (direction, psi, data))
             for j in range(coordinates.size):
                 curvature[i, j] = column[coordinates[j]]
             direction[coordinates[i]] = 0.0
@@ -219,14 +221,14 @@ def _build_forward_over_reverse(data: types.Type) -> Hessian:
 
 def _build_through_predictor(data: types.Type) -> Hessian:
     """Compile XᵀWX."""
-    result, of_rows = VECTOR, types.Tuple((VECTOR, data))
+    result, of_rows = ONE_VECTOR, types.Tuple((VECTOR, data))
     along = types.Tuple((VECTOR, VECTOR, data))
 
     @njit(nogil=True)
     def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
         if coordinates.size == 0:
             return np.empty((0, 0))
-        w = call_at(derivatives.weight, result, of_rows, (psi, data))
+        (w,) = call_at(derivatives.weight, result, of_rows, (psi, data))
         X = np.empty((coordinates.size, w.size))
         # Of every row, the coordinates that it reads, while they are few.
         most = coordinates.size // _FEW
@@ -234,7 +236,7 @@ def _build_through_predictor(data: types.Type) -> Hessian:
         direction = np.zeros(psi.size)
         for i in range(coordinates.size):
             direction[coordinates[i]] = 1.0
-            x = call_at(derivatives.along, result, along, (direction, psi, data))
+            (x,) = call_at(derivatives.along, result, along, (direction, psi, data))
             direction[coordinates[i]] = 0.0
             for j in range(w.size):  # row by row numba would compile an error message for seconds
                 X[i, j] = x[j]
@@ -270,14 +272,14 @@ _ENTRIES = types.Tuple((types.int64[:, ::1], types.float64[:, ::1], types.int64[
 
 def _build_from_entries(data: types.Type) -> Hessian:
     """Compile XᵀWX from the entries of X that rows pick, and its columns that all rows read."""
-    result, of_rows = VECTOR, types.Tuple((VECTOR, data))
+    result, of_rows = ONE_VECTOR, types.Tuple((VECTOR, data))
     along = types.Tuple((VECTOR, VECTOR, data))
 
     @njit(nogil=True)
     def hessian(derivatives, psi, data, coordinates):  # type: ignore[no-untyped-def]
         if coordinates.size == 0:
             return np.empty((0, 0))
-        w = call_at(derivatives.weight, result, of_rows, (psi, data))
+        (w,) = call_at(derivatives.weight, result, of_rows, (psi, data))
         picked, slopes, read_by_all = call_at(derivatives.entries, _ENTRIES, of_rows, (psi, data))
         place = np.full(psi.size, -1)
         for i in range(coordinates.size):
@@ -290,7 +292,7 @@ def _build_from_entries(data: types.Type) -> Hessian:
         direction = np.zeros(psi.size)
         for i in range(read_by_all.size):
             direction[read_by_all[i]] = 1.0
-            x = call_at(derivatives.along, result, along, (direction, psi, data))
+            (x,) = call_at(derivatives.along, result, along, (direction, psi, data))
             direction[read_by_all[i]] = 0.0
             for j in range(w.size):
                 columns[j, k + i], values[j, k + i] = place[read_by_all[i]], x[j]
