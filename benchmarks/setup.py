@@ -4,7 +4,8 @@ Run ``python benchmarks/setup.py`` (``--models`` and ``--samplers`` choose).  Th
 folder for compiled code: the first finds nothing in it, the second makes the same step again, the third one for other
 data of the same types.  A fourth finds what a step for a related model of such data has left in a folder of its own.
 The demo is the whole process of ``python -m pymc_austerity.demo``, imports, draws and figure of both samplers included.
-CPU seconds say what compilation costs on any machine; wall seconds only on a quiet one.
+CPU seconds say what compilation costs on any machine; wall seconds only on a quiet one.  `PenaltyMH` is `GroupMH` where
+there are many groups; "one decision" is the step that decides over all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-SAMPLERS = ("PenaltyMH", "nutpie", "NUTS")
+SAMPLERS = ("PenaltyMH", "one decision", "nutpie", "NUTS")
 PROCESSES = ("nothing kept", "second process", "other data", "new model")
 
 
@@ -102,7 +103,11 @@ def here(model_name: str, sampler: str, seed: int, related: bool) -> dict[str, f
     if sampler == "nutpie":
         nutpie.compile_pymc_model(model)
     else:
-        step = pm.NUTS(model=model, rng=1, max_treedepth=1) if sampler == "NUTS" else pma.PenaltyMH(model=model, rng=1)
+        step = {
+            "NUTS": lambda: pm.NUTS(model=model, rng=1, max_treedepth=1),
+            "PenaltyMH": lambda: pma.PenaltyMH(model=model, rng=1),
+            "one decision": lambda: pma.PenaltyMH(proposal=pma.CrankNicolson(), model=model, rng=1),
+        }[sampler]()
         for _ in range(2):
             point, _ = step.step(point)
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
@@ -134,7 +139,7 @@ def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", choices=[*MODELS, DEMO], default=[*MODELS, DEMO])
-    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS), metavar="SAMPLER")
     arguments = parser.parse_args()
     table = Table("model", "sampler", *PROCESSES, title="Before the first draw, s of CPU / wall")
     for name in arguments.models:

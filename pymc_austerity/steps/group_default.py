@@ -21,7 +21,7 @@ _log = logging.getLogger("pymc_austerity")
 Step = TypeVar("Step", bound=type[RowStep])
 
 #: From so many groups on; docs/groups.md has the table.
-_PAYS = 500
+_PAYS = 200
 #: Arguments that `GroupMH` takes as well.
 _COMMON = ("observed", "tune", "model", "rng", "initial_point", "compile_kwargs", "blocked", "progressbar")
 

@@ -28,7 +28,7 @@ vars : sequence of Variable, optional
 proposal : optional
     How to move.  With a proxy `CrankNicolson` by default, or `SurrogateHMC` where the prior is far from normal;
     without one `AdaptiveMetropolis`, above 200 parameters `RandomWalk`.
-    In a model with 500 groups or more, where nothing but the test is chosen, `PenaltyMH`, `ApproxMH`,
+    In a model with 200 groups or more, where nothing but the test is chosen, `PenaltyMH`, `ApproxMH`,
     `MinibatchBarker` and `ExactMH` leave all moves to `GroupMH` and return that step, deciding by their test; a
     `proposal` makes one decision over all groups.
 proxy : Taylor, "auto" or None, default "auto"

@@ -96,7 +96,7 @@ def test_it_still_says_what_there_is(many, caplog):
 
 
 def test_few_groups_are_decided_on_together():
-    with grouped(499):
+    with grouped(199):
         assert chosen(pma.PenaltyMH) is pma.PenaltyMH
 
 
