@@ -116,6 +116,11 @@ def test_groups_that_depend_on_each_other_are_named_and_decided_on_together(capl
     assert "looked for in vain" in groups_worth_a_step(walk)
 
 
+def test_the_arguments_of_a_step_are_shown():
+    for step in (pma.PenaltyMH, pma.ApproxMH, pma.MinibatchBarker, pma.ExactMH, pma.MHSS):
+        assert list(inspect.signature(step).parameters) == list(inspect.signature(step.__init__).parameters)[1:]
+
+
 def test_an_argument_that_is_wrong_is_named_all_the_same(many):
     with many, pytest.raises(ValueError, match="batch_size"):
         pma.PenaltyMH(batch_size=-1, progressbar=False)
