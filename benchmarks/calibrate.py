@@ -178,7 +178,7 @@ def selection(step: Callable[[Any, Any], Any], tune: int, thin: int) -> Setup:
     return Setup(build, simulate, quantities, tune, thin)
 
 
-def spins(tune: int, thin: int) -> Setup:
+def spins(tune: int, thin: int, epsilon: float) -> Setup:
     """Return the set-up of twelve binary variables, each pair of which is seen thirty times through noise."""
     pairs = np.array([(i, j) for i in range(N_SPINS) for j in range(i)] * COPIES)
     prior, step_of, sigma = np.linspace(0.3, 0.6, N_SPINS), 0.5, 3.0
@@ -187,7 +187,7 @@ def spins(tune: int, thin: int) -> Setup:
         with pm.Model() as model:
             x, y = pm.Bernoulli("x", prior, shape=N_SPINS), pm.Data("y", np.zeros(len(pairs)))
             pm.Normal("obs", step_of * x[pairs[:, 0]] * x[pairs[:, 1]], sigma, observed=y)
-            return model, pma.ApproxGibbs([x], factors=pairs, batch_size=50)
+            return model, pma.ApproxGibbs([x], factors=pairs, batch_size=50, epsilon=epsilon)
 
     def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
         x = (rng.random(N_SPINS) < prior).astype(int)
@@ -215,7 +215,9 @@ SETUPS: dict[str, Setup] = {
     "GroupMH, not centred": groups(lambda: pma.GroupMH(**QUIET), 1_000, 40, centred=False),
     "ReversibleJump": selection(lambda b, i: pma.PenaltyMH(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
     "MHSS(ReversibleJump)": selection(lambda b, i: pma.MHSS(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
-    "ApproxGibbs": spins(50, 4),
+    "ApproxGibbs": spins(50, 4, 0.05),
+    "ApproxGibbs(epsilon=0.01)": spins(50, 4, 0.01),
+    "ApproxGibbs(epsilon=0)": spins(50, 4, 0.0),
     "PenaltyMH(proxy=None)": logistic(lambda: pma.PenaltyMH(proxy=None, **QUIET), 800, 25),
     "MinibatchBarker(proxy=None)": linear(lambda: pma.MinibatchBarker(proxy=None, **QUIET), 800, 25),
     "ApproxMH(proxy=None)": logistic(lambda: pma.ApproxMH(epsilon="auto", proxy=None, **QUIET), 800, 25),
