@@ -52,6 +52,18 @@ def ours(problem: Problem, arrays: Arrays, name: str = "", draws: int = 5_000, j
     return Answer(_posterior(idata, model), verdict + convergence(idata["posterior"]), drawn)
 
 
+def exact_groups(problem: Problem, arrays: Arrays) -> Answer:
+    """Run group moves that decide on all rows, which leaves the posterior exactly as it is, for long."""
+    import pymc as pm
+
+    import pymc_austerity as pma
+
+    with problem.model(arrays, whole) as model:
+        step = pma.GroupMH(test=pma.Exact(), progressbar=False)
+        idata = pm.sample(10_000, tune=1_000, step=step, quiet=True, **CHAINS, **QUIET)
+    return Answer(_posterior(idata, model), convergence(idata["posterior"]))
+
+
 def nuts(problem: Problem, arrays: Arrays, sampler: str = "pymc", draws: int = DRAWS, tune: int = 1_000) -> Answer:
     """Run NUTS of PyMC, of nutpie or of NumPyro: four chains."""
     import pymc as pm
