@@ -49,7 +49,7 @@ def with_proxy(model: pm.Model, n_rows: int) -> dict[str, float]:
     return {
         "rows": n_rows,
         "set-up s": set_up,
-        "passes": step.decider.setup_passes,
+        "passes": step.decider.parts.setup_passes,
         "rows a draw": float(many["sample_stats"]["n_rows"].mean()),
         "µs a draw": 1e6 * a_draw,
         "s at the end": max(short - (FEW + TUNE) * a_draw, 0.0),
@@ -88,7 +88,7 @@ def draw_figure(table: pd.DataFrame, file: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].loglog(table["rows"], table["rows"], "--", color="0.5")
     axes[0].set_ylim(10, 2 * table["rows"].max())
-    axes[0].annotate("all rows", (table["rows"].iloc[0], table["rows"].iloc[0]), (14, 0), textcoords="offset points")
+    axes[0].annotate("all rows", (table["rows"].iloc[0], table["rows"].iloc[0]), (12, -4), textcoords="offset points", va="top")
     figure.savefig(file, dpi=150)
 
 
