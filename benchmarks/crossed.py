@@ -1,4 +1,4 @@
-"""Models with crossed random effects on real data: late flights by aircraft and destination, ratings of lecturers."""
+"""Models with crossed random effects on real data: late flights, ratings of lecturers, claims of policies."""
 
 from __future__ import annotations
 
@@ -40,4 +40,19 @@ def flights(noncentred: bool = False) -> pm.Model:
         dest = _effects("dest", int(columns["dest"].max()) + 1, noncentred)
         eta = intercept + covariates @ slopes + tail[groups["tail"].astype(int)] + dest[columns["dest"].astype(int)]
         pm.Bernoulli("y", logit_p=eta, observed=(data["y"] > 15).astype(np.int8))
+    return model
+
+
+def claims(noncentred: bool = False) -> pm.Model:
+    """Insurance claims by 22 regions and 11 brands: 678,013 policies with their exposure, six covariates."""
+    data = problems.load("fremtpl2freq")
+    X, exposure = data["X"], np.minimum(data["exposure"], 1.0).astype(float)
+    numbers = problems.standardise(np.column_stack([X[:, :4], np.log(X[:, 4]), X[:, 7]]))[:, 1:]
+    with pm.Model() as model:
+        intercept, slopes = pm.Normal("intercept", -2, 2), pm.Normal("slopes", 0, 1, shape=6)
+        brand, region = (
+            _effects(name, int(X[:, k].max()) + 1, noncentred) for name, k in (("brand", 6), ("region", 8))
+        )
+        eta = intercept + numbers @ slopes + brand[X[:, 6].astype(int)] + region[X[:, 8].astype(int)]
+        pm.Poisson("y", exposure * pm.math.exp(eta), observed=np.minimum(data["y"], 4).astype(int))
     return model

@@ -88,7 +88,9 @@ def draw_figure(table: pd.DataFrame, file: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].loglog(table["rows"], table["rows"], "--", color="0.5")
     axes[0].set_ylim(10, 2 * table["rows"].max())
-    axes[0].annotate("all rows", (table["rows"].iloc[0], table["rows"].iloc[0]), (12, -4), textcoords="offset points", va="top")
+    axes[0].annotate(
+        "all rows", (table["rows"].iloc[0], table["rows"].iloc[0]), (12, -4), textcoords="offset points", va="top"
+    )
     figure.savefig(file, dpi=150)
 
 
