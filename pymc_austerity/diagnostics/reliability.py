@@ -29,7 +29,7 @@ from pymc_austerity.diagnostics.movement import least_movement
 from pymc_austerity.diagnostics.remedies import balance_remedy, batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.results import SamplingResult, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
-from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left
+from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left, variance_of
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
 from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
@@ -60,7 +60,7 @@ _REPEAT_BUDGET, _MOST_REPEATS, _FEWEST_REPEATS = 100_000_000, 1_000, 20
 #: States whose error looked largest and is measured anew, and how many times longer.
 _FINALISTS, _LONGER = 5, 10
 _LEVEL = 0.05
-#: Proposals at which a proxy is compared with the raw row terms.
+#: Proposals at most at which a proxy is compared with the raw row terms.
 _PROXY_PAIRS = 20
 
 
@@ -114,6 +114,7 @@ class _Spot(NamedTuple):
     repeats: Repeats | None
     back: Repeats | None
     shape: RowShape
+    variance: float
     looks: Any
 
 
@@ -215,9 +216,9 @@ def reliability(
     findings += _decisions(decider, stats, rate, measured)
     passes = float(len(measured) + passes_moved)
     if decider.density.expands and measured:
-        some = [s.proposed for s in measured[:: max(1, len(measured) // _PROXY_PAIRS)]]
+        some = [(s.proposed, s.variance) for s in measured[:: -(-len(measured) // _PROXY_PAIRS)]]
         findings.append(judge_proxy(variance_left(decider, some)))
-        passes += 2 * len(some)
+        passes += len(some)
     table = _table(test, states, spots)
     if measured:
         findings.append(_judge_errors(decider, test, spots, table, rng))
@@ -264,11 +265,13 @@ def _spots(
         proposed = decider.propose(theta, others, tuned[int(chain)], rng)
         pair = evaluate_pair(decider, proposed)
         if pair is None:
-            spots.append(_Spot(proposed, -np.inf, None, None, NORMAL_SHAPE, None))
+            spots.append(_Spot(proposed, -np.inf, None, None, NORMAL_SHAPE, np.nan, None))
         else:
             looks = of_chain[int(chain)]
             repeats = test.both_ways(pair, n, looks)
-            spots.append(_Spot(proposed, test.log_ratio(pair), *repeats, pair_shape(decider, pair), looks))
+            spots.append(
+                _Spot(proposed, test.log_ratio(pair), *repeats, pair_shape(decider, pair), variance_of(pair), looks)
+            )
     return spots
 
 

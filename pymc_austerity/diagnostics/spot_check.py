@@ -80,15 +80,22 @@ def _all_rows(decider: Decider, density: Density, proposed: Proposed, inputs: An
     return terms if counts is None else terms * counts
 
 
-def variance_left(decider: Decider, proposals: Sequence[Proposed]) -> float:
-    """Return the variance of the row terms that a proxy leaves over their variance without it (median of proposals)."""
+def variance_of(pair: Pair) -> float:
+    """Return the variance of the row terms of a proposal, NaN where a row is impossible."""
+    return float(pair.terms.var()) if np.isfinite(pair.terms).all() else np.nan
+
+
+def variance_left(decider: Decider, proposals: Sequence[tuple[Proposed, float]]) -> float:
+    """Return the variance of the row terms that a proxy leaves over their variance without it (median of proposals).
+
+    Each proposal comes with what the proxy leaves there, which `variance_of` a pair has said.
+    """
     raw = decider.compiled.density
     ratios = []
-    for proposed in proposals:
-        pair = evaluate_pair(decider, proposed)
+    for proposed, left in proposals:
         whole = _all_rows(decider, raw, proposed, decider.fixed)
-        if pair is not None and np.isfinite(whole).all() and whole.var() > 0:
-            ratios.append(pair.terms.var() / whole.var())
+        if np.isfinite(left) and np.isfinite(whole).all() and whole.var() > 0:
+            ratios.append(left / whole.var())
     return float(np.median(ratios)) if ratios else float("nan")
 
 
