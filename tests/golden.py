@@ -535,10 +535,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def write_stored(stored: Mapping[str, Any], path: Path = STORED) -> None:
-    """Write a line for each array, so that a difference can be read."""
+    """Write a line for each array, in the order of names, so that a difference can be read."""
     blocks = []
     for name in sorted(stored):
-        lines = [f"  {json.dumps(key)}: {_line(value)}" for key, value in stored[name].items()]
+        lines = [f"  {json.dumps(key)}: {_line(value)}" for key, value in sorted(stored[name].items())]
         blocks.append(f"{json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n }")
     path.parent.mkdir(exist_ok=True)
     path.write_text("{" + ",\n".join(blocks) + "}\n")
