@@ -37,7 +37,7 @@ from pymc_austerity.acceptance.operating_characteristic import OperatingCharacte
 from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.acceptance.subsampling import ScalableSubsampling
+from pymc_austerity.acceptance.subsampling import ScalableSubsampling, thin
 
 __all__ = [
     "ACCEPT",
@@ -83,5 +83,6 @@ __all__ = [
     "log_uniform_threshold",
     "metropolis_probability",
     "standard_error",
+    "thin",
     "total_variation_bound",
 ]

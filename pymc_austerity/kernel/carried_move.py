@@ -31,7 +31,7 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
     """Compile the carried move."""
     log_prior, known_sum, expands = parts.density.log_prior, parts.seen.known_sum, parts.seen.expands
     condition, draw_noise = parts.condition, parts.drawn.draw_noise
-    conclude = build_conclude(parts, parts.drawn, parts.source, ndims)
+    conclude, reach = build_conclude(parts, parts.drawn, parts.source, ndims), parts.reach
 
     @njit
     def carry(theta, phi_new, data, conditional):  # type: ignore[no-untyped-def]
@@ -65,7 +65,8 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
             return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), walks
         inputs = (e.centre,) + data.fixed if expands else data.fixed
         at = GroupPlace(data.links.seen, theta_new, theta, data.others, inputs, data.arrays, data.places, 0)
-        d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, np.inf, offset, float(n_total), noise)
+        within = reach(theta_new, theta, data)
+        d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, within, offset, float(n_total), noise)
         if d.accepted:
             _keep(phi_new, there, state)
         outcome = Outcome(

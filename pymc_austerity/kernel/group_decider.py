@@ -13,8 +13,16 @@ from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
+from pymc_austerity.kernel.carried_rows import choose_carried_rows
 from pymc_austerity.kernel.group_moves import GroupTransition, build_group_transition
-from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
+from pymc_austerity.kernel.group_parts import (
+    GroupData,
+    GroupParts,
+    GroupState,
+    RefreshOutcome,
+    reach_by_group,
+    without_reach,
+)
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import (
     Density,
@@ -26,13 +34,16 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import shared_state
 from pymc_austerity.proxy import (
+    GroupBounds,
     GroupLinks,
     GroupModel,
     PreparedGroups,
     build_condition,
+    no_bounds,
     prepare_groups,
+    weigh_groups,
 )
-from pymc_austerity.rows import RowSource, Weighted, WeightedRows
+from pymc_austerity.rows import RowsByGroupBounds, RowSource, Weighted, WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
@@ -98,7 +109,7 @@ class GroupDecider:
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
             self.links, self.others, self.fixed, found.rows.arrays, found.start, found.places, found.expansion,
-            found.shifts, self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
+            _bounds_of(found), found.shifts, self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
 
     @property
@@ -113,7 +124,7 @@ class GroupDecider:
         found[-1] = self.test.looks(2**10)
         del found[-1]
         sizes = np.diff(self.prepared.start)
-        for g in np.flatnonzero(sizes > self.few):
+        for g in np.flatnonzero(sizes > self.few) if not self.parts.bounded else ():
             found[int(g)] = self.test.looks(int(sizes[g]))
         return found
 
@@ -122,12 +133,7 @@ class GroupDecider:
         """Groups of each factor refreshed a draw."""
         share = self.share
         if share is None:
-            sizes = np.diff(self.prepared.start)
-            carried: float = _CARRIED_ROWS if self.test.uses_proxy else len(self.prepared.rows)
-            carried += _ROWS_PER_GROUP * sizes.size + _ROWS_PER_CELL * self.prepared.expansion.cell_with.size
-            # Large groups read a batch, and few of them more than one.
-            batches = {n: self.test.looks(n).sizes[0] for n in np.unique(sizes[sizes > self.few]).tolist()}
-            share = share_refreshed(sum(batches.get(n, n) for n in sizes.tolist()), carried)
+            share = share_refreshed(_rows_of_refresh(self.test, self.prepared, self.few), _rest_of_draw(self.prepared))
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
 
     @property
@@ -183,7 +189,7 @@ class GroupDecider:
 def assemble_groups(
     data: ModelData,
     groups: Groups,
-    test: AcceptanceTest,
+    test: AcceptanceTest | None,
     share: float | None,
     compile_kwargs: dict[str, Any] | None,
     phases: Phases,
@@ -191,40 +197,69 @@ def assemble_groups(
 ) -> tuple[GroupDecider, Callable[[ModelData], GroupDecider]]:
     """Compile the model, learn from all rows, and put the moves together.
 
+    Without a test the carried move is decided as `choose_carried_rows` finds best.
+
     Returns
     -------
     GroupDecider, callable
         And a function that learns from other data of the same types and returns the decider for them.
     """
-    model = GroupModel(data.likelihood, groups, test.uses_proxy, compile_kwargs)
+    model = GroupModel(data.likelihood, groups, test is None or test.uses_proxy, compile_kwargs)
     with phases("Compiling the likelihood"):
         check(model.density)
         check_groups(data, groups, model.density, model.prior)
-
-    def learn(of: ModelData) -> PreparedGroups:
-        floor = Weighted().floor if test.uses_proxy and _with_replacement(test) is not None else None
-        return prepare_groups(of, model, floor, phases.shown)
-
     with phases("Learning from all rows", has_bars=True):
-        prepared = learn(data)
+        found, chosen = _learn(data, model, test, None, phases.shown)
     with phases("Compiling the moves"):
-        decider = _complete(model, test, share, data.theta0, data.others0, data.fixed, prepared)
+        decider = _complete(model, chosen, share, data.theta0, data.others0, data.fixed, found)
 
     def learn_anew(changed: ModelData) -> GroupDecider:
-        found = learn(changed)
+        found, _ = _learn(changed, model, decider.test, decider.parts.bounded, phases.shown)
         # The moves are compiled already; which rows there are to draw, and how often, is not in them.
-        parts = decider.parts._replace(source=_drawn_rows(test, found)[1])
+        parts = decider.parts._replace(source=_drawn_rows(decider.test, found)[1])
         return replace(decider, fixed=changed.fixed, prepared=found, parts=parts)
 
     return decider, learn_anew
 
 
-def share_refreshed(n_rows: int, carried: float) -> float:
+def _learn(
+    data: ModelData, model: GroupModel, test: AcceptanceTest | None, bounded: bool | None, progressbar: bool
+) -> tuple[PreparedGroups, AcceptanceTest]:
+    """Learn from all rows, and say how the carried move is decided; `bounded` is that of moves that are compiled."""
+    found = prepare_groups(data, model, bounded)
+    if found.costs is not None:
+        chosen = choose_carried_rows(found.costs, _rest_of_draw(found), len(found.rows))
+        test = chosen.test if test is None else test
+        if found.bounds is not None:
+            found = found._replace(bounds=found.bounds._replace(widening=max(1.0, chosen.widening)))
+    assert test is not None
+    if test.uses_proxy and not test.draws_by_bounds and _with_replacement(test) is not None:
+        found = weigh_groups(found, data, model, Weighted().floor, progressbar)
+    return found, test
+
+
+def _rest_of_draw(found: PreparedGroups) -> float:
+    """Return how many rows cost as much as a carried move does beside its own rows."""
+    n_groups = found.expansion.own.shape[0]
+    return _CARRIED_ROWS + _ROWS_PER_GROUP * n_groups + _ROWS_PER_CELL * found.expansion.cell_with.size
+
+
+def _rows_of_refresh(test: AcceptanceTest, found: PreparedGroups, few: int) -> float:
+    """Return how many rows a refresh of all groups reads."""
+    if found.bounds is not None and found.costs is not None:
+        return found.costs.refreshed
+    sizes = np.diff(found.start)
+    # Large groups read a batch, and few of them more than one.
+    batches = {n: test.looks(n).sizes[0] for n in np.unique(sizes[sizes > few]).tolist()}
+    return float(sum(batches.get(n, n) for n in sizes.tolist()))
+
+
+def share_refreshed(n_rows: float, carried: float) -> float:
     """Return the share of the groups that is refreshed a draw.
 
     Parameters
     ----------
-    n_rows : int
+    n_rows : float
         That the refresh of all groups would read.
     carried : float
         What the carried move costs, in rows of a refresh.
@@ -240,10 +275,18 @@ def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
 
 
 def _drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[AcceptanceTest, RowSource]:
-    """Return the test of the carried move and the rows that it draws: by their weights, where these are known."""
+    """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does."""
+    if test.draws_by_bounds:
+        assert prepared.bounds is not None
+        return test, RowsByGroupBounds(prepared.bounds.table)
     if prepared.table is None:
         return test, test.rows
     return test.with_replacement(), WeightedRows(prepared.table)
+
+
+def _bounds_of(found: PreparedGroups) -> GroupBounds:
+    """Return the bounds, or what stands for them."""
+    return found.bounds if found.bounds is not None else no_bounds(*found.expansion.cross.shape)
 
 
 def _assemble_again(model: tuple[Any, ...], *given: Any) -> GroupDecider:
@@ -264,7 +307,8 @@ def _complete(
     prior = model.linked_prior
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
-        model.linked_slope.slope if prepared.shifts.length.size else None,
+        reach_by_group if test.draws_by_bounds else without_reach,
+        model.linked_slope.slope if prepared.shifts.length.size else None, prepared.bounds is not None,
     )  # fmt: skip
     transition = cached(build_group_transition(parts, tuple(a.ndim for a in prepared.rows.arrays)))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.kernel.bounded_refresh import build_bounded_refresh
 from pymc_austerity.kernel.carried_move import build_carried_move
 from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
 from pymc_austerity.kernel.group_refresh import build_refresh
@@ -34,7 +35,8 @@ class GroupTransition(Protocol):
 
 def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> GroupTransition:
     """Compile a carried move, a refresh of each factor in turn, and the shifts."""
-    carried, refresh = build_carried_move(parts, ndims), build_refresh(parts, ndims)
+    carried = build_carried_move(parts, ndims)
+    refresh = build_bounded_refresh(parts, ndims) if parts.bounded else build_refresh(parts, ndims)
     shift = _no_shift if parts.slope is None else build_shift(parts.density, parts.slope, ndims)
 
     @njit

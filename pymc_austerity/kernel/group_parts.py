@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LinkedDensity, LinkedGroupTerms, Links
 from pymc_austerity.proposals import SharedState
-from pymc_austerity.proxy import Condition, GroupExpansion, GroupLinks, Shifts, SlopeAlong
+from pymc_austerity.proxy import Condition, GroupBounds, GroupExpansion, GroupLinks, Shifts, SlopeAlong, spans_of_groups
 from pymc_austerity.rows import RowSource, build_gather
 
 
@@ -41,13 +42,15 @@ class GroupData(NamedTuple):
     places : numpy.ndarray
         See `PreparedGroups`.
     expansion : GroupExpansion
+    bounds : GroupBounds
+        What no group reads where no bounds are known.
     shifts : Shifts
     row_state : Any
         Of the row source of the carried move.
     looks : Any
         Looks at all rows.
     few : int
-        A group with no more rows than this decides on all of them.
+        A group without bounds and with no more rows than this decides on all of them.
     n_refreshed : numpy.ndarray of int64, shape (F,)
         Groups of each factor refreshed a draw.
     """
@@ -59,6 +62,7 @@ class GroupData(NamedTuple):
     start: np.ndarray
     places: np.ndarray
     expansion: GroupExpansion
+    bounds: GroupBounds
     shifts: Shifts
     row_state: Any
     looks: Any
@@ -135,8 +139,12 @@ class GroupParts(NamedTuple):
         For rows of equal weight, and for rows as `source` draws them.
     source : RowSource
         Of the carried move.
+    reach : callable
+        Compiled: how far the bounds let rows change in a carried move.
     slope : SlopeAlong or None
         None where there are no shifts.
+    bounded : bool
+        Whether the groups that are refreshed read rows by their bounds.
     """
 
     density: LinkedDensity
@@ -146,7 +154,21 @@ class GroupParts(NamedTuple):
     test: AcceptanceTest
     drawn: AcceptanceTest
     source: RowSource
+    reach: Callable[..., Any]
     slope: SlopeAlong | None
+    bounded: bool
+
+
+@njit
+def without_reach(theta_new, theta, data):  # type: ignore[no-untyped-def]
+    """Return no bound, where the test asks for none."""
+    return np.inf
+
+
+@njit
+def reach_by_group(theta_new, theta, data):  # type: ignore[no-untyped-def]
+    """Return M_g of all groups, raised."""
+    return spans_of_groups(theta_new, theta, data.expansion, data.bounds) * data.bounds.widening
 
 
 @njit

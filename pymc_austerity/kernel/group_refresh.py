@@ -1,7 +1,7 @@
 """The refresh: a part of the groups given φ.
 
 Given φ the groups are independent, so each of a part of them draws a new z_g and decides for itself, on its own rows:
-on all of them where they are few, and otherwise by the test.  With several factors that holds for those of one at a
+on all of them where they are few, and otherwise by the test; see `bounded_refresh` for rows with bounds.  With several factors that holds for those of one at a
 time, the others as they are, and the factors take turns within a draw.
 """
 
@@ -23,11 +23,11 @@ from pymc_austerity.kernel.group_parts import (
     row_numbers,
 )
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.proxy import Conditional, means_given_others, own_sum, solve_transposed
+from pymc_austerity.proxy import Conditional, means_given_others, own_sums, solve_transposed
 from pymc_austerity.rows import build_gather
 
 #: Rows of groups that are evaluated together.
-_TOGETHER = 8192
+TOGETHER = 8192
 #: Share of the refreshed groups that walk in z, whose steps find back from tails heavier than normal ones.
 _WALKS = 0.05
 #: Correlation of the others with where they come from: proposals across the centre make means precise sooner, and what
@@ -36,7 +36,7 @@ _ACROSS = -0.4
 
 
 @njit
-def _propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-def]
+def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-def]
     """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u)."""
     e = data.expansion
     theta_new, log_q_ratio = theta.copy(), np.zeros(groups.size)
@@ -71,7 +71,7 @@ def _propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped
 def _rows_together(first, groups, data):  # type: ignore[no-untyped-def]
     """Return the row numbers of groups with few rows, from a place in `groups` on, and the place behind them."""
     last, n = first, 0
-    while last < groups.size and (n == 0 or n < _TOGETHER):
+    while last < groups.size and (n == 0 or n < TOGETHER):
         g = groups[last]
         size = data.start[g + 1] - data.start[g]
         n += size if size <= data.few else 0
@@ -87,7 +87,7 @@ def _rows_together(first, groups, data):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _take_back(theta_new, theta, groups, accepted, e):  # type: ignore[no-untyped-def]
+def take_back(theta_new, theta, groups, accepted, e):  # type: ignore[no-untyped-def]
     """Give groups that did not move their parameters again, and return how many moved."""
     for i in range(groups.size):
         if not accepted[i]:
@@ -97,7 +97,7 @@ def _take_back(theta_new, theta, groups, accepted, e):  # type: ignore[no-untype
 
 
 @njit
-def _number_of(row, g, data):  # type: ignore[no-untyped-def]
+def number_among_all(row, g, data):  # type: ignore[no-untyped-def]
     """Return the number among all rows of a row of group g; what is no row stays as it is."""
     if row < 0:
         return row
@@ -130,12 +130,13 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         n = min(data.n_refreshed[f], n_groups)
         groups = e.first[f] + (state.next[f] + np.arange(n)) % n_groups
         state.next[f] = (state.next[f] + n) % n_groups
-        theta_new, offset = _propose_groups(theta, groups, data, state, generators[PROPOSE])
+        theta_new, offset = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
         change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
+        known = own_sums(theta_new, groups, e) - own_sums(theta, groups, e) if expands else offset
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
             numbers, last = _rows_together(first, groups, data)
@@ -158,7 +159,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
                     accepted[i] = np.log1p(-generators[DECIDE].random()) < log_ratio  # never where it is no number
                 elif np.isfinite(log_ratio):
                     if expands:
-                        log_ratio += own_sum(theta_new, g, e) - own_sum(theta, g, e)
+                        log_ratio += known[i]
                     noise = draw_noise(generators[DECIDE])
                     at = GroupPlace(
                         links.seen, theta_new, theta, data.others, inputs, data.arrays, data.places, data.start[g]
@@ -170,9 +171,9 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
                     accepted[i] = d.accepted
                     n_rows, n_stages = n_rows + d.n_rows, n_stages + d.n_stages
                     if d.status != DECIDED:
-                        status, bad_row = d.status, _number_of(d.row, g, data)
+                        status, bad_row = d.status, number_among_all(d.row, g, data)
             first = last
-        n_accepted = _take_back(theta_new, theta, groups, accepted, e)
+        n_accepted = take_back(theta_new, theta, groups, accepted, e)
         return RefreshOutcome(
             theta_new if status == DECIDED else theta, status, bad_row, n, n_accepted, n_rows, n_stages, 0
         )

@@ -6,12 +6,24 @@ May import `likelihood` and `rows`.
 from pymc_austerity.proxy.crossed_means import means_given_others, solve_transposed
 from pymc_austerity.proxy.effects import Effects, build_effects
 from pymc_austerity.proxy.expansion import Taylor, along_line, compile_remainder_density, shift_from
+from pymc_austerity.proxy.group_bounds import (
+    GroupBounds,
+    largest_beside,
+    no_bounds,
+    rows_of_refresh,
+    span,
+    spans_of_groups,
+    square_of_group,
+    square_of_shared,
+    squares_of_groups,
+)
 from pymc_austerity.proxy.group_conditional import Condition, Conditional, build_condition, place_all, whiten
-from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sum
+from pymc_austerity.proxy.group_costs import GroupCosts
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sums
 from pymc_austerity.proxy.group_mode import GroupModeError
 from pymc_austerity.proxy.group_model import GroupLinks, GroupModel
 from pymc_austerity.proxy.group_pass import SlopeAlong
-from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups
+from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups, weigh_groups
 from pymc_austerity.proxy.group_shifts import Shifts
 from pymc_austerity.proxy.known_by_sums import compile_known_density
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
@@ -29,6 +41,8 @@ __all__ = [
     "Condition",
     "Conditional",
     "Effects",
+    "GroupBounds",
+    "GroupCosts",
     "GroupExpansion",
     "GroupLinks",
     "GroupModeError",
@@ -54,15 +68,24 @@ __all__ = [
     "compile_sums",
     "compile_surrogate",
     "dense",
+    "largest_beside",
     "means_given_others",
-    "own_sum",
+    "no_bounds",
+    "own_sums",
     "path_search",
     "place_all",
     "prepare_groups",
     "product",
+    "rows_of_refresh",
     "shift_from",
     "solve_transposed",
+    "span",
+    "spans_of_groups",
+    "square_of_group",
+    "square_of_shared",
+    "squares_of_groups",
     "towards_target",
     "transposed_product",
+    "weigh_groups",
     "whiten",
 ]

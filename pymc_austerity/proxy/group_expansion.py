@@ -69,27 +69,31 @@ class GroupExpansion(NamedTuple):
 
 
 @njit
-def own_sum(theta: np.ndarray, g: int, e: GroupExpansion) -> float:
-    """Return that part of the expansion of a group's rows which reads the group's own parameters."""
+def own_sums(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return, for some groups, that part of the expansion of a group's rows which reads the group's own parameters."""
+    totals = np.zeros(groups.size)
+    _add_alone(totals, theta, groups, e)
     own, sizes, centre = e.own, e.size, e.centre  # not in the loops, where numba would count references
-    total, start, other, hessian = _add_alone(0.0, theta, g, g + 1, e), e.cell_start, e.cell_with, e.cell_hessian
-    for c in range(start[g], start[g + 1]):
-        h = other[c]
-        for k in range(sizes[g]):
-            slope = 0.0
-            for j in range(sizes[h]):
-                slope += hessian[c, k, j] * (theta[own[h, j]] - centre[own[h, j]])
-            total += slope * (theta[own[g, k]] - centre[own[g, k]])
-    return total
+    start, other, hessian = e.cell_start, e.cell_with, e.cell_hessian
+    for i in range(groups.size):
+        g = groups[i]
+        for c in range(start[g], start[g + 1]):
+            h = other[c]
+            for k in range(sizes[g]):
+                slope = 0.0
+                for j in range(sizes[h]):
+                    slope += hessian[c, k, j] * (theta[own[h, j]] - centre[own[h, j]])
+                totals[i] += slope * (theta[own[g, k]] - centre[own[g, k]])
+    return totals
 
 
 @njit
-def _add_alone(total: float, theta: np.ndarray, first: int, last: int, e: GroupExpansion) -> float:
-    """Add what the groups from first to last - 1 have in the expansion of all rows, beside the cells."""
+def _add_alone(totals: np.ndarray, theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> None:
+    """Add what each of some groups has in the expansion of all rows, beside the cells."""
     own, sizes, centre, gradient, hessian, cross = e.own, e.size, e.centre, e.gradient, e.hessian, e.cross
     read, shift = theta[e.read] - centre[e.read], np.empty(own.shape[1])
-    for g in range(first, last):
-        of_group = 0.0
+    for i in range(groups.size):
+        g, of_group = groups[i], 0.0
         for k in range(sizes[g]):
             shift[k] = theta[own[g, k]] - centre[own[g, k]]
         for k in range(sizes[g]):
@@ -99,8 +103,7 @@ def _add_alone(total: float, theta: np.ndarray, first: int, last: int, e: GroupE
             for r in range(read.size):
                 slope += cross[g, k, r] * read[r]
             of_group += shift[k] * slope
-        total += of_group
-    return total
+        totals[i] += of_group
 
 
 @njit
@@ -112,7 +115,10 @@ def grouped_sum(theta: np.ndarray, others: np.ndarray, e: GroupExpansion) -> flo
         for s in range(e.read.size):
             slope += 0.5 * e.shared_hessian[r, s] * (theta[e.read[s]] - e.centre[e.read[s]])
         total += slope * (theta[e.read[r]] - e.centre[e.read[r]])
-    total = _add_alone(total, theta, 0, e.own.shape[0], e)
+    totals = np.zeros(e.own.shape[0])
+    _add_alone(totals, theta, np.arange(totals.size), e)
+    for g in range(totals.size):
+        total += totals[g]
     if e.cell_with.size > 0:
         total += sum_over_cells(_shifts(theta, e), e)
     return total

@@ -1,4 +1,4 @@
-"""What is learnt of the groups from all rows before sampling: their order, centre, expansion and row weights."""
+"""What is learnt of the groups from all rows before sampling: their order, centre, expansion, bounds and weights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Density, Groups, ModelData
+from pymc_austerity.likelihood import Density, Groups, ModelData, NoRemainderBoundError
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, check_order
+from pymc_austerity.proxy.group_bounds import GroupBounds, find_group_bounds
 from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
-from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sum
+from pymc_austerity.proxy.group_costs import GroupCosts, estimate_costs
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sums
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_model import GroupModel
 from pymc_austerity.proxy.group_pass import Membership, membership
@@ -23,7 +25,9 @@ from pymc_austerity.proxy.tangent import find_tangent
 from pymc_austerity.rows import AliasTable, Rows, row_table
 
 #: Carried moves by whose remainders rows are weighed.
-_WEIGHT_PAIRS = 4
+_TYPICAL_MOVES = 4
+#: Rows that a refresh reads by bounds, as a share of all, up to which that is better than reading all.
+_WORTH = 0.25
 #: Groups whose known sums are compared with their rows, and what may differ.
 _CHECKED, _RELATIVE_ERROR = 3, 1e-6
 
@@ -49,6 +53,12 @@ class PreparedGroups(NamedTuple):
         Row weights of the carried move, where its test reads a part of the rows.
     shifts : Shifts
         Directions that no row sees.
+    bounds : GroupBounds or None
+        On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
+    costs : GroupCosts or None
+        Rows that the moves read; None where the rows are not expanded.
+    without_bounds : str
+        Why there are none.
     passes : float
         Passes over all rows, a derivative of each counted as one.
     """
@@ -62,6 +72,9 @@ class PreparedGroups(NamedTuple):
     factor: np.ndarray
     table: AliasTable | None
     shifts: Shifts
+    bounds: GroupBounds | None
+    costs: GroupCosts | None
+    without_bounds: str
     passes: float
 
     def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
@@ -103,16 +116,15 @@ def _places(member: Membership) -> np.ndarray:
     return np.concatenate([np.empty(0), *orders]).astype(_whole(member.of_rows.shape[1]))
 
 
-def prepare_groups(data: ModelData, model: GroupModel, floor: float | None, progressbar: bool) -> PreparedGroups:
-    """Sort the rows, find the centre, expand all groups there, and weigh the rows.
+def prepare_groups(data: ModelData, model: GroupModel, bounded: bool | None = None) -> PreparedGroups:
+    """Sort the rows, find the centre, expand all groups there, and find bounds on what that leaves.
 
     Parameters
     ----------
     data : ModelData
     model : GroupModel
-    floor : float or None
-        Share of uniform draws among weighted rows; None for no weights.
-    progressbar : bool
+    bounded : bool, optional
+        Whether there have to be bounds; by default there are where they are worth it.
 
     Raises
     ------
@@ -125,30 +137,65 @@ def prepare_groups(data: ModelData, model: GroupModel, floor: float | None, prog
     centre = find_group_centre(data, rows, member, model)
     shifted = shift_to_mode(model.score, condition, centre.mean, centre.factor, data, centre.expansion, rows, member)
     n_directions = len(group_pass.directions()[1])
-    passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2) + (floor is not None)
+    passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2)
     shifts = find_shifts(data, groups, model.density, model.prior, group_pass, rows, centre.expansion.centre)
     passes += shifted.evaluations * model.score.passes + 3 * len(shifts.length)
     expansion = _with_tangent(centre.expansion, shifted.mean, centre.factor, condition, (data.others0, data.fixed))
     learnt = expansion, shifted.mean, centre.factor
-    found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, passes)
+    found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, None, None, "", passes)
     if not model.expands:
-        return found
-    rng, at = np.random.default_rng(2023), (data.others0, data.fixed)
-    pairs = []
-    for _ in range(_WEIGHT_PAIRS):
-        z = rng.standard_normal(groups.own.shape)
-        new, old = (found.theta(found.draw_shared(rng), z, condition, at) for _ in range(2))
-        pairs.append((new, old))
-    _check_derivatives(found, model.density, model.seen, pairs[0], at)
-    if floor is None:
-        return found
+        return found._replace(without_bounds="the test decides on rows as they are")
+    moves = _typical_moves(found, model, data)
+    _check_derivatives(found, model.density, model.seen, moves[0], (data.others0, data.fixed))
+    if bounded is not False:
+        found = _with_bounds(found, model, data, np.inf if bounded else _WORTH)
+    costs = estimate_costs(
+        model.seen.both_sides, moves, data.others0, data.fixed, found.expansion, found.bounds, found.rows
+    )
+    return found._replace(costs=costs)
+
+
+def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData, most: float) -> PreparedGroups:
+    e, shared = found.expansion, (found.mean, found.factor)
+    factor = Conditional(*uninterrupted(model.condition, e.centre.copy(), data.others0, data.fixed, e)).factor
+    order = found.start, found.places
+    try:
+        bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, most)
+    except NoRemainderBoundError as reason:
+        return found._replace(without_bounds=str(reason))
+    return found._replace(bounds=bounds, passes=found.passes + 1)
+
+
+def weigh_groups(
+    found: PreparedGroups, data: ModelData, model: GroupModel, floor: float, progressbar: bool
+) -> PreparedGroups:
+    """Weigh the rows for a carried move that reads some of them.
+
+    Parameters
+    ----------
+    found : PreparedGroups
+    data : ModelData
+    model : GroupModel
+    floor : float
+        Share of uniform draws among weighted rows.
+    progressbar : bool
+    """
+    moves, rows, centre = _typical_moves(found, model, data), found.rows, found.expansion.centre
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
         advance = partial(progress.advance, task)
-        sizes = remainder_sizes(
-            model.seen.both_sides, pairs, data.others0, centre.expansion.centre, data.fixed, rows, advance
-        )
-    return found._replace(table=row_table(sizes, floor))
+        sizes = remainder_sizes(model.seen.both_sides, moves, data.others0, centre, data.fixed, rows, advance)
+    return found._replace(table=row_table(sizes, floor), passes=found.passes + 1)
+
+
+def _typical_moves(found: PreparedGroups, model: GroupModel, data: ModelData) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return θ′ and θ of some carried moves."""
+    rng, at, moves = np.random.default_rng(2023), (data.others0, data.fixed), []
+    for _ in range(_TYPICAL_MOVES):
+        z = rng.standard_normal(model.groups.own.shape)
+        new, old = (found.theta(found.draw_shared(rng), z, model.condition, at) for _ in range(2))
+        moves.append((new, old))
+    return moves
 
 
 def _with_tangent(
@@ -185,7 +232,7 @@ def _check_derivatives(
         new, old = density.both_sides(moved, theta, others, *fixed, *batch)
         left_new, left = remainders.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()
-        known = own_sum(moved, g, e) - own_sum(theta, g, e)
+        known = (own_sums(moved, np.array([g]), e) - own_sums(theta, np.array([g]), e))[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "

@@ -14,6 +14,14 @@ from pymc_austerity.rows.by_bounds import (
     rows_to_read,
 )
 from pymc_austerity.rows.by_cones import BoundCones, RowsByCones, cone_table
+from pymc_austerity.rows.by_group_bounds import (
+    GroupBoundTable,
+    RowsByGroupBounds,
+    bound_at,
+    draw_of_group,
+    group_bound_table,
+    total_of_group,
+)
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
@@ -44,6 +52,7 @@ __all__ = [
     "DrawRows",
     "DrawnRows",
     "Gather",
+    "GroupBoundTable",
     "InOrder",
     "MappedFile",
     "Offer",
@@ -56,6 +65,7 @@ __all__ = [
     "Rows",
     "RowsByBounds",
     "RowsByCones",
+    "RowsByGroupBounds",
     "RowsLeft",
     "Share",
     "Slots",
@@ -65,16 +75,20 @@ __all__ = [
     "Weighted",
     "WeightedRows",
     "Work",
+    "bound_at",
     "bound_table",
     "build_gather",
     "cone_table",
     "draw_in_order",
+    "draw_of_group",
     "draw_subset",
+    "group_bound_table",
     "largest_count",
     "merge_rows",
     "nobody",
     "number_in_table",
     "row_table",
     "rows_to_read",
+    "total_of_group",
     "with_counts",
 ]

@@ -166,10 +166,9 @@ class GroupMH(ChainSetup, BlockedStep):
                 "GroupMH takes like any array. For few groups use PenaltyMH(data=...), with the group as an index."
             )
         model = modelcontext(model)
-        self.test = NoisePenalty(_BATCH_SIZE) if test is None else test
         self.vars = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
         self.tune, self.blocked = tune, blocked
-        _check_arguments(self.test, refreshed, self.vars, model)
+        _check_arguments(test, refreshed, self.vars, model)
         with phases("Reading the model"):
             data = read_model(model, self.vars, observed, initial_point, several=False)
             groups = find_groups(model, data)
@@ -187,13 +186,14 @@ class GroupMH(ChainSetup, BlockedStep):
         try:
             share = None if isinstance(refreshed, str) else refreshed
             self.decider, self._relearn = assemble_groups(
-                data, groups, self.test, share, compile_kwargs, phases, partial(check_rows, model, data)
+                data, groups, test, share, compile_kwargs, phases, partial(check_rows, model, data)
             )
         except GroupModeError as error:
             raise ValueError(
                 f"GroupMH cannot expand the rows of this model: {error} Standardise covariates, give another "
                 "initial_point=, or sample with pm.NUTS."
             ) from error
+        self.test = self.decider.test
         self.setup_seconds = phases.seconds
         _log.info(f"GroupMH found {_described(groups)}; set up in {phases}.")
         self._data: ModelData | None = data
@@ -256,7 +256,7 @@ class GroupMH(ChainSetup, BlockedStep):
             full_data=carried.full_data,
             log_ratio=carried.log_ratio,
             log_ratio_sd=carried.log_ratio_sd,
-            scaling=np.exp(self.state.shared.log_length[0]),
+            scaling=np.exp(self.state.shared.log_angle[0]),
             threshold=carried.threshold,
             setup_passes=self.decider.prepared.passes,
             setup_seconds=sum(self.setup_seconds.values()),
@@ -295,13 +295,13 @@ def _described(groups: Groups) -> str:
     return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters{left}"
 
 
-def _check_arguments(test: AcceptanceTest, refreshed: float | str, variables: Sequence[Variable], model: Model) -> None:
+def _check_arguments(test: AcceptanceTest | None, refreshed: float | str, variables: Sequence[Variable], model: Model) -> None:
     if refreshed != "auto" and (not isinstance(refreshed, int | float) or not 0 < refreshed <= 1):
         raise ValueError(
             f"refreshed={refreshed!r} must lie in (0, 1]: it is the share of the groups that move by themselves in a "
             'draw, and a group that never does keeps its z. Use 0.2, or "auto".'
         )
-    if test.resolves_remainders or test.broken_bound:
+    if test is not None and test.draws_by_bounds:
         raise ValueError(
             f"test={test} needs a bound on what the rows do, and none is known for moves of groups. Use the default, "
             "or pma.Exact(), which reads all rows."

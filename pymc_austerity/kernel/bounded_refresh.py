@@ -1,0 +1,135 @@
+"""The refresh of groups whose rows have bounds: every group decides exactly, most of them without reading a row.
+
+Of a group with Σ c_i M_g = λ rows are drawn in a number of Poisson(λ), thinned, and put in the place of all of them, as
+by `ScalableSubsampling`; λ is a hundredth where a group is near to normal.  Where λ is as many as the group has rows,
+which is so seen from both sides, all of them are read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, thin
+from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
+from pymc_austerity.kernel.group_parts import GroupParts, RefreshOutcome, row_numbers
+from pymc_austerity.kernel.group_refresh import TOGETHER, Refresh, number_among_all, propose_groups, take_back
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.proxy import (
+    largest_beside,
+    own_sums,
+    span,
+    square_of_group,
+    square_of_shared,
+    squares_of_groups,
+)
+from pymc_austerity.rows import bound_at, build_gather, draw_of_group, total_of_group
+
+#: Instead of a number of rows that are drawn.
+_ALL = -1
+
+
+@njit
+def _draw_numbers(theta_new, theta, groups, data, rng):  # type: ignore[no-untyped-def]
+    """Return how many rows each of the groups draws, and their M."""
+    e, bounds = data.expansion, data.bounds
+    crossed = e.cell_with.size > 0
+    squares = squares_of_groups(theta, e, bounds) if crossed else np.empty(0)
+    shared = square_of_shared(theta, e, bounds)
+    drawn, spans = np.zeros(groups.size, np.int64), np.empty(groups.size)
+    for i in range(groups.size):
+        g = groups[i]
+        rest = shared + largest_beside(g, squares, e) if crossed else shared
+        own, own_new = square_of_group(theta, g, e, bounds), square_of_group(theta_new, g, e, bounds)
+        spans[i] = span(own_new + rest, own + rest, bounds)
+        size = bounds.table.start[g + 1] - bounds.table.start[g]
+        if size > 0:
+            rate = total_of_group(bounds.table, g) * spans[i]
+            drawn[i] = rng.poisson(rate) if rate < size else _ALL
+    return drawn, spans
+
+
+@njit
+def _rows_together(first, groups, drawn, data, rng):  # type: ignore[no-untyped-def]
+    """Return places of rows of groups from a place in `groups` on, and the place behind them."""
+    table, last, n = data.bounds.table, first, 0
+    while last < groups.size and (n == 0 or n < TOGETHER):
+        g = groups[last]
+        n += drawn[last] if drawn[last] != _ALL else table.start[g + 1] - table.start[g]
+        last += 1
+    places, n = np.empty(n, np.int64), 0
+    for i in range(first, last):
+        g = groups[i]
+        if drawn[i] == _ALL:
+            for place in range(table.start[g], table.start[g + 1]):
+                places[n] = place
+                n += 1
+        else:
+            for _ in range(drawn[i]):
+                places[n] = draw_of_group(rng, table, g)
+                n += 1
+    return places, last
+
+
+def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
+    """Compile the refresh of groups."""
+    both_sides, gather, prior_terms = parts.seen.both_sides, build_gather(ndims), parts.prior_terms
+
+    @njit
+    def change_of_rows(g, drawn, reach, places, new, old, table, rng):  # type: ignore[no-untyped-def]
+        """Return what the rows of a group add to its log ratio; what is wrong with one of them, and its place."""
+        if drawn == _ALL:
+            for k in range(places.size):
+                if not np.isfinite(old[k]):
+                    return 0.0, BAD_ROW, places[k]
+            return new.sum() - old.sum(), DECIDED, -1
+        limits = np.empty(drawn)
+        for k in range(drawn):
+            limits[k] = bound_at(table, g, places[k]) * reach
+        estimate, broken = thin(rng, limits, new, old)
+        if broken >= 0:
+            return 0.0, BAD_BOUND if np.isfinite(old[broken]) else BAD_ROW, places[broken]
+        return estimate, DECIDED, -1
+
+    @njit
+    def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
+        e, links, table = data.expansion, data.links, data.bounds.table
+        n_groups = e.first[f + 1] - e.first[f]
+        n = min(data.n_refreshed[f], n_groups)
+        groups = e.first[f] + (state.next[f] + np.arange(n)) % n_groups
+        state.next[f] = (state.next[f] + n) % n_groups
+        theta_new, log_ratio = propose_groups(theta, groups, data, state, generators[PROPOSE])
+        change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
+        change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
+        drawn, spans = _draw_numbers(theta_new, theta, groups, data, generators[ROWS])
+        log_ratio += own_sums(theta_new, groups, e) - own_sums(theta, groups, e)
+        accepted, inputs = np.zeros(n, np.bool_), (e.centre,) + data.fixed
+        n_rows, status, bad_row = 0, DECIDED, -1
+        first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
+        while first < n and status == DECIDED:
+            places, last = _rows_together(first, groups, drawn, data, generators[ROWS])
+            new, old = np.empty(0), np.empty(0)
+            if places.size > 0:
+                batch = gather(data.arrays, row_numbers(places, data.places, len(data.arrays[0])))
+                new, old = both_sides(links.seen, theta_new, theta, data.others, inputs, batch)
+            n_rows += places.size
+            stop = 0
+            for i in range(first, last):
+                g, start = groups[i], stop
+                total = log_ratio[i] + change[g]
+                if drawn[i] != 0:
+                    stop += drawn[i] if drawn[i] != _ALL else table.start[g + 1] - table.start[g]
+                    of_rows, why, place = change_of_rows(
+                        g, drawn[i], spans[i], places[start:stop], new[start:stop], old[start:stop], table,
+                        generators[DECIDE],
+                    )  # fmt: skip
+                    total += of_rows
+                    if why != DECIDED:
+                        status, bad_row = why, number_among_all(place - data.start[g], g, data)
+                accepted[i] = np.log1p(-generators[DECIDE].random()) < total  # never where it is no number
+            first = last
+        n_accepted = take_back(theta_new, theta, groups, accepted, e)
+        return RefreshOutcome(
+            theta_new if status == DECIDED else theta, status, bad_row, n, n_accepted, n_rows, 0, 0
+        )
+
+    return refresh
