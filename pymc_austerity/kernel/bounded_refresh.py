@@ -16,11 +16,11 @@ from pymc_austerity.kernel.group_refresh import TOGETHER, Refresh, number_among_
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.proxy import (
     largest_beside,
-    own_sums,
+    own_changes,
     span,
-    square_of_group,
     square_of_shared,
     squares_of_groups,
+    squares_of_some,
 )
 from pymc_austerity.rows import bound_at, build_gather, draw_of_group, total_of_group
 
@@ -32,18 +32,16 @@ _ALL = -1
 def _draw_numbers(theta_new, theta, groups, data, rng):  # type: ignore[no-untyped-def]
     """Return how many rows each of the groups draws, and their M."""
     e, bounds = data.expansion, data.bounds
-    crossed = e.cell_with.size > 0
-    squares = squares_of_groups(theta, e, bounds) if crossed else np.empty(0)
-    shared = square_of_shared(theta, e, bounds)
-    drawn, spans = np.zeros(groups.size, np.int64), np.empty(groups.size)
+    rest = np.full(groups.size, square_of_shared(theta, e, bounds))
+    if e.cell_with.size > 0:
+        rest += largest_beside(groups, squares_of_groups(theta, e, bounds), e)
+    new, old = squares_of_some(theta_new, groups, e, bounds), squares_of_some(theta, groups, e, bounds)
+    drawn, spans, table = np.zeros(groups.size, np.int64), np.empty(groups.size), bounds.table
     for i in range(groups.size):
-        g = groups[i]
-        rest = shared + largest_beside(g, squares, e) if crossed else shared
-        own, own_new = square_of_group(theta, g, e, bounds), square_of_group(theta_new, g, e, bounds)
-        spans[i] = span(own_new + rest, own + rest, bounds)
-        size = bounds.table.start[g + 1] - bounds.table.start[g]
+        spans[i] = span(new[i] + rest[i], old[i] + rest[i], bounds.outwards, bounds.radius)
+        size = table.start[groups[i] + 1] - table.start[groups[i]]
         if size > 0:
-            rate = total_of_group(bounds.table, g) * spans[i]
+            rate = total_of_group(table, groups[i]) * spans[i]
             drawn[i] = rng.poisson(rate) if rate < size else _ALL
     return drawn, spans
 
@@ -101,7 +99,7 @@ def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
         change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
         drawn, spans = _draw_numbers(theta_new, theta, groups, data, generators[ROWS])
-        log_ratio += own_sums(theta_new, groups, e) - own_sums(theta, groups, e)
+        log_ratio += own_changes(theta_new, theta, groups, e)
         accepted, inputs = np.zeros(n, np.bool_), (e.centre,) + data.fixed
         n_rows, status, bad_row = 0, DECIDED, -1
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too

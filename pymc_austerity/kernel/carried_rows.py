@@ -48,7 +48,8 @@ def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[floa
         Rows that cost as much as all else of a draw.
     """
     numbers = np.geomspace(max(1.0, least), max(1.0, least, most), 64)
-    costs = (rest + numbers) / (2 * ndtr(-np.sqrt(noise / numbers) / 2))
+    left = 2 * ndtr(-np.sqrt(noise / numbers) / 2)
+    costs = (rest + numbers) / np.maximum(left, np.finfo(float).tiny)
     best = int(np.argmin(costs))
     return float(numbers[best]), float(costs[best])
 

@@ -52,7 +52,7 @@ _CARRIED_ROWS, _ROWS_PER_GROUP, _ROWS_PER_CELL = 4_000, 3, 0.25
 #: Shares of the groups between which effects keep step with what they share: of a draw's worth of the slowest shared
 #: parameter, a fifth to a third, effects make as much where a fifth of them is refreshed.  More where it costs no more
 #: than so many times the carried move.
-_LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.4, 1.5
+_LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.7, 1.5
 #: Starts that are tried, each nearer to the centre, before it is the centre itself.
 _NEARER = 5
 
@@ -109,7 +109,8 @@ class GroupDecider:
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
             self.links, self.others, self.fixed, found.rows.arrays, found.start, found.places, found.expansion,
-            _bounds_of(found), found.shifts, self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
+            _bounds_of(found), found.shifts, np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
+            self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
 
     @property

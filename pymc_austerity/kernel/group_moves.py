@@ -1,4 +1,4 @@
-"""One draw of groups and of what they share, compiled: a carried move, a refresh of each factor, and the shifts."""
+"""One draw of groups and of what they share, compiled: a carried move, a refresh of each factor, and what needs no row."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.kernel.bounded_refresh import build_bounded_refresh
 from pymc_austerity.kernel.carried_move import build_carried_move
+from pymc_austerity.kernel.group_given import build_move_given
 from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
 from pymc_austerity.kernel.group_refresh import build_refresh
 from pymc_austerity.kernel.group_shift import build_shift
@@ -34,9 +35,10 @@ class GroupTransition(Protocol):
 
 
 def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> GroupTransition:
-    """Compile a carried move, a refresh of each factor in turn, and the shifts."""
+    """Compile a carried move, a refresh of each factor in turn, and the moves that the prior decides."""
     carried = build_carried_move(parts, ndims)
     refresh = build_bounded_refresh(parts, ndims) if parts.bounded else build_refresh(parts, ndims)
+    given = build_move_given(parts.density)
     shift = _no_shift if parts.slope is None else build_shift(parts.density, parts.slope, ndims)
 
     @njit
@@ -56,7 +58,7 @@ def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> GroupTr
                 )  # fmt: skip
         theta_new, n_shifted = second.theta, 0
         if second.status == DECIDED:
-            theta_new, n_shifted = shift(theta_new, data, generators)
+            theta_new, n_shifted = shift(given(theta_new, data, state, generators), data, generators)
         second = RefreshOutcome(
             theta_new, second.status, second.row, second.n_groups, second.n_accepted, second.n_rows, second.n_stages,
             n_shifted,

@@ -45,6 +45,8 @@ class GroupData(NamedTuple):
     bounds : GroupBounds
         What no group reads where no bounds are known.
     shifts : Shifts
+    unread : numpy.ndarray of int64
+        The numbers, among what is shared, of parameters that no row reads.
     row_state : Any
         Of the row source of the carried move.
     looks : Any
@@ -64,6 +66,7 @@ class GroupData(NamedTuple):
     expansion: GroupExpansion
     bounds: GroupBounds
     shifts: Shifts
+    unread: np.ndarray
     row_state: Any
     looks: Any
     few: int
@@ -168,7 +171,7 @@ def without_reach(theta_new, theta, data):  # type: ignore[no-untyped-def]
 @njit
 def reach_by_group(theta_new, theta, data):  # type: ignore[no-untyped-def]
     """Return M_g of all groups, raised."""
-    return spans_of_groups(theta_new, theta, data.expansion, data.bounds) * data.bounds.widening
+    return spans_of_groups(theta_new, theta, data.bounds.table.n_first, data.expansion, data.bounds) * data.bounds.widening
 
 
 @njit

@@ -23,7 +23,7 @@ from pymc_austerity.kernel.group_parts import (
     row_numbers,
 )
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.proxy import Conditional, means_given_others, own_sums, solve_transposed
+from pymc_austerity.proxy import Conditional, means_given_others, own_changes, solve_transposed
 from pymc_austerity.rows import build_gather
 
 #: Rows of groups that are evaluated together.
@@ -136,7 +136,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
-        known = own_sums(theta_new, groups, e) - own_sums(theta, groups, e) if expands else offset
+        known = own_changes(theta_new, theta, groups, e) if expands else offset
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
             numbers, last = _rows_together(first, groups, data)

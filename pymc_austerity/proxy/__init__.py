@@ -13,13 +13,13 @@ from pymc_austerity.proxy.group_bounds import (
     rows_of_refresh,
     span,
     spans_of_groups,
-    square_of_group,
     square_of_shared,
     squares_of_groups,
+    squares_of_some,
 )
 from pymc_austerity.proxy.group_conditional import Condition, Conditional, build_condition, place_all, whiten
 from pymc_austerity.proxy.group_costs import GroupCosts
-from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sums
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes
 from pymc_austerity.proxy.group_mode import GroupModeError
 from pymc_austerity.proxy.group_model import GroupLinks, GroupModel
 from pymc_austerity.proxy.group_pass import SlopeAlong
@@ -71,7 +71,7 @@ __all__ = [
     "largest_beside",
     "means_given_others",
     "no_bounds",
-    "own_sums",
+    "own_changes",
     "path_search",
     "place_all",
     "prepare_groups",
@@ -81,9 +81,9 @@ __all__ = [
     "solve_transposed",
     "span",
     "spans_of_groups",
-    "square_of_group",
     "square_of_shared",
     "squares_of_groups",
+    "squares_of_some",
     "towards_target",
     "transposed_product",
     "weigh_groups",

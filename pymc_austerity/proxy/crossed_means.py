@@ -23,32 +23,37 @@ _MOST_STEPS, _NEAR_ENOUGH = 200, 1e-3
 _NEAR_FORESEEN = 0.1
 
 
+# All groups in one array and the number of one of them: numba counts references to a part of an array that is taken out
+# for a group, which costs more than what is done with it.
 @njit
-def factorise(matrix: np.ndarray) -> bool:
-    """Put the lower Cholesky factor of a small matrix in its place; return whether there is one."""
-    size = matrix.shape[0]
+def factorise(matrices: np.ndarray, g: int, size: int) -> bool:
+    """Put the lower Cholesky factor of the g-th of some small matrices in its place; return whether there is one."""
     for j in range(size):
         for i in range(j, size):
-            entry = matrix[i, j]
+            entry = matrices[g, i, j]
             for k in range(j):
-                entry -= matrix[i, k] * matrix[j, k]
+                entry -= matrices[g, i, k] * matrices[g, j, k]
             if i == j:
                 if not entry > 0.0:
                     return False
-                matrix[j, j] = np.sqrt(entry)
+                matrices[g, j, j] = np.sqrt(entry)
             else:
-                matrix[i, j] = entry / matrix[j, j]
+                matrices[g, i, j] = entry / matrices[g, j, j]
     return True
 
 
 @njit
-def solve_lower(factor: np.ndarray, x: np.ndarray) -> None:
-    """Put C⁻¹x in the place of x."""
-    for k in range(x.size):
-        entry = x[k]
+def solve_group(factor: np.ndarray, x: np.ndarray, g: int, size: int) -> None:
+    """Put P⁻¹x in the place of the x of a group, P = CCᵀ."""
+    for k in range(size):
+        entry = x[g, k]
         for j in range(k):
-            entry -= factor[k, j] * x[j]
-        x[k] = entry / factor[k, k]
+            entry -= factor[g, k, j] * x[g, j]
+        x[g, k] = entry / factor[g, k, k]
+    for k in range(size - 1, -1, -1):
+        for j in range(k + 1, size):
+            x[g, k] -= factor[g, j, k] * x[g, j]
+        x[g, k] /= factor[g, k, k]
 
 
 @njit
@@ -65,14 +70,7 @@ def _solve_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.nd
     """Return P⁻¹x."""
     out = x.copy()
     for g in range(x.shape[0]):
-        for k in range(sizes[g]):
-            for j in range(k):
-                out[g, k] -= factor[g, k, j] * out[g, j]
-            out[g, k] /= factor[g, k, k]
-        for k in range(sizes[g] - 1, -1, -1):
-            for j in range(k + 1, sizes[g]):
-                out[g, k] -= factor[g, j, k] * out[g, j]
-            out[g, k] /= factor[g, k, k]
+        solve_group(factor, out, g, sizes[g])
     return out
 
 
@@ -137,7 +135,6 @@ def means_given_others(theta: np.ndarray, groups: np.ndarray, e: Any, conditiona
     for i in range(groups.size):
         g = groups[i]
         add_through_cells(apart, g, g + 1, e, pull)
-        solve_lower(factor[g], pull[g, : sizes[g]])
-        solve_transposed(factor[g], pull[g, : sizes[g]])
+        solve_group(factor, pull, g, sizes[g])
         mean[i] += pull[g]
     return mean

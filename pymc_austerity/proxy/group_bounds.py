@@ -64,18 +64,6 @@ def no_bounds(n_groups: int, size: int, n_read: int) -> GroupBounds:
 
 
 @njit
-def square_of_group(theta: np.ndarray, g: int, e: GroupExpansion, bounds: GroupBounds) -> float:
-    """Return ‖z_g‖²."""
-    own, centre, whiten, total = e.own, e.centre, bounds.whiten, 0.0
-    for k in range(e.size[g]):
-        z = 0.0
-        for j in range(k, e.size[g]):
-            z += whiten[g, j, k] * (theta[own[g, j]] - centre[own[g, j]])
-        total += z * z
-    return total
-
-
-@njit
 def square_of_shared(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> float:
     """Return ‖w‖²."""
     total = 0.0
@@ -88,52 +76,67 @@ def square_of_shared(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) 
 
 
 @njit
-def squares_of_groups(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
-    """Return ‖z_g‖² of all groups."""
-    squares = np.empty(e.own.shape[0])
-    for g in range(squares.size):
-        squares[g] = square_of_group(theta, g, e, bounds)
+def squares_of_some(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
+    """Return ‖z_g‖² of some groups."""
+    own, sizes, centre, whiten, squares = e.own, e.size, e.centre, bounds.whiten, np.zeros(groups.size)
+    for i in range(groups.size):
+        g = groups[i]
+        for k in range(sizes[g]):
+            z = 0.0
+            for j in range(k, sizes[g]):
+                z += whiten[g, j, k] * (theta[own[g, j]] - centre[own[g, j]])
+            squares[i] += z * z
     return squares
 
 
 @njit
-def largest_beside(g: int, squares: np.ndarray, e: GroupExpansion) -> float:
-    """Return the sum, over the other factors, of the largest ‖z_h‖² of a group with which g has rows in common."""
-    total, largest, factor, of = 0.0, 0.0, 0, -1
-    for c in range(e.cell_start[g], e.cell_start[g + 1]):  # in the order of the factors
-        h = e.cell_with[c]
-        while h >= e.first[factor + 1]:
-            factor += 1
-        if factor != of:
-            total, largest, of = total + largest, 0.0, factor
-        largest = max(largest, squares[h])
-    return total + largest
+def squares_of_groups(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
+    """Return ‖z_g‖² of all groups."""
+    return squares_of_some(theta, np.arange(e.own.shape[0]), e, bounds)
 
 
 @njit
-def span(square_new: float, square: float, bounds: GroupBounds) -> float:
+def largest_beside(groups: np.ndarray, squares: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return, for some groups g, the sum over the other factors of the largest ‖z_h‖² where g and h have rows in common."""
+    start, other, first, totals = e.cell_start, e.cell_with, e.first, np.zeros(groups.size)
+    for i in range(groups.size if other.size > 0 else 0):
+        g, total, largest, end = groups[i], 0.0, 0.0, np.int64(0)
+        for c in range(start[g], start[g + 1]):  # in the order of the factors
+            h = other[c]
+            if h >= end:
+                total, largest = total + largest, 0.0
+                end = first[np.searchsorted(first, h, side="right")]
+            largest = max(largest, squares[h])
+        totals[i] = total + largest
+    return totals
+
+
+@njit
+def span(square_new: float, square: float, outwards: float, radius: float) -> float:
     """Return M from the squares of both distances, infinite beyond the radius."""
-    distance_new, distance = np.sqrt(square_new) * bounds.outwards, np.sqrt(square) * bounds.outwards
-    if not max(distance_new, distance) <= bounds.radius:
+    distance_new, distance = np.sqrt(square_new) * outwards, np.sqrt(square) * outwards
+    if not max(distance_new, distance) <= radius:
         return np.inf
     return distance_new**3 + distance**3
 
 
 @njit
-def spans_of_groups(theta_new: np.ndarray, theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
-    """Return M_g of all groups for a move of everything."""
-    new, old = squares_of_groups(theta_new, e, bounds), squares_of_groups(theta, e, bounds)
-    shared_new, shared = square_of_shared(theta_new, e, bounds), square_of_shared(theta, e, bounds)
-    spans = np.empty(new.size)
-    for g in range(spans.size):
-        beside_new, beside = largest_beside(g, new, e), largest_beside(g, old, e)
-        spans[g] = span(new[g] + beside_new + shared_new, old[g] + beside + shared, bounds)
+def spans_of_groups(
+    theta_new: np.ndarray, theta: np.ndarray, n_groups: int, e: GroupExpansion, bounds: GroupBounds
+) -> np.ndarray:
+    """Return M_g of the first groups for a move of everything."""
+    new, old, groups = squares_of_groups(theta_new, e, bounds), squares_of_groups(theta, e, bounds), np.arange(n_groups)
+    rest_new = square_of_shared(theta_new, e, bounds) + largest_beside(groups, new, e)
+    rest = square_of_shared(theta, e, bounds) + largest_beside(groups, old, e)
+    spans, outwards, radius = np.empty(n_groups), bounds.outwards, bounds.radius
+    for g in range(n_groups):
+        spans[g] = span(new[g] + rest_new[g], old[g] + rest[g], outwards, radius)
     return spans
 
 
 def spans_of_move(theta_new: np.ndarray, theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
     """Return M_g of all groups for a move of everything, to Python."""
-    return np.asarray(uninterrupted(cached(spans_of_groups), theta_new, theta, e, bounds))
+    return np.asarray(uninterrupted(cached(spans_of_groups), theta_new, theta, len(e.own), e, bounds))
 
 
 def find_group_bounds(
@@ -153,7 +156,7 @@ def find_group_bounds(
     likelihood : RowLikelihood
     e : GroupExpansion
     factor : numpy.ndarray, shape (G, K, K)
-        C_g at the centre.
+        C_g at the centre; what stands above the diagonal is not read.
     shared : tuple of numpy.ndarray, shapes (P,) and (P, P)
         Mean of φ and the Cholesky factor of its covariance.
     fixed : tuple of numpy.ndarray
@@ -168,7 +171,7 @@ def find_group_bounds(
     NoRemainderBoundError
         Where none are known for the model, with the reason, or more rows would be read.
     """
-    of_rows, (start, places) = RemainderBounds(likelihood), order
+    of_rows, (start, places), factor = RemainderBounds(likelihood), order, np.tril(factor)
     read = np.searchsorted(e.shared, e.read)
     spread = np.linalg.cholesky((shared[1] @ shared[1].T)[np.ix_(read, read)])
     whiten = np.linalg.inv(spread)

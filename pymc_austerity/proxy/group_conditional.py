@@ -15,7 +15,7 @@ import numpy as np
 from pymc_austerity.compile_cache import built_once, cached
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import GroupPriorLinks, LinkedGroupDerivatives, LinkedLogPrior
-from pymc_austerity.proxy.crossed_means import factorise, join, solve_lower, solve_transposed
+from pymc_austerity.proxy.crossed_means import factorise, join, solve_group
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
 
 #: What keeps a precision positive where neither rows nor prior say anything about a group.
@@ -71,16 +71,17 @@ MarginalOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpa
 
 
 @njit
-def _precision(curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, diagonal: bool) -> None:
-    """Add the precision of a prior to that of the rows; of one that is no precision only what is positive."""
-    size = out.shape[0]
+def _precision(
+    curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, g: int, size: int, diagonal: bool
+) -> None:
+    """Add the precision of a group's prior to that of its rows; of one that is no precision only what is positive."""
     for i in range(size):
         for j in range(size):
-            out[i, j] = of_rows[i, j]
+            out[g, i, j] = of_rows[g, i, j]
             if i == j:
-                out[i, i] += max(curvature[i, i], 0.0) + _RIDGE if diagonal else curvature[i, i]
+                out[g, i, i] += max(curvature[g, i, i], 0.0) + _RIDGE if diagonal else curvature[g, i, i]
             elif not diagonal:
-                out[i, j] += curvature[i, j]
+                out[g, i, j] += curvature[g, i, j]
 
 
 @built_once
@@ -89,39 +90,39 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
 
     @njit
     def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
-        n_groups, size = e.own.shape
+        # Not in the loops, where numba would count references.
+        own, sizes, centre, precision, gradient, cross = e.own, e.size, e.centre, e.precision, e.gradient, e.cross
+        n_groups, size = own.shape
         at = theta.copy()
         for g in range(n_groups):
-            for k in range(e.size[g]):
-                at[e.own[g, k]] = e.centre[e.own[g, k]]
+            for k in range(sizes[g]):
+                at[own[g, k]] = centre[own[g, k]]
         slope, curvature = derivatives(links.derivatives, at, others, fixed, e.own, e.size)
         mean, factor, log_det = np.zeros((n_groups, size)), np.zeros((n_groups, size, size)), 0.0
         shift = np.empty(e.read.size)
         for r in range(e.read.size):
             shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
         for g in range(n_groups):
-            of_g = factor[g, : e.size[g], : e.size[g]]
-            _precision(curvature[g], e.precision[g], of_g, False)
-            if not factorise(of_g):
-                _precision(curvature[g], e.precision[g], of_g, True)
-                if not factorise(of_g):
+            _precision(curvature, precision, factor, g, sizes[g], False)
+            if not factorise(factor, g, sizes[g]):
+                _precision(curvature, precision, factor, g, sizes[g], True)
+                if not factorise(factor, g, sizes[g]):
                     # The determinant alone says that φ is impossible; what divides by the factor goes on.
                     for h in range(n_groups):
                         factor[h] = np.eye(size)
                     return Conditional(mean, factor, -np.inf)
-            for k in range(e.size[g]):
-                entry = slope[g, k] + e.gradient[g, k]
+            for k in range(sizes[g]):
+                entry = slope[g, k] + gradient[g, k]
                 for r in range(shift.size):
-                    entry += e.cross[g, k, r] * shift[r]
+                    entry += cross[g, k, r] * shift[r]
                 mean[g, k] = entry
                 log_det -= np.log(factor[g, k, k])
-            solve_lower(factor[g], mean[g, : e.size[g]])
-            solve_transposed(factor[g], mean[g, : e.size[g]])
+            solve_group(factor, mean, g, sizes[g])
         if e.cell_with.size > 0:
             join(mean, factor, theta[e.shared], e)
         for g in range(n_groups):
-            for k in range(e.size[g]):
-                mean[g, k] += at[e.own[g, k]]
+            for k in range(sizes[g]):
+                mean[g, k] += at[own[g, k]]
         return Conditional(mean, factor, log_det)
 
     return cached(condition)
@@ -130,13 +131,13 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
 @njit
 def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np.ndarray:
     """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K)."""
-    n_groups, size = e.own.shape
-    z = np.zeros((n_groups, size))
-    for g in range(n_groups):
-        for j in range(e.size[g]):
-            shift = theta[e.own[g, j]] - conditional.mean[g, j]
+    own, sizes, mean, factor = e.own, e.size, conditional.mean, conditional.factor
+    z = np.zeros(own.shape)
+    for g in range(own.shape[0]):
+        for j in range(sizes[g]):
+            shift = theta[own[g, j]] - mean[g, j]
             for k in range(j + 1):
-                z[g, k] += conditional.factor[g, j, k] * shift
+                z[g, k] += factor[g, j, k] * shift
     return z
 
 

@@ -69,21 +69,23 @@ class GroupExpansion(NamedTuple):
 
 
 @njit
-def own_sums(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
-    """Return, for some groups, that part of the expansion of a group's rows which reads the group's own parameters."""
-    totals = np.zeros(groups.size)
-    _add_alone(totals, theta, groups, e)
+def own_changes(theta_new: np.ndarray, theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return how much the expansion of all rows changes with each of some groups of a factor, all else as it is."""
+    totals, before = np.zeros(groups.size), np.zeros(groups.size)
+    _add_alone(totals, theta_new, groups, e)
+    _add_alone(before, theta, groups, e)
     own, sizes, centre = e.own, e.size, e.centre  # not in the loops, where numba would count references
     start, other, hessian = e.cell_start, e.cell_with, e.cell_hessian
     for i in range(groups.size):
         g = groups[i]
+        totals[i] -= before[i]
         for c in range(start[g], start[g + 1]):
             h = other[c]
             for k in range(sizes[g]):
                 slope = 0.0
                 for j in range(sizes[h]):
                     slope += hessian[c, k, j] * (theta[own[h, j]] - centre[own[h, j]])
-                totals[i] += slope * (theta[own[g, k]] - centre[own[g, k]])
+                totals[i] += slope * (theta_new[own[g, k]] - theta[own[g, k]])
     return totals
 
 

@@ -14,7 +14,7 @@ from pymc_austerity.proxy.expansion import Expansion, check_order
 from pymc_austerity.proxy.group_bounds import GroupBounds, find_group_bounds
 from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
 from pymc_austerity.proxy.group_costs import GroupCosts, estimate_costs
-from pymc_austerity.proxy.group_expansion import GroupExpansion, own_sums
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_model import GroupModel
 from pymc_austerity.proxy.group_pass import Membership, membership
@@ -232,7 +232,7 @@ def _check_derivatives(
         new, old = density.both_sides(moved, theta, others, *fixed, *batch)
         left_new, left = remainders.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()
-        known = (own_sums(moved, np.array([g]), e) - own_sums(theta, np.array([g]), e))[0]
+        known = own_changes(moved, theta, np.array([g]), e)[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "

@@ -110,25 +110,33 @@ def rate_of_groups(table: GroupBoundTable, spans: np.ndarray) -> float:
 def choose_by_group(
     rng: np.random.Generator, table: GroupBoundTable, spans: np.ndarray, start: int, stop: int
 ) -> np.ndarray:
-    """Draw row numbers with replacement, in proportion to c_i M_g."""
-    running, total = np.empty(table.n_first), 0.0
-    for g in range(table.n_first):
-        if table.start[g + 1] > table.start[g]:
-            total += total_of_group(table, g) * spans[g]
-        running[g] = total
-    numbers = np.empty(stop - start, np.int64)
+    """Draw row numbers with replacement, in proportion to c_i M_g, in the order of their groups.
+
+    Sums of exponential numbers, divided by one sum more, are uniform numbers in ascending order: groups are found by
+    going through all of them once.
+    """
+    numbers, places = np.empty(stop - start, np.int64), rng.standard_exponential(stop - start + 1)
+    for k in range(1, places.size):
+        places[k] += places[k - 1]
+    unit = rate_of_groups(table, spans) / places[-1]
+    g, found, above = 0, 0, 0.0
     for k in range(numbers.size):
-        g = np.searchsorted(running, rng.random() * total, side="right")
-        numbers[k] = draw_of_group(rng, table, g)
+        while not places[k] * unit < above and g < table.n_first:
+            if table.start[g + 1] > table.start[g]:
+                above += total_of_group(table, g) * spans[g]
+                found = g  # rounding may lead beyond the last group that has rows
+            g += 1
+        numbers[k] = draw_of_group(rng, table, found)
     return numbers
 
 
 @njit
 def limits_by_group(table: GroupBoundTable, spans: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return c_i M_g of some rows."""
-    limits = np.empty(numbers.size)
+    """Return c_i M_g of rows in the order of their groups."""
+    limits, g = np.empty(numbers.size), 0
     for k in range(numbers.size):
-        g = np.searchsorted(table.start[: table.n_first + 1], numbers[k], side="right") - 1
+        while table.start[g + 1] <= numbers[k]:
+            g += 1
         limits[k] = bound_at(table, g, numbers[k]) * spans[g]
     return limits
 

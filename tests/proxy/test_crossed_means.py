@@ -131,5 +131,6 @@ def test_means_given_the_groups_of_other_factors_are_those_of_the_normal_law(cas
 
 
 def test_a_matrix_that_is_not_positive_has_no_factor():
-    assert factorise(np.array([[4.0, 0.0], [2.0, 5.0]]))
-    assert not factorise(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    matrices = np.array([[[4.0, 0.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]]])
+    assert factorise(matrices, 0, 2)
+    assert not factorise(matrices, 1, 2)

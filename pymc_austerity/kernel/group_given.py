@@ -1,0 +1,47 @@
+"""The move of what only the prior reads, given the effects: means and scales of effects, coefficients of their means.
+
+With the groups as they are no row changes, so the prior decides.  The carried move is quick where groups say little of
+their effects, this one where they say much; a chain that makes both is quick at either end (interweaving; Yu and Meng,
+Journal of Computational and Graphical Statistics 20, 2011).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from pymc_austerity.kernel.along_line import build_move_along
+from pymc_austerity.kernel.generators import PROPOSE
+from pymc_austerity.kernel.group_parts import GroupData, GroupState
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import LinkedDensity
+
+#: Parameters that are moved in a draw: of more, some at random.
+_MOST = 4
+
+
+class MoveGiven(Protocol):
+    """Moves of parameters that no row reads, compiled."""
+
+    def __call__(self, theta: np.ndarray, data: GroupData, state: GroupState, generators: Any) -> np.ndarray:
+        """Return θ."""
+        ...
+
+
+def build_move_given(density: LinkedDensity) -> MoveGiven:
+    """Compile moves along single parameters."""
+    move = build_move_along(density)
+
+    @njit
+    def given(theta, data, state, generators):  # type: ignore[no-untyped-def]
+        shared, unread, factor = data.expansion.shared, data.unread, state.shared.factor
+        for i in range(min(unread.size, _MOST)):
+            p = unread[i if unread.size <= _MOST else generators[PROPOSE].integers(0, unread.size)]
+            direction = np.zeros(theta.size)
+            direction[shared[p]] = 1.0
+            length = np.sqrt((factor[p, : p + 1] ** 2).sum())
+            theta, _ = move(theta, direction, length, data, generators)
+        return theta
+
+    return given

@@ -1,0 +1,114 @@
+"""Groups that read rows by their bounds decide as on all rows, and keep the posterior from a few of them."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from grouped import by_group, logistic_rows, moments
+from numba import njit
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
+from pymc_austerity.acceptance.subsampling import log_factor
+from pymc_austerity.kernel import bounded_refresh, pack_generators
+from pymc_austerity.kernel.group_moves import build_group_transition
+from pymc_austerity.kernel.group_refresh import build_refresh
+
+pytestmark = pytest.mark.slow
+
+SIZES = np.array([0, 1, 9, 20, 40])
+INDEX = np.random.default_rng(5).permutation(np.repeat(np.arange(5), SIZES))
+EFFECTS = np.array([0.0, 1.0, -0.8, 0.9, 2.0])
+BINARY = (np.random.default_rng(7).random(INDEX.size) < 1 / (1 + np.exp(-EFFECTS[INDEX]))).astype(int)
+
+
+@pytest.fixture(scope="module")
+def decider():
+    with pm.Model():
+        mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=5)
+        pm.Bernoulli("y", logit_p=effect[INDEX], observed=BINARY)
+        return pma.GroupMH(refreshed=0.6, rng=1, progressbar=False).decider
+
+
+def _data(decider, raised=1.0, radius=None):
+    """What the moves read, with bounds so many times what they need be: more rows are drawn, and none the less exact."""
+    data = decider.data()
+    table = data.bounds.table._replace(sums=raised * data.bounds.table.sums)
+    bounds = data.bounds._replace(table=table, radius=data.bounds.radius if radius is None else radius)
+    return data._replace(bounds=bounds, row_state=table)
+
+
+def _ndims(decider):
+    return tuple(a.ndim for a in decider.prepared.rows.arrays)
+
+
+def _refreshed(refresh, decider, data, n=400):
+    """Run a refresh again and again."""
+    rng = np.random.default_rng(12)
+    generators, state, theta = pack_generators(*rng.spawn(3)), decider.new_state(), decider.start(rng)
+    theta = decider.move(theta, decider.data(), state, decider.looks_of_large(), generators)[0].theta
+    draws, outcomes = [], []
+    for _ in range(n):
+        found = refresh(theta, 0, data, state, decider.looks_of_large(), generators)
+        theta = found.theta
+        draws.append(theta)
+        outcomes.append(found)
+    return np.array(draws), outcomes
+
+
+def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider):
+    bounded = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+    draws, outcomes = _refreshed(bounded, decider, _data(decider, radius=0.0))
+    by_test = build_refresh(decider.parts._replace(test=pma.Exact()), _ndims(decider))
+    on_all, of_all = _refreshed(by_test, decider, decider.data())
+    assert [o.n_accepted for o in outcomes] == [o.n_accepted for o in of_all]
+    np.testing.assert_allclose(draws, on_all, rtol=1e-10)
+    assert [o.n_rows for o in outcomes] == [o.n_rows for o in of_all]
+    few = _refreshed(bounded, decider, decider.data())[1]
+    assert sum(o.n_rows for o in few) < sum(o.n_rows for o in of_all) / 10
+
+
+def _largest_z(decider, transition, data, n=100_000):
+    rng = np.random.default_rng(11)
+    generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
+    state, theta, draws = decider.new_state(), decider.start(rng), np.empty((n, 7))
+    for i in range(n):
+        first, second, _ = transition(theta, data, state, looks, generators)
+        assert second[1] == DECIDED
+        theta = draws[i] = second[0]
+    expected = moments(by_group(logistic_rows(BINARY), INDEX, 5))
+    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(draws.T.reshape(7, 4, -1), expected))
+
+
+def test_the_whole_draw_keeps_the_posterior_from_few_rows_and_from_many(decider):
+    assert isinstance(decider.test, ScalableSubsampling)
+    assert decider.parts.bounded
+    for raised in (1.0, 30.0):
+        assert _largest_z(decider, decider.transition, _data(decider, raised)) < MAX_Z
+
+
+def test_rows_that_are_not_thinned_are_seen(decider, monkeypatch):
+    @njit
+    def all_kept(rng, limits, new, old):
+        total = 0.0
+        for k in range(limits.size):
+            total += log_factor((old[k] - new[k]) / limits[k])
+        return total, -1
+
+    monkeypatch.setattr(bounded_refresh, "thin", all_kept)
+    planted = build_group_transition(decider.parts, _ndims(decider))
+    assert _largest_z(decider, planted, _data(decider, 30.0)) > MAX_Z
+
+
+def test_a_row_that_breaks_its_bound_is_named(decider, monkeypatch):
+    @njit
+    def too_small(table, g, place):
+        return 1e-9
+
+    monkeypatch.setattr(bounded_refresh, "bound_at", too_small)
+    planted = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+    outcomes = _refreshed(planted, decider, _data(decider, 30.0))[1]
+    broken = next(o for o in outcomes if o.status != DECIDED)
+    assert broken.status == BAD_BOUND
+    assert 0 <= broken.row < INDEX.size
