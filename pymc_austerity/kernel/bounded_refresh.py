@@ -126,8 +126,6 @@ def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
                 accepted[i] = np.log1p(-generators[DECIDE].random()) < total  # never where it is no number
             first = last
         n_accepted = take_back(theta_new, theta, groups, accepted, e)
-        return RefreshOutcome(
-            theta_new if status == DECIDED else theta, status, bad_row, n, n_accepted, n_rows, 0, 0
-        )
+        return RefreshOutcome(theta_new if status == DECIDED else theta, status, bad_row, n, n_accepted, n_rows, 0, 0)
 
     return refresh

@@ -171,7 +171,9 @@ def without_reach(theta_new, theta, data):  # type: ignore[no-untyped-def]
 @njit
 def reach_by_group(theta_new, theta, data):  # type: ignore[no-untyped-def]
     """Return M_g of all groups, raised."""
-    return spans_of_groups(theta_new, theta, data.bounds.table.n_first, data.expansion, data.bounds) * data.bounds.widening
+    return (
+        spans_of_groups(theta_new, theta, data.bounds.table.n_first, data.expansion, data.bounds) * data.bounds.widening
+    )
 
 
 @njit

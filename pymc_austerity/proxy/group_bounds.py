@@ -191,7 +191,9 @@ def find_group_bounds(
     rates = [_mean_rate(bounds(scale, some)[0], m) for scale, m in zip(_SCALES, typical, strict=True)]
     best = float(_SCALES[int(np.argmin(rates))])
     if not min(rates) <= most:
-        raise NoRemainderBoundError(f"the bounds would have a row read {min(rates):.2g} times to decide about its group")
+        raise NoRemainderBoundError(
+            f"the bounds would have a row read {min(rates):.2g} times to decide about its group"
+        )
     sizes, radius = bounds(best, rows)
     unclear = max(np.abs(whiten @ spread - np.eye(n_read)).sum(), _unclear(e, factor, own))
     if not unclear < 1:

@@ -71,9 +71,7 @@ MarginalOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpa
 
 
 @njit
-def _precision(
-    curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, g: int, size: int, diagonal: bool
-) -> None:
+def _precision(curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, g: int, size: int, diagonal: bool) -> None:
     """Add the precision of a group's prior to that of its rows; of one that is no precision only what is positive."""
     for i in range(size):
         for j in range(size):

@@ -295,7 +295,9 @@ def _described(groups: Groups) -> str:
     return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters{left}"
 
 
-def _check_arguments(test: AcceptanceTest | None, refreshed: float | str, variables: Sequence[Variable], model: Model) -> None:
+def _check_arguments(
+    test: AcceptanceTest | None, refreshed: float | str, variables: Sequence[Variable], model: Model
+) -> None:
     if refreshed != "auto" and (not isinstance(refreshed, int | float) or not 0 < refreshed <= 1):
         raise ValueError(
             f"refreshed={refreshed!r} must lie in (0, 1]: it is the share of the groups that move by themselves in a "

@@ -9,7 +9,7 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
-from pymc_austerity.acceptance.subsampling import log_factor
+from pymc_austerity.acceptance.subsampling import keep_probability, log_factor
 from pymc_austerity.kernel import bounded_refresh, pack_generators
 from pymc_austerity.kernel.group_moves import build_group_transition
 from pymc_austerity.kernel.group_refresh import build_refresh
@@ -69,7 +69,7 @@ def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider):
     assert sum(o.n_rows for o in few) < sum(o.n_rows for o in of_all) / 10
 
 
-def _largest_z(decider, transition, data, n=100_000):
+def _largest_z(decider, transition, data, n=32_000):
     rng = np.random.default_rng(11)
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
     state, theta, draws = decider.new_state(), decider.start(rng), np.empty((n, 7))
@@ -88,17 +88,28 @@ def test_the_whole_draw_keeps_the_posterior_from_few_rows_and_from_many(decider)
         assert _largest_z(decider, decider.transition, _data(decider, raised)) < MAX_Z
 
 
-def test_rows_that_are_not_thinned_are_seen(decider, monkeypatch):
-    @njit
-    def all_kept(rng, limits, new, old):
-        total = 0.0
-        for k in range(limits.size):
-            total += log_factor((old[k] - new[k]) / limits[k])
-        return total, -1
+@njit
+def _ignored(rng, limits, new, old):
+    """Planted: rows are drawn and leave no trace."""
+    return 0.0, -1
 
-    monkeypatch.setattr(bounded_refresh, "thin", all_kept)
-    planted = build_group_transition(decider.parts, _ndims(decider))
-    assert _largest_z(decider, planted, _data(decider, 30.0)) > MAX_Z
+
+@njit
+def _upside_down(rng, limits, new, old):
+    """Planted: φ/φ′ for φ′/φ."""
+    total = 0.0
+    for k in range(limits.size):
+        v = (old[k] - new[k]) / limits[k]
+        if rng.random() < keep_probability(v):
+            total -= log_factor(v)
+    return total, -1
+
+
+@pytest.mark.parametrize("planted", [_ignored, _upside_down])
+def test_rows_that_do_not_count_as_they_should_are_seen(decider, monkeypatch, planted):
+    monkeypatch.setattr(bounded_refresh, "thin", planted)
+    transition = build_group_transition(decider.parts, _ndims(decider))
+    assert _largest_z(decider, transition, _data(decider, 30.0)) > MAX_Z
 
 
 def test_a_row_that_breaks_its_bound_is_named(decider, monkeypatch):

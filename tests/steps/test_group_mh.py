@@ -102,11 +102,11 @@ def test_after_other_data_draws_are_those_of_a_step_that_never_saw_any_else(case
         for one in (step, anew):
             one.set_rng(1)
             draws.append(_draws(pm.sample(40, tune=120, step=one, chains=1, **QUIET)))
-        weights = step.decider.data().row_state.weight
+        sums = step.decider.data().row_state.sums
         pm.set_data({"index": INDEX, "rows": SUCCESS})
         step.set_rng(1)
     np.testing.assert_array_equal(*draws)
-    assert len(weights) == rows
+    assert len(sums) == rows
 
 
 def _key_of_moves(decider, **others):
