@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import llvmlite.binding as llvm
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, ll
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher, cpu_target
@@ -67,6 +66,7 @@ class _LateLibrary(JITCodeLibrary):
     """What numba keeps of a compiled function; optimised, and made machine code, when something asks for it."""
 
     _is_made, _is_loaded = False, False
+    _shared_module: Any
 
     def _optimize_final_module(self) -> None:
         """Leave it to whoever copies the code."""
@@ -122,7 +122,7 @@ class _LateLibrary(JITCodeLibrary):
         self.enable_object_caching()
         self._set_compiled_object(object_code)
         self._is_loaded, self._finalized = True, True
-        self._shared_module = llvm.parse_bitcode(shared)
+        self._shared_module = ll.parse_bitcode(shared)
         return self
 
 

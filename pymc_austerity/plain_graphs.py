@@ -53,7 +53,7 @@ def join_views(fgraph: Any, node: Apply) -> list[Variable] | None:
 
 @node_rewriter([CAReduce])
 def reduce_elementwise(fgraph: Any, node: Apply) -> list[Variable] | None:
-    """Reduce a copy along some axes: PyTensor makes one loop of both, where it sorts the axes of any array at run time."""
+    """Reduce a copy along some axes: of both PyTensor makes one loop, and of any array one for all orders of axes."""
     (x,) = node.inputs
     along = node.op.axis
     if along is None or len(along) == x.type.ndim or (x.owner is not None and isinstance(x.owner.op, Elemwise)):
