@@ -53,13 +53,14 @@ def made_late() -> Iterator[None]:
             set_env(name, environment)
 
     with global_compiler_lock:
-        codegen._library_class, codegen.set_env = _LateLibrary, set_known
-        _OverloadFunctionTemplate._get_jit_decorator = not_from_python
         try:
+            codegen._library_class, codegen.set_env = _LateLibrary, set_known
+            _OverloadFunctionTemplate._get_jit_decorator = not_from_python
             yield
         finally:
-            del codegen._library_class, codegen.set_env
             _OverloadFunctionTemplate._get_jit_decorator = decorator
+            for name in ("_library_class", "set_env"):
+                vars(codegen).pop(name, None)
 
 
 class _LateLibrary(JITCodeLibrary):

@@ -1,5 +1,6 @@
 """Machine code is made of what is entered, and what is called only by compiled code works as numba's own does."""
 
+from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 
 import numba
@@ -115,3 +116,39 @@ def test_without_numbas_parts_code_is_made_as_numba_makes_it(monkeypatch):
     outer, middle, _ = chain(njit)
     assert outer(9.0) == 8.0
     assert type(attrgetter("library")(*middle.within.overloads.values())) is JITCodeLibrary
+
+
+def test_kinds_of_functions_that_numba_knows():
+    @numba.njit(parallel=True)
+    def total(x):
+        found = 0.0
+        for i in numba.prange(x.size):
+            found += x[i]
+        return found
+
+    @numba.guvectorize(["void(float64[:], float64[:])"], "(n)->(n)")
+    def next_of(x, y):
+        for i in range(x.size):
+            y[i] = x[i] + 1
+
+    doubled, tripled = numba.vectorize(["float64(float64)"])(lambda x: 2 * x), numba.vectorize(lambda x: 3 * x)
+
+    @njit
+    def inner(x, y):
+        next_of(x, y)
+        return total(x) + doubled(x).sum() + tripled(x).sum() + y.sum()
+
+    x = np.arange(4.0)
+    assert njit(lambda x: inner(x, np.empty_like(x)))(x) == 6 + 12 + 18 + 10
+    assert total(x) == 6
+    assert np.array_equal(tripled(x), 3 * x)
+
+
+def test_threads_compile_at_once():
+    def compiled(k):
+        first = njit(lambda x: x * k)
+        second = njit(lambda x: first(x) + 1)
+        return second(2.0), numba.njit(lambda x: second(x) + first(x))(2.0)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(compiled, range(6))) == [(2.0 * k + 1, 4.0 * k + 1) for k in range(6)]
