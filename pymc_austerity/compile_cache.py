@@ -16,7 +16,6 @@ from itertools import count
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from numba import jit
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
@@ -24,6 +23,7 @@ from numba.core.sigutils import normalize_signature
 from pytensor import config
 
 from pymc_austerity.code_key import NotDescribedError, cache_key
+from pymc_austerity.late_code import LateDispatcher
 from pymc_austerity.lean_njit import LeanDispatcher
 
 try:
@@ -108,11 +108,10 @@ def _looks_on_disk(dispatcher: Any, function: Any, key: str) -> bool:
 
 def _twin(function: Any) -> Any:
     """Return a dispatcher for the same code, which has compiled nothing yet."""
-    options = {**function.targetoptions, "locals": function.locals, "pipeline_class": function._compiler.pipeline_class}
     code = function.py_func
     # Another function: numba refuses one that calls itself under the name of the first.
     twin = FunctionType(code.__code__, code.__globals__, code.__name__, code.__defaults__, code.__closure__)
-    return jit(**options)(twin)
+    return LateDispatcher(twin, function.locals, function.targetoptions, function._compiler.pipeline_class)
 
 
 class _CarefulCache(FunctionCache):

@@ -26,6 +26,7 @@ from pytensor.tensor.math import Dot, Prod
 from pymc_austerity.code_key import name_graph
 from pymc_austerity.compile_cache import keep
 from pymc_austerity.lean_njit import lean
+from pymc_austerity.plain_graphs import register_plain_graphs
 from pymc_austerity.special_functions import rewrite_polygamma
 
 _REWRITES = "pymc_austerity"
@@ -143,3 +144,4 @@ def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable
 # After everything that knows the operations, and before they are put together and made to work in place (49 and 75).
 optdb.register("use_product", dfs_rewriter(_use_product), _REWRITES, position=48.9)
 optdb.register("use_compiled_polygamma", rewrite_polygamma, _REWRITES, position=48.9)
+register_plain_graphs(_REWRITES)

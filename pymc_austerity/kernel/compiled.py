@@ -5,7 +5,16 @@ from __future__ import annotations
 from functools import cached_property
 
 from pymc_austerity.kernel.parts import Parts
-from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, numba_options
+from pymc_austerity.likelihood import (
+    Density,
+    LogPrior,
+    RowLikelihood,
+    compile_density,
+    compile_log_prior,
+    compile_rows,
+    interpret_rows,
+    numba_options,
+)
 from pymc_austerity.proxy import (
     Effects,
     PriorCurvature,
@@ -26,10 +35,27 @@ class Compiled:
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
         self._resolved, self._options = parts.test.resolves_remainders, numba_options(parts.compile_kwargs)
 
+    def with_parts(self, parts: Parts) -> Compiled:
+        """Return the functions for other parts of the same model, without compiling the density again."""
+        other = Compiled(parts)
+        kept = ("log_prior", "density", "interpreted")
+        vars(other).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        return other
+
+    @cached_property
+    def log_prior(self) -> LogPrior:
+        """Everything that is not row-wise."""
+        return compile_log_prior(self._likelihood, self._options)
+
     @cached_property
     def density(self) -> Density:
         """Log prior and rows."""
-        return compile_density(self._likelihood, self._options)
+        return Density(self.log_prior, compile_rows(self._likelihood, self._options))
+
+    @cached_property
+    def interpreted(self) -> Density:
+        """The same, rows by NumPy: of some graphs that takes less time than to compile them, for a few evaluations."""
+        return Density(self.log_prior, interpret_rows(self._likelihood))
 
     @cached_property
     def effects(self) -> Effects | None:
@@ -56,7 +82,7 @@ class Compiled:
             of_rows = self.density if self.effects is None else compile_density(self.read, self._options)
             return compile_known_density(of_rows)
         of_density = compile_resolved_density if self._resolved else compile_remainder_density
-        return of_density(self.density, self.read, self._plan.proxy.order, **self._options)
+        return of_density(self.interpreted, self.read, self._plan.proxy.order, **self._options)
 
     @property
     def read(self) -> RowLikelihood:

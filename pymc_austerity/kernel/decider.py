@@ -33,6 +33,7 @@ from pymc_austerity.likelihood import (
     Links,
     RowLikelihood,
     Surroundings,
+    interpret_rows,
     numba_options,
 )
 from pymc_austerity.progress import Phases
@@ -40,10 +41,14 @@ from pymc_austerity.proposals import Move, Target, default_proposal
 from pymc_austerity.proxy import (
     Prepared,
 )
-from pymc_austerity.rows import Rows, RowSource, largest_count
+from pymc_austerity.rows import Rows, RowSource, Table, largest_count
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
+#: By how much compiled sums may differ from those of NumPy.
+_RELATIVE_ERROR = 1e-6
+#: Up to so many rows they are checked before they are compiled.
+_FEW_ROWS = 200_000
 #: Frames from the warning that there is no proxy to the constructor that the user calls.
 _STACKLEVEL = 7
 
@@ -168,7 +173,7 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
     ----------
     parts : Parts
     check : callable
-        Called with the compiled density before anything is learnt from it; raises where the rows are not independent.
+        Called with the density before anything is learnt from it; raises where the rows are not independent.
     phases : Phases
 
     Raises
@@ -176,21 +181,31 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
     ValueError
         Parts that do not go together, or a proxy that was asked for and cannot be built.
     """
-    compiled = Compiled(parts)
+    compiled, plan = Compiled(parts), parts.plan.with_bound(parts.bound)
+    # Where a proxy decides, rows themselves are evaluated now and perhaps once more.
+    by_proxy = plan.proxy is not None and not plan.by_sums and parts.test.uses_proxy and len(parts.rows) <= _FEW_ROWS
     with phases("Compiling the likelihood"):
-        check(compiled.density)
-    plan = parts.plan.with_bound(parts.bound)
+        check(compiled.interpreted if by_proxy else compiled.density)
     if compiled.effects is not None:
-        at = (compiled.density, parts.rows, parts.fixed, parts.theta0, parts.others0)
+        at = (
+            compiled.interpreted if by_proxy else compiled.density,
+            parts.rows,
+            parts.fixed,
+            parts.theta0,
+            parts.others0,
+        )
         plan = plan.for_effects(compiled.effects, parts.bound, *at)
         bound = parts.bound.of_effects(compiled.effects.likelihood)
         parts = parts if bound is None else replace(parts, bound=bound)
     if plan is not parts.plan:
-        parts, density = replace(parts, plan=plan), compiled.density
-        compiled = Compiled(parts)
-        compiled.density = density
+        parts = replace(parts, plan=plan)
+        compiled = compiled.with_parts(parts)
     with phases("Learning from all rows", has_bars=True):
-        parts = _learn(parts, compiled)
+        table, parts = parts.rows, _learn(parts, compiled)
+    if by_proxy and parts.prepared is not None:
+        _check_sums(compiled, table, parts.fixed, parts.prepared.expansion.centre)
+    elif by_proxy:
+        check(compiled.density)
     with phases("Compiling the transition"):
         return _complete(parts, compiled)
 
@@ -254,13 +269,31 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
     return replace(parts, prepared=prepared, rows=prepared.table.to_read(parts.rows))
 
 
+def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], psi: np.ndarray) -> None:
+    """Compare the sum over some rows, compiled, with what NumPy makes of their graph.
+
+    Raises
+    ------
+    RuntimeError
+        Where they differ.
+    """
+    d, batch = compiled.read.theta_size, tuple(np.array(a, order="C") for a in table.some(_WARM_UP_ROWS))
+    rows = uninterrupted(interpret_rows(compiled.read), psi[:d], psi[:d], psi[d:], *fixed, *batch)[0]
+    found = compiled.derivatives[0](psi, (*fixed, *batch), np.zeros(0, np.int64))[0]
+    if not np.isclose(found, rows.sum(), rtol=_RELATIVE_ERROR, atol=_RELATIVE_ERROR * np.abs(rows).sum()):
+        raise RuntimeError(
+            f"The log-likelihood of {len(rows)} rows is {found:.9g} as it was compiled and {rows.sum():.9g} as NumPy "
+            "evaluates it: this PyTensor compiles the model wrongly. Try proxy=None, or another version, and report it."
+        )
+
+
 def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...] | None = None) -> Decider:
     """Choose what goes with the proxy, or with none, and compile the transition.
 
     Constants of the bound are given in another process, where the model that they come from is not.
     """
     test, prepared = parts.test, parts.prepared
-    bound, row_source, density, surrogate = parts.bound, test.rows, compiled.density, None
+    bound, row_source, density, surrogate = parts.bound, test.rows, None, None
     if prepared is not None:
         found = bound.of_remainder(prepared.order)
         assert found is not None
@@ -273,6 +306,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         if test.uses_proxy:
             remainders = compiled.remainders
             density = remainders if compiled.effects is None else compiled.effects.at_theta(remainders)
+    density = density or compiled.density
     proposal = parts.proposal or default_proposal(parts.theta0.size, prepared)
     options = numba_options(parts.compile_kwargs)
     with _quiet_compilation():

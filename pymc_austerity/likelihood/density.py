@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import types
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.by_address import (
     VECTOR,
@@ -151,11 +152,28 @@ def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | 
     compile_kwargs : dict, optional
         Passed on to ``pymc.compile``; a mode other than numba is refused.
     """
-    kwargs = numba_options(compile_kwargs)
+    return Density(compile_log_prior(likelihood, compile_kwargs), compile_rows(likelihood, compile_kwargs))
+
+
+def compile_log_prior(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> LogPrior:
+    """Compile ``log_prior(theta, others, *fixed)``, as `compile_density` does."""
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+    return compile_part(inputs, [likelihood.log_prior], **numba_options(compile_kwargs))
+
+
+def compile_rows(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> BothSides:
+    """Compile ``both_sides(theta_new, theta, others, *fixed, *batch)``, as `compile_density` does."""
+    return compile_part(*_both_sides(likelihood), **numba_options(compile_kwargs))
+
+
+def interpret_rows(likelihood: RowLikelihood) -> BothSides:
+    """Make the same for a few evaluations from Python, without compiling it."""
+    return interpret_log_density(*_both_sides(likelihood))
+
+
+def _both_sides(likelihood: RowLikelihood) -> tuple[list[Variable], list[Variable]]:
     theta_new = likelihood.theta.type("theta_new")
     rows = likelihood.row_log_likelihood
     (rows_new,) = graph_replace([rows], {likelihood.theta: theta_new}, strict=False)
-    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    log_prior = compile_part(inputs, [likelihood.log_prior], **kwargs)
-    both = compile_part([theta_new, *inputs, *likelihood.batches], [rows_new, rows], **kwargs)
-    return Density(log_prior, both)
+    inputs = [theta_new, likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    return inputs, [rows_new, rows]

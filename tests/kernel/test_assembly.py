@@ -1,0 +1,60 @@
+"""What is compiled and what is checked when a step is put together."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.special import expit
+
+import pymc_austerity as pma
+from pymc_austerity.kernel import compiled, decider
+
+X = np.random.default_rng(1).normal(size=(300, 2))
+LABELS = (np.random.default_rng(2).random(len(X)) < expit(X @ [1.0, -0.5])).astype(int)
+
+
+def built(y=LABELS, prior=pm.Normal, **options):
+    with pm.Model():
+        pm.Bernoulli("obs", logit_p=X @ prior("beta", shape=2), observed=y)
+        return pma.PenaltyMH(progressbar=False, **options)
+
+
+def scaled(make, by_rows):
+    """Make the rows of a batch wrong: by a thousandth, or the more of them there are."""
+
+    def changed(*arguments):
+        both_sides = make(*arguments)
+
+        def wrong(*at):
+            return tuple(side * (1.001 if not by_rows else len(side)) for side in both_sides(*at))
+
+        return wrong
+
+    return changed
+
+
+@pytest.mark.parametrize("options", [{}, {"proxy": None}])
+def test_rows_are_compiled_only_where_they_decide(options):
+    made = vars(built(**options).decider.compiled)
+    assert ("density" in made, "interpreted" in made) == ((True, False) if options else (False, True))
+
+
+def test_rows_that_depend_on_their_batch_are_refused_before_anything_is_learnt(monkeypatch):
+    monkeypatch.setattr(compiled, "interpret_rows", scaled(compiled.interpret_rows, True))
+    monkeypatch.setattr(decider, "_learn", None)
+    with pytest.raises(pma.NotRowWiseError):
+        built()
+
+
+def test_sums_that_were_compiled_wrongly_are_refused(monkeypatch):
+    monkeypatch.setattr(decider, "interpret_rows", scaled(decider.interpret_rows, False))
+    with pytest.raises(RuntimeError, match="compiles the model wrongly"):
+        built()
+
+
+def test_rows_that_decide_after_all_are_checked_as_they_were_compiled(monkeypatch):
+    separable = (X[:, 0] > 0).astype(int)
+    with pytest.warns(UserWarning, match="No proxy could be built"):
+        built(separable, pm.Flat)
+    monkeypatch.setattr(compiled, "compile_rows", scaled(compiled.compile_rows, False))
+    with pytest.warns(UserWarning, match="No proxy could be built"), pytest.raises(pma.NotRowWiseError):
+        built(separable, pm.Flat)
