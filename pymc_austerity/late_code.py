@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from numba import version_info
 from numba.core.codegen import JITCodeLibrary, ll
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
@@ -19,11 +20,16 @@ from numba.core.typing.templates import _OverloadFunctionTemplate
 
 #: What Python finds of a compiled function beside its code.
 _ENVIRONMENT, _RECURSION = "_ZN08NumbaEnv", ".numba.unresolved$"
-#: numba's own parts that this file stands in for; where one has another name, code is made as numba makes it.
-_HAS_PARTS = all(
-    hasattr(JITCodeLibrary, name)
-    for name in ("_optimize_final_module", "_finalize_final_module", "_unserialize", "serialize_using_object_code")
-) and hasattr(_OverloadFunctionTemplate, "_get_jit_decorator")
+#: numba's own parts that this file stands in for are private to it: with a version that has not been tried, or where
+#: one of them has another name, code is made as numba makes it.
+_HAS_PARTS = (
+    (0, 65) <= tuple(version_info[:2]) <= (0, 68)
+    and all(
+        hasattr(JITCodeLibrary, name)
+        for name in ("_optimize_final_module", "_finalize_final_module", "_unserialize", "serialize_using_object_code")
+    )
+    and hasattr(_OverloadFunctionTemplate, "_get_jit_decorator")
+)
 
 
 class LateDispatcher(CPUDispatcher):

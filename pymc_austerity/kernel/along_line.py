@@ -1,4 +1,4 @@
-"""A move along a line that the prior alone decides: by the normal law that has the prior's slope and curvature there."""
+"""A move along a line that the prior decides: by the normal law that has the prior's slope and curvature there."""
 
 from __future__ import annotations
 

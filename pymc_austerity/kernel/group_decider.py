@@ -12,8 +12,8 @@ from numba.typed import Dict
 from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.carried_rows import choose_carried_rows
+from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.group_moves import GroupTransition, build_group_transition
 from pymc_austerity.kernel.group_parts import (
     GroupData,
@@ -112,6 +112,15 @@ class GroupDecider:
             _bounds_of(found), found.shifts, np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
             self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
+
+    @property
+    def described(self) -> str:
+        """How groups and what they share are decided, in a sentence or two."""
+        found = self.prepared
+        if found.bounds is None or found.costs is None:
+            return f"Groups read all of their rows, or a batch of many: {found.without_bounds}."
+        rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
+        return f"{rows}, and every group decides exactly{', as all is' if self.test.draws_by_bounds else ''}."
 
     @property
     def few(self) -> int:

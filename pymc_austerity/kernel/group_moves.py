@@ -1,4 +1,4 @@
-"""One draw of groups and of what they share, compiled: a carried move, a refresh of each factor, and what needs no row."""
+"""One draw of groups and of what they share, compiled: a carried move, a refresh of each factor, moves without rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The refresh: a part of the groups given φ.
 
 Given φ the groups are independent, so each of a part of them draws a new z_g and decides for itself, on its own rows:
-on all of them where they are few, and otherwise by the test; see `bounded_refresh` for rows with bounds.  With several factors that holds for those of one at a
-time, the others as they are, and the factors take turns within a draw.
+on all of them where they are few, and otherwise by the test; of rows with bounds see `bounded_refresh`.  With several
+factors that holds for those of one at a time, the others as they are, and the factors take turns within a draw.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def squares_of_groups(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds)
 
 @njit
 def largest_beside(groups: np.ndarray, squares: np.ndarray, e: GroupExpansion) -> np.ndarray:
-    """Return, for some groups g, the sum over the other factors of the largest ‖z_h‖² where g and h have rows in common."""
+    """Return for some groups the largest ‖z_h‖² of those with which they have rows in common, summed over factors."""
     start, other, first, totals = e.cell_start, e.cell_with, e.first, np.zeros(groups.size)
     for i in range(groups.size if other.size > 0 else 0):
         g, total, largest, end = groups[i], 0.0, 0.0, np.int64(0)
@@ -180,10 +180,10 @@ def find_group_bounds(
     along_shared = np.zeros((likelihood.theta_size, read.size))
     along_shared[e.read] = spread
     n_own, n_read = own.shape[1], read.size
-    radii = np.sqrt([special.chdtri(n, _OUTSIDE) if n else 0.0 for n in (n_own, n_read)])
+    radius_own, radius_read = (np.sqrt(special.chdtri(n, _OUTSIDE)) if n else 0.0 for n in (n_own, n_read))
 
     def bounds(scale: float, of: Rows) -> tuple[np.ndarray, float]:
-        radius = float(np.hypot(radii[0], (radii[1] + np.sqrt(away)) / scale))
+        radius = float(np.hypot(radius_own, (radius_read + np.sqrt(away)) / scale))
         return of_rows(e.centre, np.hstack([own, scale * along_shared]), radius, fixed, of), radius
 
     some = rows.take(np.sort(np.random.default_rng(1973).choice(len(rows), min(_TRIED, len(rows)), replace=False)))

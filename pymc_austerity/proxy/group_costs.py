@@ -80,7 +80,8 @@ def estimate_costs(
             drawn = np.nansum((bounds.table.totals() * spans)[: bounds.table.n_first])
         noise = n_each * (change**2 / (limits * spans[of_rows])).sum()
         found.append((rows_of_refresh(bounds, spans), drawn, drawn * noise))
-    return GroupCosts(*np.mean(found, axis=0).tolist(), weighted)
+    refreshed, drawn, noise_of_drawn = np.mean(found, axis=0)
+    return GroupCosts(float(refreshed), float(drawn), float(noise_of_drawn), weighted)
 
 
 def _bounds_of(numbers: np.ndarray, bounds: GroupBounds) -> np.ndarray:

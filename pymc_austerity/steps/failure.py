@@ -57,7 +57,7 @@ def stop_at(
     """
     if outcome.status == BAD_BOUND:
         raise SamplingError(
-            f"Row {outcome.row} of the data changes its log-likelihood by more than the bound= of the step allows, "
+            f"Row {outcome.row} of the data changes its log-likelihood by more than the bound of the step allows, "
             f"at the point {dict(point)} (values in the unconstrained space). {broken_bound}"
         )
     if outcome.status == ROWS_SPENT:

@@ -16,7 +16,7 @@ from pymc.step_methods.state import RandomGeneratorState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import DECIDED, AcceptanceTest, NoisePenalty
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.kernel import (
     assemble_groups,
@@ -44,8 +44,8 @@ from pymc_austerity.steps.revival import revive
 
 _log = logging.getLogger("pymc_austerity")
 
-#: Rows of the first look of the carried move.
-_BATCH_SIZE = 500
+#: What it means that a row changed by more than the bound that was read from the model.
+_BROKEN_BOUND = "No draw so far is then exact: sample with GroupMH(test=pma.Exact()), and report the model."
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
 MOST_SHARED = 200
 
@@ -77,12 +77,13 @@ class GroupMH(ChainSetup, BlockedStep):
     vars : sequence of Variable, optional
         Has to name all free variables of the model, as it does by default.
     test : AcceptanceTest, optional
-        How the moves are decided: by a penalty for the noise of a batch of 500 rows by default (as in `PenaltyMH`);
-        with ``pma.Exact()`` on all rows, which leaves the posterior exactly invariant.
+        How the move of what is shared is decided.  By default on a Poisson number of rows, exactly, where bounds on
+        what the expansion leaves of a row are known and ask for few (as in `MHSS`); otherwise by a penalty for the
+        noise of a batch (as in `PenaltyMH`), of as many rows as make an accepted move cheapest.  With ``pma.Exact()``
+        everything is decided on all rows.
     refreshed : float or "auto", default "auto"
-        Share of the groups that move by themselves in a draw, in (0, 1].  By default 0.2, with which the slowest of
-        the effects keep step with what is shared, and up to 0.4 where the rows of so many cost at most half as much
-        again as the carried move.
+        Share of the groups that move by themselves in a draw, in (0, 1].  By default between 0.2 and 0.7: as large as
+        costs at most half as much again as the carried move.
     data : None
         Refused, with what to do: groups are moved on their own rows, which blocks do not keep together.
     observed, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
@@ -100,9 +101,13 @@ class GroupMH(ChainSetup, BlockedStep):
     With φ all that is no group's own and u_g the parameters of a group, the log-likelihood of every group is expanded
     to second order, so that given φ the u_g are about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
     z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π (det Σ_g(φ′) / det Σ_g(φ))^{1/2}.  The refresh draws
-    new z_g.  Shifts that no row sees (an intercept up and all effects down, one factor up and another down) are decided
-    by the prior.  Groups of up to 600 rows decide on all of them, without error; larger ones, and the carried move, by
-    `test`.  The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on
+    new z_g.  Shifts that no row sees (an intercept up and all effects down, one factor up and another down), and moves
+    of means and scales of effects given the effects, are decided by the prior.
+
+    Where the remainders of rows have bounds, every group decides exactly, and most of them read no row at all: a row
+    changes by at most c_i M_g, M_g the sum of the cubes of the distances of the group from its centre at both ends of
+    the move, and rows are drawn and thinned as in `MHSS`.  Without bounds groups of up to 600 rows decide on all of
+    them, without error, and larger ones by `test`.  The log says which of the two.  The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on
     while tuning, and kept from then on.
 
     Memory is a copy of the data sorted by group and O(G (K² + K R)) numbers for G groups of K parameters and R shared
@@ -117,6 +122,7 @@ class GroupMH(ChainSetup, BlockedStep):
     hierarchical models, Electronic Journal of Statistics 17, 2023.
     Y. Yu and X.-L. Meng, To center or not to center: that is not the question, Journal of Computational and Graphical
     Statistics 20, 2011.
+    E. Prado, C. Nemeth and C. Sherlock, Metropolis–Hastings with scalable subsampling, arXiv 2407.19602, 2024.
     D. M. Ceperley and M. Dewing, The penalty method for random walks with uncertain energies, Journal of Chemical
     Physics 110, 1999.
 
@@ -195,7 +201,7 @@ class GroupMH(ChainSetup, BlockedStep):
             ) from error
         self.test = self.decider.test
         self.setup_seconds = phases.seconds
-        _log.info(f"GroupMH found {_described(groups)}; set up in {phases}.")
+        _log.info(f"GroupMH found {_described(groups)}; set up in {phases}. {self.decider.described}")
         self._data: ModelData | None = data
         self._tunes = tune
         self.start_chain(get_random_generator(rng))
@@ -236,7 +242,7 @@ class GroupMH(ChainSetup, BlockedStep):
             if failed.row >= 0:
                 failed = failed._replace(row=int(self.decider.prepared.order[failed.row]))
             at = with_blocks(point, theta, likelihood.blocks)
-            return point, [stop_at(at, failed, self.n_steps, self.tune, self.test.broken_bound)]
+            return point, [stop_at(at, failed, self.n_steps, self.tune, _BROKEN_BOUND)]
         if self.tune and self._tunes:
             shared = carried.theta[self.decider.groups.shared]
             adapt_shared(shared, bool(carried.accepted), walked, self.state.shared)

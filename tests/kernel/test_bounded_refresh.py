@@ -32,7 +32,7 @@ def decider():
 
 
 def _data(decider, raised=1.0, radius=None):
-    """What the moves read, with bounds so many times what they need be: more rows are drawn, and none the less exact."""
+    """What the moves read, with bounds so many times what they need be: more rows are drawn, as exactly."""
     data = decider.data()
     table = data.bounds.table._replace(sums=raised * data.bounds.table.sums)
     bounds = data.bounds._replace(table=table, radius=data.bounds.radius if radius is None else radius)
@@ -74,7 +74,7 @@ def _largest_z(decider, transition, data, n=32_000):
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
     state, theta, draws = decider.new_state(), decider.start(rng), np.empty((n, 7))
     for i in range(n):
-        first, second, _ = transition(theta, data, state, looks, generators)
+        _, second, _ = transition(theta, data, state, looks, generators)
         assert second[1] == DECIDED
         theta = draws[i] = second[0]
     expected = moments(by_group(logistic_rows(BINARY), INDEX, 5))

@@ -9,8 +9,8 @@ from pymc_austerity.kernel.group_decider import share_refreshed
     ("n_rows", "carried", "share"),
     [
         (1_000_000, 34_000, 0.2),  # effects keep step with what is shared, whatever their rows cost
-        (12_000, 5_000, 0.4),  # the refresh is cheap beside the carried move
-        (0, 5_000, 0.4),  # groups without rows
+        (10_000, 5_000, 0.7),  # the refresh is cheap beside the carried move
+        (0, 5_000, 0.7),  # groups without rows
         (30_000, 5_000, 0.25),
     ],
 )

@@ -1,5 +1,7 @@
 """Rows of groups are drawn in proportion to their bounds, whatever the distances of the groups."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from evidence import LEVEL, multinomial_p
@@ -20,7 +22,7 @@ def table():
 
 def test_sums_run_within_each_group_and_no_bound_is_lost(table):
     ordered = np.concatenate([BOUNDS, BOUNDS[PLACES]])
-    expected = [np.cumsum(ordered[a:b]) for a, b in zip(START[:-1], START[1:], strict=True)]
+    expected = [np.cumsum(ordered[a:b]) for a, b in pairwise(START)]
     np.testing.assert_allclose(table.sums, np.concatenate(expected), rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(table.totals(), [of[-1] if of.size else 0 for of in expected], rtol=1e-8, atol=1e-9)
     for g in range(5):
