@@ -107,8 +107,10 @@ class GroupMH(ChainSetup, BlockedStep):
     Where the remainders of rows have bounds, every group decides exactly, and most of them read no row at all: a row
     changes by at most c_i M_g, M_g the sum of the cubes of the distances of the group from its centre at both ends of
     the move, and rows are drawn and thinned as in `MHSS`.  Without bounds groups of up to 600 rows decide on all of
-    them, without error, and larger ones by `test`.  The log says which of the two.  The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on
-    while tuning, and kept from then on.
+    them, without error, and larger ones by `test`.  The log says which of the two.
+
+    The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on while
+    tuning, and kept from then on.
 
     Memory is a copy of the data sorted by group and O(G (K² + K R)) numbers for G groups of K parameters and R shared
     parameters that the rows read.  With several factors (crossed or nested) the groups of all are carried at once, and
