@@ -28,7 +28,7 @@ class CarriedRows(NamedTuple):
     ----------
     test : AcceptanceTest
     widening : float
-        By how much the bounds are raised, so that more rows with less noise are drawn.
+        By how much bounds are best raised, so that more rows with less noise are drawn; 1 without bounds.
     """
 
     test: AcceptanceTest
@@ -66,8 +66,8 @@ def choose_carried_rows(costs: GroupCosts, rest: float, n_rows: int) -> CarriedR
         N.
     """
     n, cost = cheapest(costs.noise_of_weighted, _LEAST, min(_MOST, max(_LEAST, n_rows / 2)), rest)
-    penalty = CarriedRows(NoisePenalty(round(n)), 1.0)
+    penalty = NoisePenalty(round(n))
     if not costs.drawn < _SHARE * n_rows:
-        return penalty
+        return CarriedRows(penalty, 1.0)
     n, exact = cheapest(costs.noise_of_drawn, costs.drawn, _SHARE * n_rows, rest)
-    return CarriedRows(ScalableSubsampling(), n / costs.drawn) if exact < _WORTH * cost else penalty
+    return CarriedRows(ScalableSubsampling() if exact < _WORTH * cost else penalty, n / costs.drawn)

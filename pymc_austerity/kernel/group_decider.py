@@ -143,7 +143,8 @@ class GroupDecider:
         """Groups of each factor refreshed a draw."""
         share = self.share
         if share is None:
-            share = share_refreshed(_rows_of_refresh(self.test, self.prepared, self.few), _rest_of_draw(self.prepared))
+            carried = _rest_of_draw(self.prepared) + (0 if self.test.uses_proxy else len(self.prepared.rows))
+            share = share_refreshed(_rows_of_refresh(self.test, self.prepared, self.few), carried)
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
 
     @property
@@ -241,7 +242,7 @@ def _learn(
         chosen = choose_carried_rows(found.costs, _rest_of_draw(found), len(found.rows))
         test = chosen.test if test is None else test
         if found.bounds is not None:
-            found = found._replace(bounds=found.bounds._replace(widening=max(1.0, chosen.widening)))
+            found = found._replace(bounds=found.bounds._replace(widening=chosen.widening))
     assert test is not None
     if test.uses_proxy and not test.draws_by_bounds and _with_replacement(test) is not None:
         found = weigh_groups(found, data, model, Weighted().floor, progressbar)
