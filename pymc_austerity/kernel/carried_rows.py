@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr
 
 from pymc_austerity.acceptance import AcceptanceTest, NoisePenalty, ScalableSubsampling
 from pymc_austerity.proxy import GroupCosts
@@ -36,7 +36,7 @@ class CarriedRows(NamedTuple):
 
 
 def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[float, float]:
-    """Return how many rows a carried move reads best, and what it costs in rows.
+    """Return how many rows a carried move reads best, and the logarithm of what an accepted one costs in rows.
 
     Parameters
     ----------
@@ -48,8 +48,7 @@ def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[floa
         Rows that cost as much as all else of a draw.
     """
     numbers = np.geomspace(max(1.0, least), max(1.0, least, most), 64)
-    left = 2 * ndtr(-np.sqrt(noise / numbers) / 2)
-    costs = (rest + numbers) / np.maximum(left, np.finfo(float).tiny)
+    costs = np.log(rest + numbers) - np.log(2) - log_ndtr(-np.sqrt(noise / numbers) / 2)
     best = int(np.argmin(costs))
     return float(numbers[best]), float(costs[best])
 
@@ -70,4 +69,4 @@ def choose_carried_rows(costs: GroupCosts, rest: float, n_rows: int) -> CarriedR
     if not costs.drawn < _SHARE * n_rows:
         return CarriedRows(penalty, 1.0)
     n, exact = cheapest(costs.noise_of_drawn, costs.drawn, _SHARE * n_rows, rest)
-    return CarriedRows(ScalableSubsampling() if exact < _WORTH * cost else penalty, n / costs.drawn)
+    return CarriedRows(ScalableSubsampling() if exact < np.log(_WORTH) + cost else penalty, n / costs.drawn)
