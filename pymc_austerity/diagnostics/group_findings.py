@@ -1,6 +1,6 @@
 """What the record of a run of `GroupMH` shows: both its moves, groups that stayed where they were, and what is slowest.
 
-Decisions of single groups are not looked at again: most are made on all rows of a group, without error.
+Decisions of single groups are not looked at again: those of all but large groups without bounds are exact.
 """
 
 from __future__ import annotations
