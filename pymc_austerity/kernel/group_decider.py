@@ -220,24 +220,28 @@ def assemble_groups(
         check(model.density)
         check_groups(data, groups, model.density, model.prior)
     with phases("Learning from all rows", has_bars=True):
-        found, chosen = _learn(data, model, test, None, phases.shown)
+        found, chosen = _learn(data, model, test, phases.shown)
     with phases("Compiling the moves"):
         decider = _complete(model, chosen, share, data.theta0, data.others0, data.fixed, found)
 
     def learn_anew(changed: ModelData) -> GroupDecider:
-        found, _ = _learn(changed, model, decider.test, decider.parts.bounded, phases.shown)
+        found, chosen = _learn(changed, model, test, phases.shown)
+        as_before = chosen.draws_by_bounds == decider.test.draws_by_bounds
+        if not as_before or (found.bounds is not None) != decider.parts.bounded:
+            return _complete(model, chosen, share, data.theta0, data.others0, changed.fixed, found)
         # The moves are compiled already; which rows there are to draw, and how often, is not in them.
-        parts = decider.parts._replace(source=_drawn_rows(decider.test, found)[1])
-        return replace(decider, fixed=changed.fixed, prepared=found, parts=parts)
+        drawn, source = _drawn_rows(chosen, found)
+        parts = decider.parts._replace(test=chosen, drawn=drawn, source=source)
+        return replace(decider, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
 
     return decider, learn_anew
 
 
 def _learn(
-    data: ModelData, model: GroupModel, test: AcceptanceTest | None, bounded: bool | None, progressbar: bool
+    data: ModelData, model: GroupModel, test: AcceptanceTest | None, progressbar: bool
 ) -> tuple[PreparedGroups, AcceptanceTest]:
-    """Learn from all rows, and say how the carried move is decided; `bounded` is that of moves that are compiled."""
-    found = prepare_groups(data, model, bounded)
+    """Learn from all rows, and say how the carried move is decided."""
+    found = prepare_groups(data, model)
     if found.costs is not None:
         chosen = choose_carried_rows(found.costs, _rest_of_draw(found), len(found.rows))
         test = chosen.test if test is None else test

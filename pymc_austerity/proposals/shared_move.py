@@ -52,7 +52,7 @@ def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
     """Return the state before tuning, from the normal approximation of φ."""
     p = mean.size
     counts = np.array([0, max(_FIRST_WINDOW, 20 * p), 0])
-    return SharedState(mean.copy(), factor.copy(), np.full(1, _FURTHEST), np.zeros(p), np.zeros((p, p)), counts)
+    return SharedState(mean.copy(), factor.copy(), np.full(1, np.log(np.pi / 2)), np.zeros(p), np.zeros((p, p)), counts)
 
 
 @njit

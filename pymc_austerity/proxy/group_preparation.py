@@ -116,15 +116,13 @@ def _places(member: Membership) -> np.ndarray:
     return np.concatenate([np.empty(0), *orders]).astype(_whole(member.of_rows.shape[1]))
 
 
-def prepare_groups(data: ModelData, model: GroupModel, bounded: bool | None = None) -> PreparedGroups:
+def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     """Sort the rows, find the centre, expand all groups there, and find bounds on what that leaves.
 
     Parameters
     ----------
     data : ModelData
     model : GroupModel
-    bounded : bool, optional
-        Whether there have to be bounds; by default there are where they are worth it.
 
     Raises
     ------
@@ -147,20 +145,19 @@ def prepare_groups(data: ModelData, model: GroupModel, bounded: bool | None = No
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)
     _check_derivatives(found, model.density, model.seen, moves[0], (data.others0, data.fixed))
-    if bounded is not False:
-        found = _with_bounds(found, model, data, np.inf if bounded else _WORTH)
+    found = _with_bounds(found, model, data)
     costs = estimate_costs(
         model.seen.both_sides, moves, data.others0, data.fixed, found.expansion, found.bounds, found.rows
     )
     return found._replace(costs=costs)
 
 
-def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData, most: float) -> PreparedGroups:
+def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
     e, shared = found.expansion, (found.mean, found.factor)
     factor = Conditional(*uninterrupted(model.condition, e.centre.copy(), data.others0, data.fixed, e)).factor
     order = found.start, found.places
     try:
-        bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, most)
+        bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, _WORTH)
     except NoRemainderBoundError as reason:
         return found._replace(without_bounds=str(reason))
     return found._replace(bounds=bounds, passes=found.passes + 1)

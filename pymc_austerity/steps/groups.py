@@ -213,6 +213,7 @@ class GroupMH(ChainSetup, BlockedStep):
         end_with_parent()
         if self._data is not None and (changed := self._data.changed()):
             self._data, self.decider = changed, self._relearn(changed)
+            self.test = self.decider.test
         self.tune = self._tunes
         self.rng = rng
         self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
