@@ -257,7 +257,7 @@ def test_rows_of_a_scan_are_counted_in_the_statistics(data_model):
 def test_a_bound_that_a_row_breaks_stops_the_run(data_model):
     with data_model:
         step = pma.MHSubLhd(proxy=None, bound=lambda theta, new: 1e-3 * abs(new[0] - theta[0]))
-    with pytest.raises(SamplingError, match="more than the bound="):
+    with pytest.raises(SamplingError, match="more than the bound of the step"):
         _run(data_model, step)
 
 
