@@ -16,8 +16,8 @@ from pymc_austerity.proxy.expansion import row_remainder
 VECTOR, MATRIX = np.linspace(-1, 1, 5), np.arange(12.0).reshape(4, 3)
 
 
-def both(inputs, outputs, *values):
-    """Evaluate a graph with the rewrites and without, and return the functions."""
+def check_both(inputs, outputs, *values):
+    """Check that a graph has the same values with the rewrites and without, and return the functions."""
     found = compile_log_density(inputs, outputs)
     expected = pytensor.function(inputs, outputs, on_unused_input="ignore")
     for a, b in zip(found(*values), expected(*values), strict=True):
@@ -66,14 +66,14 @@ def split(x, lengths, n, axis):
 def test_parts_are_slices(axis):
     x = pt.dmatrix("x")
     lengths = [1, 1, 2] if axis == 0 else [1, 2]
-    function, plain = both([x], [pt.exp(p) for p in split(x, lengths, len(lengths), axis)], MATRIX)
+    function, plain = check_both([x], [pt.exp(p) for p in split(x, lengths, len(lengths), axis)], MATRIX)
     assert ops(plain, Split)
     assert not ops(function, Split)
 
 
 def test_parts_of_unknown_lengths_are_left_alone():
     x, lengths = pt.dvector("x"), pt.lvector("lengths")
-    function, _ = both([x, lengths], list(split(x, lengths, 2, 0)), VECTOR, np.array([2, 3]))
+    function, _ = check_both([x, lengths], list(split(x, lengths, 2, 0)), VECTOR, np.array([2, 3]))
     assert ops(function, Split)
 
 
@@ -83,27 +83,27 @@ def test_one_change_of_axes_does_for_two(first):
     seen = x.dimshuffle(*first)
     place = first.index(0)
     outputs = [pt.exp(seen).dimshuffle(place), seen.dimshuffle(place, "x") * 2, seen.dimshuffle("x", place) + 1]
-    function, _ = both([x], outputs, VECTOR)
+    function, _ = check_both([x], outputs, VECTOR)
     for node in ops(function, DimShuffle):
         assert node.inputs[0].owner is None or not isinstance(node.inputs[0].owner.op, DimShuffle)
 
 
 def test_a_matrix_that_is_turned_twice_is_itself():
     x = pt.tensor("x", shape=(None, 1))
-    both([x], [x.dimshuffle(0, "x") * 2, x.dimshuffle("x", 0) * 2, x.T.T + 1], VECTOR[:, None].copy())
+    check_both([x], [x.dimshuffle(0, "x") * 2, x.dimshuffle("x", 0) * 2, x.T.T + 1], VECTOR[:, None].copy())
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])
 @pytest.mark.parametrize("reduce", [pt.sum, pt.max, pt.prod])
 def test_reductions_along_axes(axis, reduce):
     x, step = pt.dmatrix("x"), pt.lscalar("step")
-    both([x, step], [reduce(x[::-1], axis=axis), reduce(x[::step].T, axis=axis)], MATRIX, np.array(2))
+    check_both([x, step], [reduce(x[::-1], axis=axis), reduce(x[::step].T, axis=axis)], MATRIX, np.array(2))
 
 
 @pytest.mark.skipif(pm.__version__ < "6", reason="PyTensor 2 compiles by numba when asked")
 def test_outputs_are_known_to_have_no_gaps():
     x = pt.dmatrix("x")
     column = pt.cumsum(x, axis=1)[:, 0]  # a view with gaps, which its reader overwrites
-    for function, layout in zip(both([x], [pt.exp(column)], MATRIX), "CA", strict=True):
+    for function, layout in zip(check_both([x], [pt.exp(column)], MATRIX), "CA", strict=True):
         (compiled,) = function.vm.jit_fn.overloads.values()
         assert [array.layout for array in compiled.signature.return_type] == [layout]
