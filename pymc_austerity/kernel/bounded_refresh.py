@@ -12,7 +12,14 @@ import numpy as np
 from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, thin
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.kernel.group_parts import GroupParts, RefreshOutcome, row_numbers
-from pymc_austerity.kernel.group_refresh import TOGETHER, Refresh, number_among_all, propose_groups, take_back
+from pymc_austerity.kernel.group_refresh import (
+    TOGETHER,
+    Refresh,
+    next_groups,
+    number_among_all,
+    propose_groups,
+    take_back,
+)
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.proxy import (
     largest_beside,
@@ -32,6 +39,8 @@ _ALL = -1
 def _draw_numbers(theta_new, theta, groups, data, rng):  # type: ignore[no-untyped-def]
     """Return how many rows each of the groups draws, and their M."""
     e, bounds = data.expansion, data.bounds
+    if bounds.table.sums.size == 0:  # nothing is left of any row
+        return np.zeros(groups.size, np.int64), np.zeros(groups.size)
     rest = np.full(groups.size, square_of_shared(theta, e, bounds))
     if e.cell_with.size > 0:
         rest += largest_beside(groups, squares_of_groups(theta, e, bounds), e)
@@ -91,15 +100,13 @@ def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
     @njit
     def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         e, links, table = data.expansion, data.links, data.bounds.table
-        n_groups = e.first[f + 1] - e.first[f]
-        n = min(data.n_refreshed[f], n_groups)
-        groups = e.first[f] + (state.next[f] + np.arange(n)) % n_groups
-        state.next[f] = (state.next[f] + n) % n_groups
-        theta_new, log_ratio = propose_groups(theta, groups, data, state, generators[PROPOSE])
+        groups = next_groups(f, data, state)
+        n = groups.size
+        theta_new, log_ratio, pull = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
         change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
         drawn, spans = _draw_numbers(theta_new, theta, groups, data, generators[ROWS])
-        log_ratio += own_changes(theta_new, theta, groups, e)
+        log_ratio += own_changes(theta_new, theta, groups, pull, e)
         accepted, inputs = np.zeros(n, np.bool_), (e.centre,) + data.fixed
         n_rows, status, bad_row = 0, DECIDED, -1
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too

@@ -12,11 +12,18 @@ import numpy as np
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupPlace, GroupState, build_conclude
+from pymc_austerity.kernel.group_parts import (
+    GroupData,
+    GroupParts,
+    GroupPlace,
+    GroupState,
+    build_conclude,
+    conditional_of,
+)
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.proposals import propose_shared
-from pymc_austerity.proxy import Conditional, place_all, whiten
+from pymc_austerity.proxy import place_all, whiten
 
 
 class CarriedMove(Protocol):
@@ -51,7 +58,7 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
         phi = theta[e.shared]
         if np.any(phi != state.phi):
             _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, e), state)
-        here = Conditional(state.mean, state.factor, state.log_det[0])
+        here = conditional_of(state)
         noise = draw_noise(generators[DECIDE])
         phi_new, log_q_ratio, walks = propose_shared(generators[PROPOSE], phi, state.shared)
         theta_new, there = carry(theta, phi_new, data, here)
@@ -81,7 +88,12 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
 @njit
 def _keep(phi, conditional, state):  # type: ignore[no-untyped-def]
     """Remember the conditional at φ."""
-    state.phi[:] = phi
-    state.mean[:] = conditional.mean
-    state.factor[:] = conditional.factor
+    for p in range(phi.size):
+        state.phi[p] = phi[p]
+    for g in range(state.mean.shape[0]):
+        for k in range(state.mean.shape[1]):
+            state.mean[g, k] = conditional.mean[g, k]
+            state.alone[g, k] = conditional.alone[g, k]
+            for j in range(state.mean.shape[1]):
+                state.factor[g, k, j] = conditional.factor[g, k, j]
     state.log_det[0] = conditional.log_det

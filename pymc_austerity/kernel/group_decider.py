@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba.typed import Dict
 
-from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
+from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, ScalableSubsampling
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.carried_rows import choose_carried_rows
@@ -118,7 +118,10 @@ class GroupDecider:
         """How groups and what they share are decided, in a sentence or two."""
         found = self.prepared
         if found.bounds is None or found.costs is None:
-            return f"Groups read all of their rows, or a batch of many: {found.without_bounds}."
+            few = "all of their rows" if self.few >= len(found.rows) else "all of their rows, or a batch of many"
+            return f"Groups read {few}: {found.without_bounds}."
+        if self.model.row_scale is not None:
+            return "Sums over the rows of groups say all that they do: no row is read, and everything is exact."
         rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
         return f"{rows}, and every group decides exactly{', as all is' if self.test.draws_by_bounds else ''}."
 
@@ -159,6 +162,7 @@ class GroupDecider:
         return GroupState(
             shared_state(found.mean, found.factor),
             np.full(found.mean.size, np.nan),
+            np.empty((n_groups, size)),
             np.empty((n_groups, size)),
             np.empty((n_groups, size, size)),
             np.zeros(1),
@@ -242,6 +246,8 @@ def _learn(
 ) -> tuple[PreparedGroups, AcceptanceTest]:
     """Learn from all rows, and say how the carried move is decided."""
     found = prepare_groups(data, model)
+    if model.row_scale is not None:
+        return found, ScalableSubsampling()  # by any test that decides on remainders: there are none to read
     if found.costs is not None:
         chosen = choose_carried_rows(found.costs, _rest_of_draw(found), len(found.rows))
         test = chosen.test if test is None else test

@@ -11,7 +11,16 @@ from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LinkedDensity, LinkedGroupTerms, Links
 from pymc_austerity.proposals import SharedState
-from pymc_austerity.proxy import Condition, GroupBounds, GroupExpansion, GroupLinks, Shifts, SlopeAlong, spans_of_groups
+from pymc_austerity.proxy import (
+    Condition,
+    Conditional,
+    GroupBounds,
+    GroupExpansion,
+    GroupLinks,
+    Shifts,
+    SlopeAlong,
+    spans_of_groups,
+)
 from pymc_austerity.rows import RowSource, build_gather
 
 
@@ -82,7 +91,7 @@ class GroupState(NamedTuple):
         Moves of φ.
     phi : numpy.ndarray, shape (P,)
         The φ at which `mean`, `factor` and `log_det` hold; not numbers before the first draw.
-    mean, factor, log_det
+    mean, alone, factor, log_det
         The `Conditional` at `phi`; `log_det` of shape (1,).
     next : numpy.ndarray of int64, shape (F,)
         The group of each factor to be refreshed next.
@@ -93,10 +102,17 @@ class GroupState(NamedTuple):
     shared: SharedState
     phi: np.ndarray
     mean: np.ndarray
+    alone: np.ndarray
     factor: np.ndarray
     log_det: np.ndarray
     next: np.ndarray
     order: np.ndarray
+
+
+@njit
+def conditional_of(state: GroupState) -> Conditional:
+    """Return the `Conditional` that a chain carries."""
+    return Conditional(state.mean, state.alone, state.factor, state.log_det[0])
 
 
 class RefreshOutcome(NamedTuple):
@@ -171,6 +187,8 @@ def without_reach(theta_new, theta, data):  # type: ignore[no-untyped-def]
 @njit
 def reach_by_group(theta_new, theta, data):  # type: ignore[no-untyped-def]
     """Return M_g of all groups, raised."""
+    if data.bounds.table.sums.size == 0:  # nothing is left of any row
+        return np.zeros(data.bounds.table.n_first)
     return (
         spans_of_groups(theta_new, theta, data.bounds.table.n_first, data.expansion, data.bounds) * data.bounds.widening
     )

@@ -20,10 +20,11 @@ from pymc_austerity.kernel.group_parts import (
     GroupState,
     RefreshOutcome,
     build_conclude,
+    conditional_of,
     row_numbers,
 )
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.proxy import Conditional, means_given_others, own_changes, solve_transposed
+from pymc_austerity.proxy import means_given_others, own_changes, pull_of_others, rate_of_rows, solve_transposed
 from pymc_austerity.rows import build_gather
 
 #: Rows of groups that are evaluated together.
@@ -36,14 +37,24 @@ _ACROSS = -0.4
 
 
 @njit
+def next_groups(f, data, state):  # type: ignore[no-untyped-def]
+    """Return the groups of factor f whose turn it is."""
+    first, n_groups = data.expansion.first[f], data.expansion.first[f + 1] - data.expansion.first[f]
+    n = min(data.n_refreshed[f], n_groups)
+    groups = first + (state.next[f] + np.arange(n)) % n_groups
+    state.next[f] = (state.next[f] + n) % n_groups
+    return groups
+
+
+@njit
 def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-def]
-    """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u)."""
+    """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u) and the pull of those of other factors."""
     e = data.expansion
     theta_new, log_q_ratio = theta.copy(), np.zeros(groups.size)
-    here = Conditional(state.mean, state.factor, state.log_det[0])
     walks = rng.random(groups.size)
     noise = rng.standard_normal((groups.size, e.own.shape[1]))
-    means = means_given_others(theta, groups, e, here)
+    pull = pull_of_others(theta, groups, e)
+    means = means_given_others(groups, pull, rate_of_rows(theta, e), e, conditional_of(state))
     for i in range(groups.size):
         g = groups[i]
         size = e.size[g]
@@ -64,7 +75,7 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
             solve_transposed(state.factor[g], step)
             for k in range(size):
                 theta_new[e.own[g, k]] = mean[k] + step[k]
-    return theta_new, log_q_ratio
+    return theta_new, log_q_ratio, pull
 
 
 @njit
@@ -126,17 +137,15 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
     @njit
     def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         e, links = data.expansion, data.links
-        n_groups = e.first[f + 1] - e.first[f]
-        n = min(data.n_refreshed[f], n_groups)
-        groups = e.first[f] + (state.next[f] + np.arange(n)) % n_groups
-        state.next[f] = (state.next[f] + n) % n_groups
-        theta_new, offset = propose_groups(theta, groups, data, state, generators[PROPOSE])
+        groups = next_groups(f, data, state)
+        n = groups.size
+        theta_new, offset, pull = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
         change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
-        known = own_changes(theta_new, theta, groups, e) if expands else offset
+        known = own_changes(theta_new, theta, groups, pull, e) if expands else offset
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
             numbers, last = _rows_together(first, groups, data)

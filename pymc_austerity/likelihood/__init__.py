@@ -40,6 +40,7 @@ from pymc_austerity.likelihood.group_density import (
     compile_group_prior,
 )
 from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, NoGroupsError, find_groups
+from pymc_austerity.likelihood.known_scale import RowScale, find_row_scale
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
@@ -97,6 +98,7 @@ __all__ = [
     "RemainderBounds",
     "RowEntries",
     "RowLikelihood",
+    "RowScale",
     "Surroundings",
     "Unbounded",
     "array_of",
@@ -113,6 +115,7 @@ __all__ = [
     "find_groups",
     "find_remainder_bound",
     "find_row_entries",
+    "find_row_scale",
     "flatten",
     "flatten_onto",
     "interpret_rows",

@@ -19,13 +19,14 @@ from pymc_austerity.proxy.group_bounds import (
 )
 from pymc_austerity.proxy.group_conditional import Condition, Conditional, build_condition, place_all, whiten
 from pymc_austerity.proxy.group_costs import GroupCosts
-from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes, pull_of_others
 from pymc_austerity.proxy.group_mode import GroupModeError
 from pymc_austerity.proxy.group_model import GroupLinks, GroupModel
 from pymc_austerity.proxy.group_pass import SlopeAlong
 from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups, weigh_groups
 from pymc_austerity.proxy.group_shifts import Shifts
 from pymc_austerity.proxy.known_by_sums import compile_known_density
+from pymc_austerity.proxy.known_scale import rate_of_rows
 from pymc_austerity.proxy.linear_maps import dense, product, transposed_product
 from pymc_austerity.proxy.mode import PriorCurvature
 from pymc_austerity.proxy.plan import ProxyPlan
@@ -76,6 +77,8 @@ __all__ = [
     "place_all",
     "prepare_groups",
     "product",
+    "pull_of_others",
+    "rate_of_rows",
     "rows_of_refresh",
     "shift_from",
     "solve_transposed",

@@ -1,7 +1,8 @@
 """Means of the groups of several factors, which depend on each other where groups have rows in common.
 
 Given φ the groups of one factor are independent; those of two are not, and their joint precision Q has a block P_g for
-each group and, for groups g and h with rows in common, minus the second derivatives H_gh of the likelihood of these.
+each group and, for groups g and h with rows in common, minus the second derivatives H_gh of the likelihood of these,
+multiplied by what the expansion is multiplied by (`known_scale`).
 Qx = b is solved by conjugate gradients, with the blocks as preconditioner.  Where the search begins, at P⁻¹b or on the
 plane of a `Tangent`, and the rule by which it ends read nothing but φ.  So the means are a function of φ, to whatever
 accuracy: all that a carried move asks for.  No matrix beyond the blocks and the cells of the table of groups is made.
@@ -43,17 +44,17 @@ def factorise(matrices: np.ndarray, g: int, size: int) -> bool:
 
 
 @njit
-def solve_group(factor: np.ndarray, x: np.ndarray, g: int, size: int) -> None:
-    """Put P⁻¹x in the place of the x of a group, P = CCᵀ."""
+def solve_group(factor: np.ndarray, g: int, x: np.ndarray, i: int, size: int) -> None:
+    """Put P⁻¹x in the place of the i-th x, P = CCᵀ of group g."""
     for k in range(size):
-        entry = x[g, k]
+        entry = x[i, k]
         for j in range(k):
-            entry -= factor[g, k, j] * x[g, j]
-        x[g, k] = entry / factor[g, k, k]
+            entry -= factor[g, k, j] * x[i, j]
+        x[i, k] = entry / factor[g, k, k]
     for k in range(size - 1, -1, -1):
         for j in range(k + 1, size):
-            x[g, k] -= factor[g, j, k] * x[g, j]
-        x[g, k] /= factor[g, k, k]
+            x[i, k] -= factor[g, j, k] * x[i, j]
+        x[i, k] /= factor[g, k, k]
 
 
 @njit
@@ -70,7 +71,7 @@ def _solve_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.nd
     """Return P⁻¹x."""
     out = x.copy()
     for g in range(x.shape[0]):
-        solve_group(factor, out, g, sizes[g])
+        solve_group(factor, g, out, g, sizes[g])
     return out
 
 
@@ -89,52 +90,66 @@ def _times_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.nd
 
 
 @njit
-def join(shift: np.ndarray, factor: np.ndarray, phi: np.ndarray, e: Any) -> None:
-    """Turn P⁻¹b, in its place, into Q⁻¹b.
+def join(shift: np.ndarray, factor: np.ndarray, rate: float, phi: np.ndarray, e: Any) -> None:
+    """Turn P⁻¹b, in its place, into Q⁻¹b; `rate` is what the expansion is multiplied by.
 
     Where Q is not positive (predictors that are products of effects) the search ends early, and the means are those
     that it has come to.
     """
-    foreseen, n_groups = e.tangent.at.size > 0, shift.shape[0]
+    foreseen, (n_groups, size) = e.tangent.at.size > 0, shift.shape
     begin = along_tangent(phi, e.tangent) if foreseen else shift.copy()
     near = _NEAR_FORESEEN if foreseen else _NEAR_ENOUGH
-    residual = _times_blocks(factor, shift - begin, e.size)
-    add_through_cells(begin, 0, n_groups, e, residual)
-    shift[:] = begin
+    # Loops over entries throughout: numba compiles them in a fraction of the time that whole arrays take.
+    for g in range(n_groups):
+        for k in range(size):
+            shift[g, k] -= begin[g, k]
+    residual = _times_blocks(factor, shift, e.size)
+    add_through_cells(begin, rate, e, residual)
+    for g in range(n_groups):
+        for k in range(size):
+            shift[g, k] = begin[g, k]
     solved = _solve_blocks(factor, residual, e.size)
-    direction, gap = solved.copy(), (residual * solved).sum()
+    direction, gap = solved.copy(), _inner(residual, solved)
     for _ in range(_MOST_STEPS):
         if not gap > near**2:
             break
         image = _times_blocks(factor, direction, e.size)
-        add_through_cells(-direction, 0, n_groups, e, image)
-        curvature = (direction * image).sum()
+        add_through_cells(direction, -rate, e, image)
+        curvature = _inner(direction, image)
         if not curvature > 0.0:
             break
-        shift += gap / curvature * direction
-        residual -= gap / curvature * image
+        length = gap / curvature
+        for g in range(n_groups):
+            for k in range(size):
+                shift[g, k] += length * direction[g, k]
+                residual[g, k] -= length * image[g, k]
         solved = _solve_blocks(factor, residual, e.size)
-        gap_before, gap = gap, (residual * solved).sum()
-        direction = solved + gap / gap_before * direction
+        gap_before, gap = gap, _inner(residual, solved)
+        for g in range(n_groups):
+            for k in range(size):
+                direction[g, k] = solved[g, k] + gap / gap_before * direction[g, k]
 
 
 @njit
-def means_given_others(theta: np.ndarray, groups: np.ndarray, e: Any, conditional: Any) -> np.ndarray:
-    """Return the means of some groups of a factor given φ and the groups of other factors as they are in θ.
+def _inner(x: np.ndarray, y: np.ndarray) -> float:
+    total = 0.0
+    for g in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            total += x[g, k] * y[g, k]
+    return total
+
+
+@njit
+def means_given_others(groups: np.ndarray, pull: np.ndarray, rate: float, e: Any, conditional: Any) -> np.ndarray:
+    """Return the means of some groups of a factor given φ and the groups of other factors, whose `pull` is given.
 
     One row each, in which what lies beyond the group's size means nothing.
     """
-    own, sizes, factor = e.own, e.size, conditional.factor
-    mean = conditional.mean[groups]
-    if e.cell_with.size == 0:
-        return mean
-    apart, pull = np.zeros(own.shape), np.zeros(own.shape)
-    for g in range(own.shape[0]):
-        for k in range(sizes[g]):
-            apart[g, k] = theta[own[g, k]] - conditional.mean[g, k]
+    own, sizes, centre, factor, alone = e.own, e.size, e.centre, conditional.factor, conditional.alone
+    means = rate * pull
     for i in range(groups.size):
         g = groups[i]
-        add_through_cells(apart, g, g + 1, e, pull)
-        solve_group(factor, pull, g, sizes[g])
-        mean[i] += pull[g]
-    return mean
+        solve_group(factor, g, means, i, sizes[g])
+        for k in range(sizes[g]):
+            means[i, k] += centre[own[g, k]] + alone[g, k]
+    return means

@@ -17,6 +17,7 @@ from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import GroupPriorLinks, LinkedGroupDerivatives, LinkedLogPrior
 from pymc_austerity.proxy.crossed_means import factorise, join, solve_group
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
+from pymc_austerity.proxy.known_scale import rate_of_rows
 
 #: What keeps a precision positive where neither rows nor prior say anything about a group.
 _RIDGE = 1e-8
@@ -29,6 +30,8 @@ class Conditional(NamedTuple):
     ----------
     mean : numpy.ndarray, shape (G, K)
         m_g(φ), of the groups of all factors together.
+    alone : numpy.ndarray, shape (G, K)
+        Mean of a group where those of all other factors are at the centre, from the centre: with one factor m_g − û_g.
     factor : numpy.ndarray, shape (G, K, K)
         Lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g).
     log_det : float
@@ -36,6 +39,7 @@ class Conditional(NamedTuple):
     """
 
     mean: np.ndarray
+    alone: np.ndarray
     factor: np.ndarray
     log_det: float
 
@@ -71,11 +75,13 @@ MarginalOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpa
 
 
 @njit
-def _precision(curvature: np.ndarray, of_rows: np.ndarray, out: np.ndarray, g: int, size: int, diagonal: bool) -> None:
+def _precision(
+    curvature: np.ndarray, of_rows: np.ndarray, rate: float, out: np.ndarray, g: int, size: int, diagonal: bool
+) -> None:
     """Add the precision of a group's prior to that of its rows; of one that is no precision only what is positive."""
     for i in range(size):
         for j in range(size):
-            out[g, i, j] = of_rows[g, i, j]
+            out[g, i, j] = rate * of_rows[g, i, j]
             if i == j:
                 out[g, i, i] += max(curvature[g, i, i], 0.0) + _RIDGE if diagonal else curvature[g, i, i]
             elif not diagonal:
@@ -96,32 +102,35 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
             for k in range(sizes[g]):
                 at[own[g, k]] = centre[own[g, k]]
         slope, curvature = derivatives(links.derivatives, at, others, fixed, e.own, e.size)
-        mean, factor, log_det = np.zeros((n_groups, size)), np.zeros((n_groups, size, size)), 0.0
+        mean, alone = np.zeros((n_groups, size)), np.zeros((n_groups, size))
+        factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e)
         shift = np.empty(e.read.size)
         for r in range(e.read.size):
             shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
         for g in range(n_groups):
-            _precision(curvature, precision, factor, g, sizes[g], False)
+            _precision(curvature, precision, rate, factor, g, sizes[g], False)
             if not factorise(factor, g, sizes[g]):
-                _precision(curvature, precision, factor, g, sizes[g], True)
+                _precision(curvature, precision, rate, factor, g, sizes[g], True)
                 if not factorise(factor, g, sizes[g]):
                     # The determinant alone says that φ is impossible; what divides by the factor goes on.
                     for h in range(n_groups):
                         factor[h] = np.eye(size)
-                    return Conditional(mean, factor, -np.inf)
+                    return Conditional(mean, alone, factor, -np.inf)
             for k in range(sizes[g]):
-                entry = slope[g, k] + gradient[g, k]
+                entry = gradient[g, k]
                 for r in range(shift.size):
                     entry += cross[g, k, r] * shift[r]
-                mean[g, k] = entry
+                mean[g, k] = slope[g, k] + rate * entry
                 log_det -= np.log(factor[g, k, k])
-            solve_group(factor, mean, g, sizes[g])
+            solve_group(factor, g, mean, g, sizes[g])
+            for k in range(sizes[g]):
+                alone[g, k] = mean[g, k]
         if e.cell_with.size > 0:
-            join(mean, factor, theta[e.shared], e)
+            join(mean, factor, rate, theta[e.shared], e)
         for g in range(n_groups):
             for k in range(sizes[g]):
                 mean[g, k] += at[own[g, k]]
-        return Conditional(mean, factor, log_det)
+        return Conditional(mean, alone, factor, log_det)
 
     return cached(condition)
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.proxy.cells import sum_over_cells
+from pymc_austerity.proxy.cells import sum_over_cells, through_cells
+from pymc_austerity.proxy.known_scale import KnownScale, rate_of_rows, sum_at_centre
 from pymc_austerity.proxy.tangent import Tangent
 
 
@@ -48,6 +49,8 @@ class GroupExpansion(NamedTuple):
         Second derivatives by the parameters of the group and of the other; zero beyond their sizes.
     tangent : Tangent
         The joint means of several factors near the centre of φ, once they have been worked out.
+    scale : KnownScale
+        What the expansion is multiplied by where it holds at every scale of the rows.
     """
 
     centre: np.ndarray
@@ -66,26 +69,35 @@ class GroupExpansion(NamedTuple):
     cell_with: np.ndarray
     cell_hessian: np.ndarray
     tangent: Tangent
+    scale: KnownScale
 
 
 @njit
-def own_changes(theta_new: np.ndarray, theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
-    """Return how much the expansion of all rows changes with each of some groups of a factor, all else as it is."""
-    totals, before = np.zeros(groups.size), np.zeros(groups.size)
+def pull_of_others(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return Σ_h H_gh (u_h − û_h) for some groups, a row each: the slope that those of other factors add to theirs."""
+    if e.cell_with.size == 0:
+        return np.zeros((groups.size, e.own.shape[1]))
+    return through_cells(_shifts(theta, e), groups, e)
+
+
+@njit
+def own_changes(
+    theta_new: np.ndarray, theta: np.ndarray, groups: np.ndarray, pull: np.ndarray, e: GroupExpansion
+) -> np.ndarray:
+    """Return how much the expansion of all rows changes with each of some groups of a factor, all else as it is.
+
+    `pull` is the `pull_of_others`.
+    """
+    totals, before, rate = np.zeros(groups.size), np.zeros(groups.size), rate_of_rows(theta, e)
     _add_alone(totals, theta_new, groups, e)
     _add_alone(before, theta, groups, e)
-    own, sizes, centre = e.own, e.size, e.centre  # not in the loops, where numba would count references
-    start, other, hessian = e.cell_start, e.cell_with, e.cell_hessian
+    own, sizes = e.own, e.size  # not in the loop, where numba would count references
     for i in range(groups.size):
         g = groups[i]
         totals[i] -= before[i]
-        for c in range(start[g], start[g + 1]):
-            h = other[c]
-            for k in range(sizes[g]):
-                slope = 0.0
-                for j in range(sizes[h]):
-                    slope += hessian[c, k, j] * (theta[own[h, j]] - centre[own[h, j]])
-                totals[i] += slope * (theta_new[own[g, k]] - theta[own[g, k]])
+        for k in range(sizes[g]):
+            totals[i] += pull[i, k] * (theta_new[own[g, k]] - theta[own[g, k]])
+        totals[i] *= rate
     return totals
 
 
@@ -123,7 +135,7 @@ def grouped_sum(theta: np.ndarray, others: np.ndarray, e: GroupExpansion) -> flo
         total += totals[g]
     if e.cell_with.size > 0:
         total += sum_over_cells(_shifts(theta, e), e)
-    return total
+    return sum_at_centre(theta, e) + rate_of_rows(theta, e) * total
 
 
 @njit

@@ -14,6 +14,7 @@ from scipy import optimize
 
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
+from pymc_austerity.proxy.group_conditional import Conditional
 from pymc_austerity.proxy.group_expansion import GroupExpansion
 from pymc_austerity.proxy.group_model import GroupModel
 from pymc_austerity.proxy.group_pass import Membership
@@ -75,7 +76,7 @@ class _Search:
         at = (expansion.centre, self.data.others0)
         prior = float(uninterrupted(self.model.density.log_prior, *at, *self.data.fixed)[0])
         value = prior + self.model.group_pass.value(*at, self.data.fixed, self.rows)
-        return value + uninterrupted(self.model.condition, *at, self.data.fixed, expansion)[2]
+        return value + Conditional(*uninterrupted(self.model.condition, *at, self.data.fixed, expansion)).log_det
 
     def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
         theta = expansion.centre.copy()
@@ -117,7 +118,7 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
         theta[here.own] = here.centre[here.own] + np.clip(theta[here.own] - here.centre[here.own], -radius, radius)
-        factor = uninterrupted(model.condition, theta, data.others0, data.fixed, here)[1]
+        factor = Conditional(*uninterrupted(model.condition, theta, data.others0, data.fixed, here)).factor
         moved = np.einsum("gjk,gj->gk", factor, (theta - here.centre)[here.own])
         far = max(np.abs((phi - here.centre[here.shared]) / scale).max(initial=0.0), float(np.sqrt((moved**2).mean())))
         if far < _CLOSE_ENOUGH and not moves_shared:

@@ -15,8 +15,10 @@ from pymc_austerity.likelihood import (
     LinkedGroupPrior,
     Links,
     RowLikelihood,
+    RowScale,
     compile_density,
     compile_group_prior,
+    find_row_scale,
     numba_options,
 )
 from pymc_austerity.proxy.expansion import compile_remainder_density
@@ -24,6 +26,7 @@ from pymc_austerity.proxy.group_conditional import ConditionOf, MarginalOf, buil
 from pymc_austerity.proxy.group_expansion import grouped_sum
 from pymc_austerity.proxy.group_pass import GroupPass, LinkedSlope
 from pymc_austerity.proxy.group_score import GroupScore
+from pymc_austerity.proxy.known_scale import nothing_of_linked_rows, nothing_of_rows
 
 
 class GroupLinks(NamedTuple):
@@ -68,10 +71,17 @@ class GroupModel:
         return compile_density(self.likelihood, self.compile_kwargs)
 
     @cached_property
+    def row_scale(self) -> RowScale | None:
+        """How the rows read their scale, where the expansion then leaves nothing of them."""
+        return find_row_scale(self.likelihood, self.groups.read.tolist()) if self.expands else None
+
+    @cached_property
     def seen(self) -> Density:
         """The rows as the test sees them: remainders, with their known sum, or as they are."""
         if not self.expands:
             return self.density
+        if self.row_scale is not None:
+            return replace(self.density, both_sides=nothing_of_rows, known_sum=grouped_sum)
         options = numba_options(self.compile_kwargs)
         return replace(compile_remainder_density(self.density, self.likelihood, 2, **options), known_sum=grouped_sum)
 
@@ -99,6 +109,8 @@ class GroupModel:
     @cached_property
     def linked_seen(self) -> LinkedDensity:
         """What is `seen`, for code that is compiled for all models."""
+        if self.row_scale is not None:
+            return replace(self.linked, both_sides=nothing_of_linked_rows, known_sum=grouped_sum)
         return self.seen.linked(self.likelihood) if self.expands else self.linked
 
     @cached_property

@@ -15,6 +15,7 @@ from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import VECTOR, Groups, Reached, RowLikelihood, build_call, reach, tuple_of
 from pymc_austerity.proxy.group_expansion import GroupExpansion
+from pymc_austerity.proxy.known_scale import no_scale
 from pymc_austerity.proxy.tangent import no_tangent
 from pymc_austerity.rows import Rows
 
@@ -205,7 +206,7 @@ class GroupPass:
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             _without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
-            no_tangent(),
+            no_tangent(), no_scale(),
         )  # fmt: skip
 
 

@@ -11,15 +11,16 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, Groups, ModelData, NoRemainderBoundError
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion, check_order
-from pymc_austerity.proxy.group_bounds import GroupBounds, find_group_bounds
+from pymc_austerity.proxy.group_bounds import GroupBounds, find_group_bounds, no_bounds
 from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
 from pymc_austerity.proxy.group_costs import GroupCosts, estimate_costs
-from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes, pull_of_others
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_model import GroupModel
-from pymc_austerity.proxy.group_pass import Membership, membership
+from pymc_austerity.proxy.group_pass import Membership, chunks, membership
 from pymc_austerity.proxy.group_score import shift_to_mode
 from pymc_austerity.proxy.group_shifts import Shifts, find_shifts
+from pymc_austerity.proxy.known_scale import with_known_scale
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.proxy.tangent import find_tangent
 from pymc_austerity.rows import AliasTable, Rows, row_table
@@ -138,13 +139,21 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2)
     shifts = find_shifts(data, groups, model.density, model.prior, group_pass, rows, centre.expansion.centre)
     passes += shifted.evaluations * model.score.passes + 3 * len(shifts.length)
-    expansion = _with_tangent(centre.expansion, shifted.mean, centre.factor, condition, (data.others0, data.fixed))
+    expansion = centre.expansion
+    if model.row_scale is not None:
+        expansion = with_known_scale(expansion, model.row_scale, rows.n_table)
+    expansion = _with_tangent(expansion, shifted.mean, centre.factor, condition, (data.others0, data.fixed))
     learnt = expansion, shifted.mean, centre.factor
     found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)
-    _check_derivatives(found, model.density, model.seen, moves[0], (data.others0, data.fixed))
+    if model.row_scale is not None:
+        _check_sums(found, model, moves[0], (data.others0, data.fixed))
+        nothing = no_bounds(*expansion.cross.shape), GroupCosts(0.0, 0.0, 0.0, 0.0)
+        return found._replace(bounds=nothing[0], costs=nothing[1], passes=passes + 2)
+    _check_order(found, model.seen, moves[0][1], data.fixed)
+    _check_groups(found, model, moves[0], (data.others0, data.fixed))
     found = _with_bounds(found, model, data)
     costs = estimate_costs(
         model.seen.both_sides, moves, data.others0, data.fixed, found.expansion, found.bounds, found.rows
@@ -211,27 +220,49 @@ def _with_tangent(
     return e._replace(tangent=find_tangent(means, mean, factor))
 
 
-def _check_derivatives(
-    found: PreparedGroups, density: Density, remainders: Density, pair: tuple[np.ndarray, np.ndarray], at: Any
+def _check_order(
+    found: PreparedGroups, remainders: Density, theta: np.ndarray, fixed: tuple[np.ndarray, ...]
 ) -> None:
-    """Check the order of the remainders, and that what is known of a group's sum is what they leave out."""
-    (theta_new, theta), (others, fixed), e = pair, at, found.expansion
+    """Check the order of the remainders."""
+    e = found.expansion
     batch = tuple(a[:500] for a in found.rows.arrays)
     centre = Expansion(e.centre, e.read, e.shared_gradient, e.shared_hessian)
     wrong = check_order(remainders.both_sides, centre, 2, theta - e.centre, fixed, batch, theta.size)
     if wrong is not None:
         raise GroupModeError(f"The derivatives of the likelihood fail their check: {wrong}.")
+
+
+def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarray, np.ndarray], at: Any) -> None:
+    """Check that what is known of a group's sum is what the remainders leave out."""
+    (theta_new, theta), (others, fixed), e = pair, at, found.expansion
     sizes = np.diff(found.start)
     for g in np.argsort(-sizes, kind="stable")[:_CHECKED]:
         moved = theta.copy()
         moved[e.own[g]] = theta_new[e.own[g]]
         batch = found.rows.take(found.rows_of(g)).arrays
-        new, old = density.both_sides(moved, theta, others, *fixed, *batch)
-        left_new, left = remainders.both_sides(moved, theta, others, e.centre, *fixed, *batch)
+        new, old = model.density.both_sides(moved, theta, others, *fixed, *batch)
+        left_new, left = model.seen.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()
-        known = own_changes(moved, theta, np.array([g]), e)[0]
+        groups = np.array([g])
+        known = own_changes(moved, theta, groups, pull_of_others(theta, groups, e), e)[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "
                 "derivative of the likelihood is wrong."
             )
+
+
+def _check_sums(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarray, np.ndarray], at: Any) -> None:
+    """Check that what is known of the sum over all rows is all that there is of it."""
+    _check_groups(found, model, pair, at)
+    (new, old), (others, fixed) = pair, at
+    expected, size = 0.0, 1.0
+    for batch in chunks(found.rows):
+        rows_new, rows = model.density.both_sides(new, old, others, *fixed, *batch)
+        expected, size = expected + float((rows_new - rows).sum()), size + float(np.abs(rows_new - rows).sum())
+    known = model.seen.known_sum(new, others, found.expansion) - model.seen.known_sum(old, others, found.expansion)
+    if not abs(known - expected) <= _RELATIVE_ERROR * size:
+        raise GroupModeError(
+            f"The sum over all rows changes by {expected:.6g}, and by {known:.6g} as it follows from sums over the "
+            "groups: a derivative of the likelihood is wrong."
+        )

@@ -1,0 +1,100 @@
+"""The expansion of rows with normal errors, which holds at every value of their scale.
+
+Where ℓ_i(θ) = c s + e^{ks} q_i(v) with q_i of second degree (`RowScale`), the expansion in v at (v̂, ŝ), multiplied by
+r(s) = e^{k(s − ŝ)}, is that at (v̂, s); and Σ ℓ_i(v̂, s) − Σ ℓ_i(v̂, ŝ) = N c (s − ŝ) + Q̂ (r(s) − 1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import RowScale
+
+if TYPE_CHECKING:
+    from pymc_austerity.proxy.group_expansion import GroupExpansion
+
+
+class KnownScale(NamedTuple):
+    """What the expansion needs to know of the scale of rows, as arrays and numbers for compiled code.
+
+    Attributes
+    ----------
+    place : numpy.ndarray of int64, shape (0,) or (1,)
+        Where s lies in θ; empty where the expansion is multiplied by nothing.
+    power : float
+        k.
+    slope : float
+        N c.
+    squares : float
+        Q̂, the sum over all rows of e^{kŝ} q_i(v̂).
+    """
+
+    place: np.ndarray
+    power: float
+    slope: float
+    squares: float
+
+
+def no_scale() -> KnownScale:
+    """Return that the expansion is multiplied by nothing."""
+    return KnownScale(np.empty(0, np.int64), 0.0, 0.0, 0.0)
+
+
+@njit
+def nothing_of_rows(theta_new, theta, others, centre, *data):  # type: ignore[no-untyped-def]
+    """Return what is left of each row at both ends of a move: nothing."""
+    return np.zeros(data[-1].shape[0]), np.zeros(data[-1].shape[0])
+
+
+@njit
+def nothing_of_linked_rows(links, theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
+    """Return the same for code that is compiled for all models."""
+    return np.zeros(batch[0].shape[0]), np.zeros(batch[0].shape[0])
+
+
+@njit
+def rate_of_rows(theta: np.ndarray, e: GroupExpansion) -> float:
+    """Return r(s)."""
+    if e.scale.place.size == 0:
+        return 1.0
+    s = e.scale.place[0]
+    return np.exp(e.scale.power * (theta[s] - e.centre[s]))
+
+
+@njit
+def sum_at_centre(theta: np.ndarray, e: GroupExpansion) -> float:
+    """Return Σ ℓ_i(v̂, s) − Σ ℓ_i(v̂, ŝ)."""
+    if e.scale.place.size == 0:
+        return 0.0
+    s = e.scale.place[0]
+    shift = theta[s] - e.centre[s]
+    return e.scale.slope * shift + e.scale.squares * np.expm1(e.scale.power * shift)
+
+
+def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:
+    """Return the expansion in all that the rows read but their scale, which it is multiplied by.
+
+    Parameters
+    ----------
+    e : GroupExpansion
+        In all that the rows read.
+    of_rows : RowScale
+    n_rows : int
+        N, rows that stand for several counted as these.
+    """
+    if of_rows.place is None:
+        return e
+    is_scale = e.read == of_rows.place
+    slope = n_rows * of_rows.slope
+    squares = float(e.shared_gradient[is_scale][0] - slope) / of_rows.power
+    kept = ~is_scale
+    return e._replace(
+        read=e.read[kept],
+        cross=np.ascontiguousarray(e.cross[:, :, kept]),
+        shared_gradient=e.shared_gradient[kept],
+        shared_hessian=np.ascontiguousarray(e.shared_hessian[np.ix_(kept, kept)]),
+        scale=KnownScale(np.array([of_rows.place]), of_rows.power, slope, squares),
+    )
