@@ -1,8 +1,9 @@
 """Rows with normal errors: shown to be quadratic in all that they read but a scale, which divides all of them alike.
 
-Where every ℓ_i(θ) = c s + e^{ks} q_i(v), with s one entry of θ, v the others, and q_i a polynomial of second degree in
-v, its expansion of second order in v holds at every v and, multiplied by e^{k(s − ŝ)}, at every s: nothing is left of a
-row for a test to read.  Normal errors with log σ in θ have c = −1 and k = −2; with a known σ there is no s.
+Where every ℓ_i(θ) = d_i + c s + e^{ks} q_i(v), with s one entry of θ, v the others, d_i data, and q_i a polynomial of
+second degree in v, its expansion of second order in v holds at every v and, multiplied by e^{k(s − ŝ)}, at every s:
+nothing is left of a row for a test to read.  Normal errors with log σ in θ have c = −1 and k = −2; with a known σ there
+is no s.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class RowScale(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """What is known of a variable: e^{ks} p(v) + cs, with a constant added where it is `shifted`.
+    """What is known of a variable: e^{ks} p(v) + cs, with data added where it is `shifted`.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class _Form(NamedTuple):
     power, slope : float
         k and c.
     shifted : bool
-        Whether a number is added to e^{ks} p(v), which is more than another coefficient where k is not 0.
+        Whether data are added to e^{ks} p(v), which is more than another coefficient where k is not 0.
     uniform : bool
         Whether p is of degree 0 and one number, the same for all entries.
     """
@@ -193,12 +194,18 @@ def _elementwise(kind: Any, variables: Sequence[Variable], forms: Sequence[_Form
         return first._replace(slope=first.slope / _number(variables[1]))
     if isinstance(kind, scalar.Sqr):
         return _product([first, first])
+    if isinstance(kind, scalar.Sqrt):
+        return _power(first, 0.5)
+    if isinstance(kind, scalar.Sign) and first.degree == 0 and first.is_product:
+        return _Form(uniform=first.uniform)
     if isinstance(kind, scalar.Pow) and forms[1].is_data and forms[1].uniform:
         return _power(first, _number(variables[1]))
     if isinstance(kind, scalar.Exp) and first.degree == 0 and first.power == 0.0:
         return _Form(power=first.slope, uniform=first.uniform)
     if isinstance(kind, scalar.Log) and first.degree == 0 and first.is_product:
         return _Form(slope=first.power, uniform=first.uniform)
+    if isinstance(kind, scalar.Switch) and first.is_data and _number(variables[2]) == -np.inf:
+        return forms[1]  # data that have no density have none at any θ
     raise _NotOfThisFormError
 
 
@@ -212,7 +219,7 @@ def _sum(forms: Sequence[_Form]) -> _Form:
             )  # fmt: skip
             continue
         number, other = (form, total) if form.power == 0.0 else (total, form)
-        if not (number.power == 0.0 and number.uniform):
+        if not (number.power == 0.0 and number.degree == 0):
             raise _NotOfThisFormError
         total = other._replace(shifted=True, uniform=False)
     return total._replace(slope=slope)
@@ -249,5 +256,7 @@ def _number(var: Any) -> float:
     """Return the number that all entries of a constant are."""
     if not isinstance(var, Constant):
         raise _NotOfThisFormError
-    (number,) = np.unique(var.data)
-    return float(number)
+    found = np.unique(var.data)
+    if found.size != 1:
+        raise _NotOfThisFormError
+    return float(found[0])

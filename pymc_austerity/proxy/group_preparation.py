@@ -220,9 +220,7 @@ def _with_tangent(
     return e._replace(tangent=find_tangent(means, mean, factor))
 
 
-def _check_order(
-    found: PreparedGroups, remainders: Density, theta: np.ndarray, fixed: tuple[np.ndarray, ...]
-) -> None:
+def _check_order(found: PreparedGroups, remainders: Density, theta: np.ndarray, fixed: tuple[np.ndarray, ...]) -> None:
     """Check the order of the remainders."""
     e = found.expansion
     batch = tuple(a[:500] for a in found.rows.arrays)

@@ -109,7 +109,7 @@ def test_a_carried_move_without_its_jacobian_is_seen(case):
     @njit
     def without(links, theta, others, fixed, e):
         found = condition(links, theta, others, fixed, e)
-        return Conditional(found.mean, found.factor, 0.0)
+        return Conditional(found.mean, found.alone, found.factor, 0.0)
 
     carried = build_carried_move(decider.parts._replace(condition=without), ndims)
     data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(11)

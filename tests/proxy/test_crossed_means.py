@@ -1,14 +1,19 @@
-"""Sums over cells, joint means and means given others, against dense matrices: two factors of unequal sizes."""
+"""Sums over cells, joint means and means given others, against dense matrices: two factors of unequal sizes.
+
+The expansion is multiplied by e^{ks}, as that of rows with normal errors, with s the last entry of θ.
+"""
 
 import numpy as np
 import pytest
 
-from pymc_austerity.proxy import Conditional, means_given_others, own_changes
+from pymc_austerity.proxy import Conditional, means_given_others, own_changes, pull_of_others
 from pymc_austerity.proxy.crossed_means import factorise, join
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
+from pymc_austerity.proxy.known_scale import KnownScale
 from pymc_austerity.proxy.tangent import Tangent, find_tangent, no_tangent
 
 G, H = 7, 5
+POWER, SLOPE, SQUARES = -2.0, -60.0, -23.0
 
 
 class Case:
@@ -35,7 +40,7 @@ class Case:
         for g in range(G + H):
             hessian[g, : size[g], : size[g]] = self.block(self.rows_hessian, g, g)
             self.factor[g, : size[g], : size[g]] = np.linalg.cholesky(self.block(self.precision, g, g))
-        centre, read = rng.normal(size=2 + self.n), np.arange(2)
+        centre, read = rng.normal(size=3 + self.n), np.arange(2)
         self.gradient, self.cross = rng.normal(size=self.n), rng.normal(size=(self.n, 2))
         start = np.searchsorted([g for g, _ in pairs], np.arange(G + H + 1))
         self.inside = inside
@@ -43,6 +48,7 @@ class Case:
             centre, own, size, np.array([0, G, G + H]), read, read, self.padded(self.gradient), hessian,
             -hessian, np.stack([self.padded(of) for of in self.cross.T], axis=2), rng.normal(size=2), np.zeros((2, 2)),
             start, np.array([h for _, h in pairs], np.uint32), cells, no_tangent(),
+            KnownScale(np.array([2 + self.n]), POWER, SLOPE, SQUARES),
         )  # fmt: skip
 
     def block(self, matrix, g, h):
@@ -53,11 +59,14 @@ class Case:
         found[self.inside] = x
         return found
 
-    def joined(self, b, phi, e):
+    def joint_precision(self, rate):
+        """Q: the blocks as they are, and between them what the expansion has, multiplied by the rate."""
+        return np.where(self.owner[:, None] == self.owner, 1.0, rate) * self.precision
+
+    def joined(self, b, phi, e, rate=1.0):
         """What `join` makes of P⁻¹b."""
-        blocks = np.where(self.owner[:, None] == self.owner, self.precision, 0.0)
-        shift = self.padded(np.linalg.solve(blocks, b))
-        join(shift, self.factor, phi, e)
+        shift = self.padded(np.linalg.solve(self.joint_precision(0.0), b))
+        join(shift, self.factor, rate, phi, e)
         assert (shift[~self.inside] == 0).all()
         return shift[self.inside]
 
@@ -69,26 +78,31 @@ def case(request):
 
 def test_sums_are_those_of_the_dense_expansion(case):
     e, rng = case.e, np.random.default_rng(3)
-    theta, other = rng.normal(size=(2, 2 + case.n))
+    theta, other = rng.normal(size=(2, 3 + case.n))
 
     def dense(at):
-        phi, u = np.split(at - e.centre, [2])
-        return e.shared_gradient @ phi + case.gradient @ u + u @ case.cross @ phi + u @ case.rows_hessian @ u / 2
+        phi, u, s = np.split(at - e.centre, [2, 2 + case.n])
+        of_rows = e.shared_gradient @ phi + case.gradient @ u + u @ case.cross @ phi + u @ case.rows_hessian @ u / 2
+        rate = np.exp(POWER * s[0])
+        return rate * of_rows + SLOPE * s[0] + SQUARES * (rate - 1)
 
     assert grouped_sum(theta, np.empty(0), e) == pytest.approx(dense(theta))
     for g in (0, G - 1, G + 2):
         moved = theta.copy()
         moved[e.own[g, : e.size[g]]] = other[e.own[g, : e.size[g]]]
-        assert own_changes(moved, theta, np.array([g]), e)[0] == pytest.approx(dense(moved) - dense(theta))
+        pull = pull_of_others(theta, np.array([g]), e)
+        assert own_changes(moved, theta, np.array([g]), pull, e)[0] == pytest.approx(dense(moved) - dense(theta))
 
 
-def test_joint_means_solve_the_dense_system(case):
-    b, phi = np.random.default_rng(4).normal(size=case.n), np.zeros(2)
-    exact = np.linalg.solve(case.precision, b)
-    off = case.joined(b, phi, case.e) - exact
-    assert off @ case.precision @ off < 1e-5
+@pytest.mark.parametrize("rate", [1.0, 0.6])
+def test_joint_means_solve_the_dense_system(case, rate):
+    b, phi, precision = np.random.default_rng(4).normal(size=case.n), np.zeros(2), case.joint_precision(rate)
+    exact = np.linalg.solve(precision, b)
+    off = case.joined(b, phi, case.e, rate) - exact
+    assert off @ precision @ off < 1e-5
     apart = case.e._replace(cell_with=case.e.cell_with[:0], cell_start=np.zeros_like(case.e.cell_start))
-    assert np.abs(case.joined(b, phi, apart) - exact).max() > 0.05
+    for wrong in (case.joined(b, phi, apart, rate), case.joined(b, phi, case.e, 0.5 * rate)):
+        assert np.abs(wrong - exact).max() > 0.03
 
 
 def test_a_plane_through_the_means_is_where_the_search_begins_and_mostly_ends(case):
@@ -120,13 +134,18 @@ def test_where_there_are_no_means_to_either_side_there_is_no_plane():
 
 def test_means_given_the_groups_of_other_factors_are_those_of_the_normal_law(case):
     e, rng = case.e, np.random.default_rng(6)
-    mean, theta = rng.normal(size=case.n), rng.normal(size=2 + case.n)
+    b, theta, rate = rng.normal(size=case.n), rng.normal(size=3 + case.n), 0.6
+    precision = case.joint_precision(rate)
+    mean = np.linalg.solve(precision, b)  # from the centre, given φ
+    alone = case.padded(np.linalg.solve(case.joint_precision(0.0), b))
     groups = np.array([G - 1, 0, 3])
-    found = means_given_others(theta, groups, e, Conditional(case.padded(mean), case.factor, 0.0))
+    given = Conditional(np.full_like(alone, np.nan), alone, case.factor, 0.0)
+    found = means_given_others(groups, pull_of_others(theta, groups, e), rate, e, given)
+    u, centre = theta[2:-1] - e.centre[2:-1], e.centre[2:-1]
     for row, g in zip(found, groups, strict=True):
         here, others = case.owner == g, case.owner >= G
-        pull = case.precision[np.ix_(here, others)] @ (theta[2:] - mean)[others]
-        exact = mean[here] - np.linalg.solve(case.block(case.precision, g, g), pull)
+        pull = precision[np.ix_(here, others)] @ (u - mean)[others]
+        exact = centre[here] + mean[here] - np.linalg.solve(case.block(precision, g, g), pull)
         assert row[: here.sum()] == pytest.approx(exact)
 
 

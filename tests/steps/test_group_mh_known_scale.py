@@ -1,0 +1,107 @@
+"""Normal errors of unknown scale, two crossed factors: `GroupMH` reads no row, and is right by quadrature.
+
+Given three scales everything else is jointly normal; the scales are summed over a grid of their logarithms.
+"""
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity.kernel import pack_generators
+
+G, H, N = 9, 7, 150
+RNG = np.random.default_rng(13)
+#: The first group of either factor has no rows.
+FIRST, SECOND, X = RNG.integers(1, G, N), RNG.integers(1, H, N), RNG.normal(size=N)
+Y = 0.4 + 0.5 * X + 0.8 * RNG.normal(size=G)[FIRST] + 0.5 * RNG.normal(size=H)[SECOND] + 0.7 * RNG.normal(size=N)
+DESIGN = np.column_stack([np.ones(N), X, np.eye(G)[FIRST], np.eye(H)[SECOND]])
+WATCHED = [0, 1, 2, 3, 2 + G, 3 + G]
+LOCATION, WIDTH = -0.3, 0.5
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        log_sigma = pm.Normal("log_sigma", LOCATION, WIDTH)
+        log_scale = pm.Normal("log_scale", LOCATION, WIDTH, shape=2)
+        intercept, slope = pm.Normal("intercept"), pm.Normal("slope")
+        first = pm.Normal("first", 0, pm.math.exp(log_scale[0]), shape=G)
+        second = pm.Normal("second", 0, pm.math.exp(log_scale[1]), shape=H)
+        mean = intercept + slope * X + first[FIRST] + second[SECOND]
+        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=Y)
+    return model
+
+
+@pytest.fixture(scope="module")
+def step(model):
+    return pma.GroupMH(model=model, rng=1, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def law():
+    """Means and sds of what is watched and of the three log scales."""
+    s, a, b = (x.ravel() for x in np.meshgrid(np.linspace(-0.7, 0.1, 17), *[np.linspace(-2, 1.2, 25)] * 2))
+    prior = np.column_stack(
+        [np.ones((s.size, 2)), *(np.exp(-2 * x)[:, None].repeat(n, 1) for x, n in ((a, G), (b, H)))]
+    )
+    rate = np.exp(-2 * s)
+    precision = rate[:, None, None] * (DESIGN.T @ DESIGN) + prior[:, :, None] * np.eye(prior.shape[1])
+    covariance = np.linalg.inv(precision)
+    mean = rate[:, None] * (covariance @ (DESIGN.T @ Y))
+    log_weight = stats.norm.logpdf([s, a, b], LOCATION, WIDTH).sum(axis=0) - N * s - rate * (Y @ Y) / 2
+    log_weight += rate * (mean @ (DESIGN.T @ Y)) / 2 + (np.log(prior).sum(1) - np.linalg.slogdet(precision)[1]) / 2
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    found = np.column_stack([mean[:, WATCHED], s, a, b])
+    spread = np.column_stack([np.diagonal(covariance, 0, 1, 2)[:, WATCHED], np.zeros((s.size, 3))])
+    expected = weight @ found
+    return expected, np.sqrt(weight @ (found**2 + spread) - expected**2)
+
+
+def _run(decider, n, data=None):
+    rng = np.random.default_rng(5)
+    data, state, looks = data or decider.data(), decider.new_state(), decider.looks_of_large()
+    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), []
+    for _ in range(n):
+        carried, refresh, _ = decider.move(theta, data, state, looks, generators)
+        assert carried.n_rows == refresh.n_rows == 0
+        theta = refresh.theta
+        draws.append(theta)
+    return np.array(draws)
+
+
+def _largest_z(decider, law, draws):
+    start = {b.name: b.start for b in decider.likelihood.blocks}
+    places = [start["intercept"], start["slope"], start["first"], start["first"] + 1, start["second"]]
+    places += [start["second"] + 1, start["log_sigma"], start["log_scale"], start["log_scale"] + 1]
+    split = draws[:, places].T.reshape(len(places), 4, -1)
+    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, zip(*law, strict=True), strict=True))
+
+
+@pytest.mark.slow
+def test_draws_have_the_moments_of_quadrature_and_no_row_is_read(step, law):
+    decider = step.decider
+    draws = _run(decider, 16_000)
+    assert _largest_z(decider, law, draws) < MAX_Z
+    assert "no row is read" in decider.described
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [{"power": -1.7}, {"slope": -0.9 * N}, {"place": np.empty(0, np.int64)}], ids=str)
+def test_an_expansion_that_follows_the_scale_wrongly_is_seen(step, law, wrong):
+    data = step.decider.data()
+    e = data.expansion
+    data = data._replace(expansion=e._replace(scale=e.scale._replace(**wrong)))
+    assert _largest_z(step.decider, law, _run(step.decider, 16_000, data)) > MAX_Z
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [{"power": -1.9}, {"slope": -0.99}], ids=str)
+def test_a_scale_that_was_misread_is_seen_before_sampling(model, step, monkeypatch, wrong):
+    misread = step.decider.model.row_scale._replace(**wrong)
+    monkeypatch.setattr("pymc_austerity.proxy.group_model.find_row_scale", lambda likelihood, candidates: misread)
+    with pytest.raises(ValueError, match="derivative of the likelihood is wrong"):
+        pma.GroupMH(model=model, rng=1, progressbar=False)
