@@ -123,7 +123,7 @@ class GroupDecider:
         if self.model.row_scale is not None:
             return "Sums over the rows of groups say all that they do: no row is read, and everything is exact."
         rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
-        return f"{rows}, and every group decides exactly{', as all is' if self.test.draws_by_bounds else ''}."
+        return f"{rows}, and every group decides exactly{', as all is' if self.parts.drawn.draws_by_bounds else ''}."
 
     @property
     def few(self) -> int:
@@ -234,7 +234,7 @@ def assemble_groups(
         if not as_before or (found.bounds is not None) != decider.parts.bounded:
             return _complete(model, chosen, share, data.theta0, data.others0, changed.fixed, found)
         # The moves are compiled already; which rows there are to draw, and how often, is not in them.
-        drawn, source = _drawn_rows(chosen, found)
+        drawn, source = _drawn_rows(chosen, found, model.row_scale is not None)
         parts = decider.parts._replace(test=chosen, drawn=drawn, source=source)
         return replace(decider, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
 
@@ -247,7 +247,7 @@ def _learn(
     """Learn from all rows, and say how the carried move is decided."""
     found = prepare_groups(data, model)
     if model.row_scale is not None:
-        return found, ScalableSubsampling()  # by any test that decides on remainders: there are none to read
+        return found, ScalableSubsampling() if test is None else test
     if found.costs is not None:
         chosen = choose_carried_rows(found.costs, _rest_of_draw(found), len(found.rows))
         test = chosen.test if test is None else test
@@ -295,11 +295,16 @@ def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
         return None
 
 
-def _drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[AcceptanceTest, RowSource]:
-    """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does."""
-    if test.draws_by_bounds:
+def _drawn_rows(
+    test: AcceptanceTest, prepared: PreparedGroups, nothing_left: bool
+) -> tuple[AcceptanceTest, RowSource]:
+    """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does.
+
+    Where nothing is left of any row, all tests decide alike, and none has a row to read.
+    """
+    if test.draws_by_bounds or nothing_left:
         assert prepared.bounds is not None
-        return test, RowsByGroupBounds(prepared.bounds.table)
+        return ScalableSubsampling() if nothing_left else test, RowsByGroupBounds(prepared.bounds.table)
     if prepared.table is None:
         return test, test.rows
     return test.with_replacement(), WeightedRows(prepared.table)
@@ -324,11 +329,11 @@ def _complete(
     fixed: tuple[np.ndarray, ...],
     prepared: PreparedGroups,
 ) -> GroupDecider:
-    drawn, source = _drawn_rows(test, prepared)
+    drawn, source = _drawn_rows(test, prepared, model.row_scale is not None)
     prior = model.linked_prior
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
-        reach_by_group if test.draws_by_bounds else without_reach,
+        reach_by_group if drawn.draws_by_bounds else without_reach,
         model.linked_slope.slope if prepared.shifts.length.size else None, prepared.bounds is not None,
     )  # fmt: skip
     transition = cached(build_group_transition(parts, tuple(a.ndim for a in prepared.rows.arrays)))
