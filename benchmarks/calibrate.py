@@ -62,6 +62,7 @@ class Setup(NamedTuple):
 
 
 N_LOGISTIC, N_LINEAR, N_JUMP, N_GROUPS, ROWS_OF_GROUP, N_SPINS, COPIES = 500, 600, 600, 20, 40, 12, 30
+N_CROSSED, N_SECOND = 300, 9
 X = np.column_stack([np.ones(1_000), np.random.default_rng(1).normal(size=(1_000, 3))])
 
 
@@ -153,6 +154,38 @@ def groups(step: Callable[[], Any], tune: int, thin: int, *, centred: bool) -> S
     return Setup(build, simulate, quantities, tune, thin)
 
 
+def crossed(step: Callable[[], Any], tune: int, thin: int) -> Setup:
+    """Return the set-up of a linear regression with unknown scale and effects of two crossed factors."""
+    first, second = np.arange(N_CROSSED) % N_GROUPS, np.arange(N_CROSSED) // 7 % N_SECOND
+    x = X[:N_CROSSED, 1]
+
+    def build() -> tuple[pm.Model, Any]:
+        with pm.Model() as model:
+            mean, slope, sigma = pm.Normal("mean", 0, 1), pm.Normal("slope", 0, 1), pm.HalfNormal("sigma", 1)
+            a = pm.Normal("a", 0, pm.HalfNormal("scale_a", 1), shape=N_GROUPS)
+            b = pm.Normal("b", 0, pm.HalfNormal("scale_b", 1), shape=N_SECOND)
+            y = pm.Data("y", np.cos(np.arange(N_CROSSED)))
+            pm.Normal("obs", mean + slope * x + a[first] + b[second], sigma, observed=y)
+            return model, step()
+
+    def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
+        (mean, slope), scales = rng.normal(size=2), np.abs(rng.normal(size=3))
+        a, b = scales[1] * rng.normal(size=N_GROUPS), scales[2] * rng.normal(size=N_SECOND)
+        logs = dict(zip(("sigma_log__", "scale_a_log__", "scale_b_log__"), np.log(scales)))
+        y = rng.normal(mean + slope * x + a[first] + b[second], scales[0])
+        return {"mean": mean, "slope": slope, "a": a, "b": b, **logs}, {"y": y}
+
+    def quantities(values: Values, data: Values) -> dict[str, np.ndarray]:
+        names = "mean", "slope", "sigma_log__", "scale_a_log__", "scale_b_log__"
+        mean = values["mean"][:, None] + values["slope"][:, None] * x
+        mean = mean + values["a"][:, first] + values["b"][:, second]
+        rows = stats.norm.logpdf(data["y"], mean, np.exp(values["sigma_log__"])[:, None])
+        found = {name.removesuffix("_log__"): values[name] for name in names}
+        return {**found, "a[0]": values["a"][:, 0], "b[0]": values["b"][:, 0], "log likelihood": rows.sum(axis=1)}
+
+    return Setup(build, simulate, quantities, tune, thin)
+
+
 def selection(step: Callable[[Any, Any], Any], tune: int, thin: int) -> Setup:
     """Return the set-up of a logistic regression in which each of three coefficients may be left out."""
     rows = X[:N_JUMP, 1:]
@@ -213,6 +246,7 @@ SETUPS: dict[str, Setup] = {
     # With forty rows a group this form is the wrong one: draws forget slowly, and ranks among few effective draws
     # gather at both ends whatever the step.
     "GroupMH, not centred": groups(lambda: pma.GroupMH(**QUIET), 1_000, 40, centred=False),
+    "GroupMH, crossed": crossed(lambda: pma.GroupMH(**QUIET), 400, 4),
     "ReversibleJump": selection(lambda b, i: pma.PenaltyMH(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
     "MHSS(ReversibleJump)": selection(lambda b, i: pma.MHSS(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
     "ApproxGibbs": spins(50, 4, 0.05),

@@ -34,6 +34,7 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import shared_state
 from pymc_austerity.proxy import (
+    FactorCollapsesError,
     GroupBounds,
     GroupLinks,
     GroupModel,
@@ -55,6 +56,10 @@ _CARRIED_ROWS, _ROWS_PER_GROUP, _ROWS_PER_CELL = 4_000, 3, 0.25
 _LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.7, 1.5
 #: Starts that are tried, each nearer to the centre, before it is the centre itself.
 _NEARER = 5
+
+
+#: Learns from other data of the same types.
+LearnAnew = Callable[[ModelData], "GroupDecider"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,16 +214,51 @@ def assemble_groups(
     compile_kwargs: dict[str, Any] | None,
     phases: Phases,
     check: Callable[[Density], None],
-) -> tuple[GroupDecider, Callable[[ModelData], GroupDecider]]:
+) -> tuple[GroupDecider, LearnAnew]:
     """Compile the model, learn from all rows, and put the moves together.
 
-    Without a test the carried move is decided as `choose_carried_rows` finds best.
+    Without a test the carried move is decided as `choose_carried_rows` finds best.  Factors of few groups, which are
+    among what is shared, are groups too where a joint mode of their effects and scale would have both at zero.
 
     Returns
     -------
     GroupDecider, callable
         And a function that learns from other data of the same types and returns the decider for them.
     """
+    given = test, share, compile_kwargs, phases, check
+    try:
+        decider, learn = _assemble(data, groups, *given)
+    except FactorCollapsesError:
+        if groups.all_factors is None:
+            raise
+        return _assemble(data, groups.all_factors, *given)
+    others: list[LearnAnew] = []
+
+    def learn_anew(changed: ModelData) -> GroupDecider:
+        try:
+            return learn(changed)
+        except FactorCollapsesError:
+            if groups.all_factors is None:
+                raise
+        if others:
+            return others[0](changed)
+        with_all, learn_others = _assemble(changed, groups.all_factors, *given)
+        others.append(learn_others)
+        return with_all
+
+    return decider, learn_anew
+
+
+def _assemble(
+    data: ModelData,
+    groups: Groups,
+    test: AcceptanceTest | None,
+    share: float | None,
+    compile_kwargs: dict[str, Any] | None,
+    phases: Phases,
+    check: Callable[[Density], None],
+) -> tuple[GroupDecider, LearnAnew]:
+    """Do so for these groups."""
     model = GroupModel(data.likelihood, groups, test is None or test.uses_proxy, compile_kwargs)
     with phases("Compiling the likelihood"):
         check(model.density)
@@ -295,9 +335,7 @@ def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
         return None
 
 
-def _drawn_rows(
-    test: AcceptanceTest, prepared: PreparedGroups, nothing_left: bool
-) -> tuple[AcceptanceTest, RowSource]:
+def _drawn_rows(test: AcceptanceTest, prepared: PreparedGroups, nothing_left: bool) -> tuple[AcceptanceTest, RowSource]:
     """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does.
 
     Where nothing is left of any row, all tests decide alike, and none has a row to read.

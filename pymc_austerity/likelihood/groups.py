@@ -9,7 +9,7 @@ itself, with the groups of the others among the rest.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +77,10 @@ class Groups:
         Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.
     left : tuple of str
         Variables of factors of few groups, which are among `shared`.
+    places_of_left : numpy.ndarray of int64
+        Where these lie in θ.
+    all_factors : Groups or None
+        The groups with those factors among them, where they can be.
     """
 
     names: tuple[str, ...]
@@ -88,6 +92,8 @@ class Groups:
     read: np.ndarray
     log_prior: Variable
     left: tuple[str, ...] = ()
+    places_of_left: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    all_factors: Groups | None = None
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return the group of each row by each factor, shape (F, N); a model may count from the end, from −1 down."""
@@ -145,22 +151,25 @@ def find_groups(model: Model, data: ModelData) -> Groups:
             reasons.append(str(error))
     if not found:
         raise GroupsNotFoundError(" ".join(reasons))
-    return _together(data, sorted(found, key=lambda factor: -len(factor.own)))
+    found = sorted(found, key=lambda factor: -len(factor.own))
+    groups, all_factors = (_together(data, found, few) for few in (_FEW_GROUPS, 0))
+    return replace(groups, all_factors=all_factors) if len(groups.own) < len(all_factors.own) else groups
 
 
-def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
-    """Put factors together that have no variable and no prior term in common."""
+def _together(data: ModelData, found: Sequence[_Factor], few: int) -> Groups:
+    """Put factors together that have no variable and no prior term in common, the finest and those of many groups."""
     taken, left = [found[0]], []
     for factor in found[1:]:
         apart = all(not set(factor.names) & set(t.names) and not factor.terms & t.terms for t in taken)
-        if apart and len(factor.own) > _FEW_GROUPS:
+        if apart and len(factor.own) > few:
             taken.append(factor)
         else:
             left += [name for name in factor.names if not any(name in t.names for t in taken)]
     n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
     own = np.concatenate([np.hstack([f.own, np.repeat(f.own[:, :1], max(sizes) - k, 1)]) for f, k in zip(taken, sizes)])
     shared = np.setdiff1d(np.arange(data.likelihood.theta_size), own)
-    read = [np.arange(b.start, b.stop) for b in data.likelihood.blocks if b.name in data.likelihood.read]
+    places = {b.name: np.arange(b.start, b.stop) for b in data.likelihood.blocks}
+    read = [places[name] for name in data.likelihood.read]
     return Groups(
         tuple(name for f in taken for name in f.names),
         tuple(f.leaf for f in taken),
@@ -171,6 +180,7 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
         np.intersect1d(shared, np.concatenate(read)),
         taken[0].log_prior if len(taken) == 1 else pt.concatenate([f.log_prior for f in taken]),
         tuple(left),
+        np.concatenate([np.empty(0, np.int64), *(places[name] for name in left)]),
     )
 
 

@@ -20,7 +20,7 @@ from pymc_austerity.proxy.group_bounds import (
 from pymc_austerity.proxy.group_conditional import Condition, Conditional, build_condition, place_all, whiten
 from pymc_austerity.proxy.group_costs import GroupCosts
 from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes, pull_of_others
-from pymc_austerity.proxy.group_mode import GroupModeError
+from pymc_austerity.proxy.group_mode import FactorCollapsesError, GroupModeError
 from pymc_austerity.proxy.group_model import GroupLinks, GroupModel
 from pymc_austerity.proxy.group_pass import SlopeAlong
 from pymc_austerity.proxy.group_preparation import PreparedGroups, prepare_groups, weigh_groups
@@ -42,6 +42,7 @@ __all__ = [
     "Condition",
     "Conditional",
     "Effects",
+    "FactorCollapsesError",
     "GroupBounds",
     "GroupCosts",
     "GroupExpansion",

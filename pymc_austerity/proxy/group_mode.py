@@ -26,14 +26,20 @@ _MAX_PASSES = 40
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
 #: Step of the numerical derivatives of the marginal, in standard deviations.
 _STEP = 0.05
-#: Width of the marginal along a parameter that no posterior has; its square is near the smallest number above zero.
-_NARROWEST = 1e-100
+#: Width of the marginal along a parameter that no posterior has.
+_NARROWEST = 1e-30
+#: Where the prior of effects says so many times as much of them as the rows do, their scale is on its way to zero.
+_COLLAPSED = 1e4
 #: Smallest curvature of the marginal along an eigenvector, where that along the axes is one.
 _FLATTEST = 0.01
 
 
 class GroupModeError(ValueError):
     """No centre is found to expand the rows of groups around."""
+
+
+class FactorCollapsesError(GroupModeError):
+    """The mode of what is shared has the effects of a factor of few groups at zero, with a scale of zero."""
 
 
 class GroupCentre(NamedTuple):
@@ -101,6 +107,8 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
     ------
     GroupModeError
         Where the search does not end.
+    FactorCollapsesError
+        Where it leads to effects that are shared and all zero.
     """
     search = _Search(data, rows, member, model)
     here = search.expand(data.theta0)
@@ -114,6 +122,11 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
             raise GroupModeError(
                 "The search for the mode of the shared parameters went to where the posterior has no width, as where "
                 "the prior of a scale is not proper at zero."
+            )
+        if _collapses(here, scale, model.groups.places_of_left):
+            raise FactorCollapsesError(
+                f"The scale of {model.groups.left} goes to zero with these, as in any joint mode of effects and their "
+                "scale where the rows do not hold them apart."
             )
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
@@ -153,6 +166,14 @@ def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
                 curvature[j] = (2 * middle - sides) / step[j] ** 2
             scale[j] = 1 / np.sqrt(curvature[j]) if curvature[j] > 1e-4 else scale[j]
     return scale
+
+
+def _collapses(expansion: GroupExpansion, scale: np.ndarray, effects: np.ndarray) -> bool:
+    """Whether next to nothing of what is known of some effects comes from their rows."""
+    of_rows = -np.diag(expansion.shared_hessian)[np.isin(expansion.read, effects)]
+    widths = scale[np.isin(expansion.shared, expansion.read[np.isin(expansion.read, effects)])]
+    seen = of_rows > 0
+    return bool(seen.any() and (_COLLAPSED * of_rows * widths**2 < 1)[seen].all())
 
 
 def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:

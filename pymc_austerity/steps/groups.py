@@ -205,7 +205,7 @@ class GroupMH(ChainSetup, BlockedStep):
             ) from error
         self.test = self.decider.test
         self.setup_seconds = phases.seconds
-        _log.info(f"GroupMH found {_described(groups)}; set up in {phases}. {self.decider.described}")
+        _log.info(f"GroupMH found {_described(self.decider.groups)}; set up in {phases}. {self.decider.described}")
         self._data: ModelData | None = data
         self._tunes = tune
         self.start_chain(get_random_generator(rng))

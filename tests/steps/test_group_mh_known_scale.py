@@ -1,6 +1,8 @@
 """Normal errors of unknown scale, two crossed factors: `GroupMH` reads no row, and is right by quadrature.
 
-Given three scales everything else is jointly normal; the scales are summed over a grid of their logarithms.
+Given three scales everything else is jointly normal; the scales are summed over a grid of their logarithms.  The second
+factor has few groups, which are among what is shared where their effects are apart.  Where they are not, the joint mode
+of effects and scale has both at zero, and they are groups.
 """
 
 import numpy as np
@@ -16,22 +18,28 @@ G, H, N = 9, 7, 150
 RNG = np.random.default_rng(13)
 #: The first group of either factor has no rows.
 FIRST, SECOND, X = RNG.integers(1, G, N), RNG.integers(1, H, N), RNG.normal(size=N)
-Y = 0.4 + 0.5 * X + 0.8 * RNG.normal(size=G)[FIRST] + 0.5 * RNG.normal(size=H)[SECOND] + 0.7 * RNG.normal(size=N)
+Y = 0.4 + 0.5 * X + 0.8 * RNG.normal(size=G)[FIRST] + 0.7 * RNG.normal(size=N)
+APART = {"apart": Y + np.linspace(-0.9, 0.9, H)[SECOND], "all alike": Y}
 DESIGN = np.column_stack([np.ones(N), X, np.eye(G)[FIRST], np.eye(H)[SECOND]])
 WATCHED = [0, 1, 2, 3, 2 + G, 3 + G]
 LOCATION, WIDTH = -0.3, 0.5
 
 
+@pytest.fixture(scope="module", params=APART)
+def case(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def model():
+def model(case):
     with pm.Model() as model:
         log_sigma = pm.Normal("log_sigma", LOCATION, WIDTH)
-        log_scale = pm.Normal("log_scale", LOCATION, WIDTH, shape=2)
+        log_scale = pm.Normal("log_scale", LOCATION, WIDTH)
         intercept, slope = pm.Normal("intercept"), pm.Normal("slope")
-        first = pm.Normal("first", 0, pm.math.exp(log_scale[0]), shape=G)
-        second = pm.Normal("second", 0, pm.math.exp(log_scale[1]), shape=H)
+        first = pm.Normal("first", 0, pm.math.exp(log_scale), shape=G)
+        second = pm.Normal("second", 0, pm.HalfNormal("scale"), shape=H)
         mean = intercept + slope * X + first[FIRST] + second[SECOND]
-        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=Y)
+        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=APART[case])
     return model
 
 
@@ -41,18 +49,25 @@ def step(model):
 
 
 @pytest.fixture(scope="module")
-def law():
+def law(case):
     """Means and sds of what is watched and of the three log scales."""
-    s, a, b = (x.ravel() for x in np.meshgrid(np.linspace(-0.7, 0.1, 17), *[np.linspace(-2, 1.2, 25)] * 2))
+    y, axes = APART[case], (np.linspace(-0.7, 0.1, 17), np.linspace(-2, 1.2, 21), np.linspace(-9, 1.5, 64))
+    s, a, b = (x.ravel() for x in np.meshgrid(*axes))
     prior = np.column_stack(
         [np.ones((s.size, 2)), *(np.exp(-2 * x)[:, None].repeat(n, 1) for x, n in ((a, G), (b, H)))]
     )
     rate = np.exp(-2 * s)
     precision = rate[:, None, None] * (DESIGN.T @ DESIGN) + prior[:, :, None] * np.eye(prior.shape[1])
     covariance = np.linalg.inv(precision)
-    mean = rate[:, None] * (covariance @ (DESIGN.T @ Y))
-    log_weight = stats.norm.logpdf([s, a, b], LOCATION, WIDTH).sum(axis=0) - N * s - rate * (Y @ Y) / 2
-    log_weight += rate * (mean @ (DESIGN.T @ Y)) / 2 + (np.log(prior).sum(1) - np.linalg.slogdet(precision)[1]) / 2
+    mean = rate[:, None] * (covariance @ (DESIGN.T @ y))
+    log_weight = (
+        stats.norm.logpdf([s, a], LOCATION, WIDTH).sum(axis=0)
+        + stats.halfnorm.logpdf(np.exp(b))
+        + b
+        - N * s
+        - rate * (y @ y) / 2
+    )
+    log_weight += rate * (mean @ (DESIGN.T @ y)) / 2 + (np.log(prior).sum(1) - np.linalg.slogdet(precision)[1]) / 2
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     found = np.column_stack([mean[:, WATCHED], s, a, b])
@@ -76,21 +91,22 @@ def _run(decider, n, data=None):
 def _largest_z(decider, law, draws):
     start = {b.name: b.start for b in decider.likelihood.blocks}
     places = [start["intercept"], start["slope"], start["first"], start["first"] + 1, start["second"]]
-    places += [start["second"] + 1, start["log_sigma"], start["log_scale"], start["log_scale"] + 1]
+    places += [start["second"] + 1, start["log_sigma"], start["log_scale"], start["scale_log__"]]
     split = draws[:, places].T.reshape(len(places), 4, -1)
     return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, zip(*law, strict=True), strict=True))
 
 
 @pytest.mark.slow
-def test_draws_have_the_moments_of_quadrature_and_no_row_is_read(step, law):
+def test_draws_have_the_moments_of_quadrature_and_no_row_is_read(case, step, law):
     decider = step.decider
     draws = _run(decider, 16_000)
     assert _largest_z(decider, law, draws) < MAX_Z
     assert "no row is read" in decider.described
+    assert decider.groups.left == (("second",) if case == "apart" else ())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [{"power": -1.7}, {"slope": -0.9 * N}, {"place": np.empty(0, np.int64)}], ids=str)
+@pytest.mark.parametrize("wrong", [{"power": -1.7}, {"slope": -0.9 * N}, {"squares": -1.1 * N / 2}], ids=str)
 def test_an_expansion_that_follows_the_scale_wrongly_is_seen(step, law, wrong):
     data = step.decider.data()
     e = data.expansion
