@@ -246,7 +246,7 @@ SETUPS: dict[str, Setup] = {
     # With forty rows a group this form is the wrong one: draws forget slowly, and ranks among few effective draws
     # gather at both ends whatever the step.
     "GroupMH, not centred": groups(lambda: pma.GroupMH(**QUIET), 1_000, 40, centred=False),
-    "GroupMH, crossed": crossed(lambda: pma.GroupMH(**QUIET), 400, 4),
+    "GroupMH, crossed": crossed(lambda: pma.GroupMH(**QUIET), 400, 8),
     "ReversibleJump": selection(lambda b, i: pma.PenaltyMH(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
     "MHSS(ReversibleJump)": selection(lambda b, i: pma.MHSS(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
     "ApproxGibbs": spins(50, 4, 0.05),

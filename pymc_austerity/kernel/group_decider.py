@@ -213,7 +213,7 @@ def assemble_groups(
     share: float | None,
     compile_kwargs: dict[str, Any] | None,
     phases: Phases,
-    check: Callable[[Density], None],
+    check: Callable[[ModelData, Density], None],
 ) -> tuple[GroupDecider, LearnAnew]:
     """Compile the model, learn from all rows, and put the moves together.
 
@@ -256,12 +256,12 @@ def _assemble(
     share: float | None,
     compile_kwargs: dict[str, Any] | None,
     phases: Phases,
-    check: Callable[[Density], None],
+    check: Callable[[ModelData, Density], None],
 ) -> tuple[GroupDecider, LearnAnew]:
     """Do so for these groups."""
     model = GroupModel(data.likelihood, groups, test is None or test.uses_proxy, compile_kwargs)
     with phases("Compiling the likelihood"):
-        check(model.density)
+        check(data, model.density)
         check_groups(data, groups, model.density, model.prior)
     with phases("Learning from all rows", has_bars=True):
         found, chosen = _learn(data, model, test, phases.shown)

@@ -196,7 +196,7 @@ class GroupMH(ChainSetup, BlockedStep):
         try:
             share = None if isinstance(refreshed, str) else refreshed
             self.decider, self._relearn = assemble_groups(
-                data, groups, test, share, compile_kwargs, phases, partial(check_rows, model, data)
+                data, groups, test, share, compile_kwargs, phases, partial(check_rows, model)
             )
         except GroupModeError as error:
             raise ValueError(

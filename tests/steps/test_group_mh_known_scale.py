@@ -39,7 +39,7 @@ def model(case):
         first = pm.Normal("first", 0, pm.math.exp(log_scale), shape=G)
         second = pm.Normal("second", 0, pm.HalfNormal("scale"), shape=H)
         mean = intercept + slope * X + first[FIRST] + second[SECOND]
-        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=APART[case])
+        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=pm.Data("observed", APART[case]))
     return model
 
 
@@ -121,3 +121,16 @@ def test_a_scale_that_was_misread_is_seen_before_sampling(model, step, monkeypat
     monkeypatch.setattr("pymc_austerity.proxy.group_model.find_row_scale", lambda likelihood, candidates: misread)
     with pytest.raises(ValueError, match="derivative of the likelihood is wrong"):
         pma.GroupMH(model=model, rng=1, progressbar=False)
+
+
+@pytest.mark.slow
+def test_with_other_data_few_groups_become_groups_and_are_shared_again(case, model, step):
+    learnt = {}
+    for name in (*APART, *APART):
+        pm.set_data({"observed": APART[name]}, model=model)
+        step.start_chain(np.random.default_rng(1))
+        learnt.setdefault(name, []).append(step.decider.prepared.mean)
+        assert bool(step.decider.groups.left) == (name == "apart") or case == "all alike"
+        _run(step.decider, 20)
+    assert all(np.array_equal(*of) for of in learnt.values())
+    pm.set_data({"observed": APART[case]}, model=model)
