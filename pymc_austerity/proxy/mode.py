@@ -15,7 +15,7 @@ from scipy import linalg, optimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
@@ -77,9 +77,9 @@ class PriorCurvature:
         parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
         (value,) = graph_replace([likelihood.log_prior], parts, strict=False)
         gradient = grad(value, psi, disconnected_inputs="ignore")
-        self._gradient = compile_log_density([psi, *likelihood.fixed], [value, gradient], **compile_kwargs)
-        self._product = compile_log_density(
-            [along, psi, *likelihood.fixed], pushforward(gradient, psi, along), **compile_kwargs
+        self._gradient = compile_part([psi, *likelihood.fixed], [value, gradient], **compile_kwargs)
+        self._product = compile_part(
+            [along, psi, *likelihood.fixed], [pushforward(gradient, psi, along)], **compile_kwargs
         )
 
     def value(self, psi: np.ndarray, fixed: Sequence[np.ndarray]) -> float:
@@ -93,7 +93,7 @@ class PriorCurvature:
         for k in c:
             direction = np.zeros(psi.size)
             direction[k] = 1.0
-            columns.append(uninterrupted(self._product, direction, psi, *fixed)[c])
+            columns.append(uninterrupted(self._product, direction, psi, *fixed)[0][c])
         hessian = np.array(columns).reshape(c.size, c.size)
         return Sums(float(value), gradient[c], (hessian + hessian.T) / 2)
 
