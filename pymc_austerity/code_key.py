@@ -138,22 +138,23 @@ def _release_of(template: Any) -> str | None:
     Packages that register with numba are loaded with it (``sparse`` is one), whether a program uses them or not.
     """
     foreign = [written for written in _implementations(template) if not _is_within_known(written)]
-    releases = [_releases_of(_module_of(written).partition(".")[0]) for written in foreign]
-    if not all(releases):
+    named = [_released_with(_module_of(written).partition(".")[0]) for written in foreign]
+    if not all(named):
         return None
-    return f"{sorted(map(_qualified, foreign))} of {sorted({release for of in releases for release in of})}"
+    releases = sorted((name, version(name)) for name in {name for names in named for name in names})
+    return f"{sorted(map(_qualified, foreign))} of {releases}"
 
 
 @cache
-def _releases_of(package: str) -> list[tuple[str, str]]:
-    """Return names and versions of what was installed that holds a package; nothing where it may change and keep them.
+def _released_with(package: str) -> list[str]:
+    """Name what was installed that holds a package; nothing where it may change and keep its version.
 
     As what is installed from a folder may.
     """
     found = [installed for installed in distributions() if _holds(installed, package)]
     if any(installed.read_text("direct_url.json") is not None for installed in found):
         return []
-    return [(installed.metadata["Name"], installed.version) for installed in found]
+    return [installed.metadata["Name"] for installed in found]
 
 
 def _holds(installed: Distribution, package: str) -> bool:
