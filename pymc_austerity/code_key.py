@@ -13,11 +13,12 @@ from __future__ import annotations
 import dis
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
+from importlib.metadata import Distribution, PackageNotFoundError, distributions, version
+from pathlib import Path
 from types import CodeType, EllipsisType, FunctionType, ModuleType
 from typing import Any, cast
 from weakref import WeakKeyDictionary, ref
@@ -137,17 +138,33 @@ def _release_of(template: Any) -> str | None:
     Packages that register with numba are loaded with it (``sparse`` is one), whether a program uses them or not.
     """
     foreign = [written for written in _implementations(template) if not _is_within_known(written)]
-    packages = {_module_of(written).partition(".")[0] for written in foreign}
-    names = {name for package in packages for name in _distributions().get(package, [""])}
-    # What is installed from a folder may change and keep its version.
-    if "" in names or any(distribution(name).read_text("direct_url.json") is not None for name in names):
+    named = [_released_with(_module_of(written).partition(".")[0]) for written in foreign]
+    if not all(named):
         return None
-    return f"{sorted(map(_qualified, foreign))} of {sorted((name, version(name)) for name in names)}"
+    releases = sorted((name, version(name)) for name in {name for names in named for name in names})
+    return f"{sorted(map(_qualified, foreign))} of {releases}"
 
 
 @cache
-def _distributions() -> Mapping[str, list[str]]:
-    return packages_distributions()
+def _released_with(package: str) -> list[str]:
+    """Name what was installed that holds a package; nothing where it may change and keep its version.
+
+    As what is installed from a folder may.
+    """
+    found = [installed for installed in distributions() if _holds(installed, package)]
+    if any(installed.read_text("direct_url.json") is not None for installed in found):
+        return []
+    return [installed.metadata["Name"] for installed in found]
+
+
+def _holds(installed: Distribution, package: str) -> bool:
+    """Say whether a package is part of what was installed."""
+    if declared := (installed.read_text("top_level.txt") or "").split():
+        return package in declared
+    # Not `packages_distributions`, which looks for every file of everything: half a second in each process.
+    listed = (line.partition(",")[0] for line in (installed.read_text("RECORD") or "").splitlines())
+    own = (name for name in listed if name.startswith((f"{package}/", f"{package}.")))
+    return any(Path(str(installed.locate_file(name))).exists() for name in own)
 
 
 class _Describer:

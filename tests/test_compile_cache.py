@@ -13,6 +13,7 @@ import sys
 import textwrap
 import types
 from collections import namedtuple
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import numba
@@ -321,6 +322,17 @@ def test_a_package_that_numba_loads_is_in_every_key_by_its_release(folder, monke
     version = code_key.version
     monkeypatch.setattr(code_key, "version", lambda name: "another" if name == "sparse" else version(name))
     assert cache_key(plus(1)) != key
+
+
+def test_packages_are_part_of_what_was_installed_with_them():
+    released = {
+        package: set(names)
+        for package, names in packages_distributions().items()
+        if not any(distribution(name).read_text("direct_url.json") for name in names)
+    }
+    assert "numpy" in released
+    assert {package: set(code_key._released_with(package)) for package in released} == released
+    assert code_key._released_with("no_such_package") == []
 
 
 def test_an_implementation_for_what_is_not_ours_is_part_of_every_key(folder, monkeypatch):

@@ -11,6 +11,7 @@ from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_austerity.graph_compiler import compile_log_density
 from pymc_austerity.likelihood import read_model
+from pymc_austerity.plain_graphs import KnownShape
 from pymc_austerity.proxy.expansion import row_remainder
 
 VECTOR, MATRIX = np.linspace(-1, 1, 5), np.arange(12.0).reshape(4, 3)
@@ -52,6 +53,20 @@ def test_a_check_of_the_user_stays():
     assert function(VECTOR + 2)[0] > 0
     with pytest.raises(AssertionError, match="must be positive"):
         function(VECTOR)
+
+
+@pytest.mark.parametrize("lengths", [(4, 3), (4, None), (None, None)])
+def test_a_check_of_a_shape_stays(lengths):
+    x = pt.dmatrix("x")
+    graph = pt.exp(pt.specify_shape(x, lengths)).sum()
+    found, _ = check_both([x], [graph], MATRIX)
+    wrong = np.arange(12.0).reshape(6, 2)
+    if lengths == (None, None):
+        assert found(wrong)[0] == np.exp(wrong).sum()
+        return
+    assert ops(found, KnownShape)
+    with pytest.raises(AssertionError):
+        found(wrong)
 
 
 def split(x, lengths, n, axis):

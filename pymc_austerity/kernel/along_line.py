@@ -22,6 +22,16 @@ class MoveAlong(Protocol):
         ...
 
 
+# A loop: numba takes a second to compile each of the expressions of arrays that it stands for.
+@njit
+def _moved(theta, step, direction):  # type: ignore[no-untyped-def]
+    """Return θ + δ direction."""
+    moved = np.empty(theta.size)
+    for i in range(theta.size):
+        moved[i] = theta[i] + step * direction[i]
+    return moved
+
+
 def build_move_along(density: LinkedDensity) -> MoveAlong:
     """Compile a move along a line on which no row changes.
 
@@ -33,8 +43,8 @@ def build_move_along(density: LinkedDensity) -> MoveAlong:
     @njit
     def normal_along(theta, direction, length, middle, data):  # type: ignore[no-untyped-def]
         """Return the mean and the standard deviation of the prior along a line, from here."""
-        above = log_prior(data.links.rows, theta + length * direction, data.others, data.fixed)
-        below = log_prior(data.links.rows, theta - length * direction, data.others, data.fixed)
+        above = log_prior(data.links.rows, _moved(theta, length, direction), data.others, data.fixed)
+        below = log_prior(data.links.rows, _moved(theta, -length, direction), data.others, data.fixed)
         curvature = (2.0 * middle - above - below) / length**2
         if not curvature > 0.0:
             return 0.0, length
@@ -43,12 +53,13 @@ def build_move_along(density: LinkedDensity) -> MoveAlong:
     @njit
     def move(theta, direction, length, data, generators):  # type: ignore[no-untyped-def]
         z, u = generators[PROPOSE].standard_normal(), generators[DECIDE].random()
-        if not np.all(np.isfinite(direction)):
-            return theta, False
+        for i in range(direction.size):
+            if not np.isfinite(direction[i]):
+                return theta, False
         here = log_prior(data.links.rows, theta, data.others, data.fixed)
         mean, sd = normal_along(theta, direction, length, here, data)
         step = mean + sd * z
-        theta_new = theta + step * direction
+        theta_new = _moved(theta, step, direction)
         there = log_prior(data.links.rows, theta_new, data.others, data.fixed)
         if not np.isfinite(there):
             return theta, False

@@ -136,13 +136,15 @@ class GroupDecider:
         return max(_FEW_ROWS, len(self.prepared.rows) if not self.test.uses_proxy else 0)
 
     def looks_of_large(self) -> Any:
-        """Return a typed dict from the numbers of groups with more rows to the looks at them."""
+        """Return a typed dict from the numbers of groups with more rows to the looks at them; nothing with bounds."""
+        if self.parts.bounded:  # no group looks, and a dict takes numba more than a second to compile in every process
+            return ()
         # Not among what the moves read: numba takes half a millisecond to look at a tuple that holds one.
         found = Dict()
         found[-1] = self.test.looks(2**10)
         del found[-1]
         sizes = np.diff(self.prepared.start)
-        for g in np.flatnonzero(sizes > self.few) if not self.parts.bounded else ():
+        for g in np.flatnonzero(sizes > self.few):
             found[int(g)] = self.test.looks(int(sizes[g]))
         return found
 

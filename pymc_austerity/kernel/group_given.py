@@ -40,8 +40,10 @@ def build_move_given(density: LinkedDensity) -> MoveGiven:
             p = unread[i if unread.size <= _MOST else generators[PROPOSE].integers(0, unread.size)]
             direction = np.zeros(theta.size)
             direction[shared[p]] = 1.0
-            length = np.sqrt((factor[p, : p + 1] ** 2).sum())
-            theta, _ = move(theta, direction, length, data, generators)
+            square = 0.0
+            for j in range(p + 1):
+                square += factor[p, j] ** 2
+            theta, _ = move(theta, direction, np.sqrt(square), data, generators)
         return theta
 
     return given

@@ -189,20 +189,27 @@ def reach_by_group(theta_new, theta, data):  # type: ignore[no-untyped-def]
     """Return M_g of all groups, raised."""
     if data.bounds.table.sums.size == 0:  # nothing is left of any row
         return np.zeros(data.bounds.table.n_first)
-    return (
-        spans_of_groups(theta_new, theta, data.bounds.table.n_first, data.expansion, data.bounds) * data.bounds.widening
-    )
+    spans = spans_of_groups(theta_new, theta, data.bounds.table.n_first, data.expansion, data.bounds)
+    for g in range(spans.size):
+        spans[g] *= data.bounds.widening
+    return spans
 
 
 @njit
 def row_numbers(numbers, places, n_rows):  # type: ignore[no-untyped-def]
     """Return row numbers, for numbers in the order of one factor."""
-    if numbers.size > 0 and numbers[0] >= n_rows:
-        found = np.empty(numbers.size, np.int64)
-        for i in range(numbers.size):
-            found[i] = places[numbers[i] - n_rows]
-        return found
-    return numbers.astype(np.int64)
+    return row_numbers_from(np.int64(0), numbers, places, n_rows)
+
+
+@njit
+def row_numbers_from(first, numbers, places, n_rows):  # type: ignore[no-untyped-def]
+    """Return row numbers, for numbers in the order of one factor that are counted from the first of a group."""
+    found = np.empty(numbers.size, np.int64)
+    further = numbers.size > 0 and first + numbers[0] >= n_rows
+    for i in range(numbers.size):
+        number = first + np.int64(numbers[i])
+        found[i] = places[number - n_rows] if further else number
+    return found
 
 
 def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource, ndims: tuple[int, ...]) -> Conclude:
@@ -211,7 +218,7 @@ def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource, n
 
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        rows = gather(at.arrays, row_numbers(numbers + at.first, at.places, len(at.arrays[0])))
+        rows = gather(at.arrays, row_numbers_from(at.first, numbers, at.places, len(at.arrays[0])))
         return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, rows)
 
     return test.for_rows(RowReader(terms, source))

@@ -37,7 +37,9 @@ def build_shift(density: LinkedDensity, slope: SlopeAlong, ndims: tuple[int, ...
             row = gather(data.arrays, shifts.row[s : s + 1])
             along = slope(data.links.slope, shifts.up[s], theta, data.others, data.fixed, row)[0]
             against = slope(data.links.slope, shifts.down[s], theta, data.others, data.fixed, row)[0]
-            direction = shifts.up[s] - along / against * shifts.down[s]
+            direction = np.empty(theta.size)
+            for i in range(theta.size):
+                direction[i] = shifts.up[s, i] - along / against * shifts.down[s, i]
             theta, moved = move(theta, direction, shifts.length[s], data, generators)
             n_accepted += moved
         return theta, n_accepted

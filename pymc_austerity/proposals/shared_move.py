@@ -59,10 +59,14 @@ def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
 def propose_shared(rng, phi, state):  # type: ignore[no-untyped-def]
     """Return φ′, log q(φ|φ′) − log q(φ′|φ), and whether it is a walk."""
     noise = rng.standard_normal(phi.size)
-    if rng.random() < _WALKS:
-        return phi + 2.38 / np.sqrt(phi.size) * np.dot(state.factor, noise), 0.0, True
-    angle = np.exp(state.log_angle[0])
-    phi_new = state.centre + np.cos(angle) * (phi - state.centre) + np.sin(angle) * np.dot(state.factor, noise)
+    walks, step, phi_new = rng.random() < _WALKS, np.dot(state.factor, noise), np.empty(phi.size)
+    if walks:
+        for i in range(phi.size):  # a loop is compiled sooner than whole arrays are
+            phi_new[i] = phi[i] + 2.38 / np.sqrt(phi.size) * step[i]
+        return phi_new, 0.0, True
+    angle, centre = np.exp(state.log_angle[0]), state.centre
+    for i in range(phi.size):
+        phi_new[i] = centre[i] + np.cos(angle) * (phi[i] - centre[i]) + np.sin(angle) * step[i]
     return phi_new, (_distance(phi_new, state) - _distance(phi, state)) / 2, False
 
 

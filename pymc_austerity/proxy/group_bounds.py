@@ -92,7 +92,17 @@ def squares_of_some(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion, bo
 @njit
 def squares_of_groups(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
     """Return ‖z_g‖² of all groups."""
-    return squares_of_some(theta, np.arange(e.own.shape[0]), e, bounds)
+    return squares_of_some(theta, _first_groups(e.own.shape[0]), e, bounds)
+
+
+# Loops, here and below: numba takes up to a second to compile what makes or adds whole arrays.
+@njit
+def _first_groups(n_groups: int) -> np.ndarray:
+    """Return the numbers of the first groups."""
+    groups = np.empty(n_groups, np.int64)
+    for g in range(n_groups):
+        groups[g] = g
+    return groups
 
 
 @njit
@@ -105,7 +115,10 @@ def largest_beside(groups: np.ndarray, squares: np.ndarray, e: GroupExpansion) -
             h = other[c]
             if h >= end:
                 total, largest = total + largest, 0.0
-                end = first[np.searchsorted(first, h, side="right")]
+                f = 0
+                while first[f] <= h:
+                    f += 1
+                end = first[f]
             largest = max(largest, squares[h])
         totals[i] = total + largest
     return totals
@@ -125,12 +138,13 @@ def spans_of_groups(
     theta_new: np.ndarray, theta: np.ndarray, n_groups: int, e: GroupExpansion, bounds: GroupBounds
 ) -> np.ndarray:
     """Return M_g of the first groups for a move of everything."""
-    new, old, groups = squares_of_groups(theta_new, e, bounds), squares_of_groups(theta, e, bounds), np.arange(n_groups)
-    rest_new = square_of_shared(theta_new, e, bounds) + largest_beside(groups, new, e)
-    rest = square_of_shared(theta, e, bounds) + largest_beside(groups, old, e)
+    new, old = squares_of_groups(theta_new, e, bounds), squares_of_groups(theta, e, bounds)
+    groups = _first_groups(n_groups)
+    shared_new, beside_new = square_of_shared(theta_new, e, bounds), largest_beside(groups, new, e)
+    shared, beside = square_of_shared(theta, e, bounds), largest_beside(groups, old, e)
     spans, outwards, radius = np.empty(n_groups), bounds.outwards, bounds.radius
     for g in range(n_groups):
-        spans[g] = span(new[g] + rest_new[g], old[g] + rest[g], outwards, radius)
+        spans[g] = span(new[g] + (shared_new + beside_new[g]), old[g] + (shared + beside[g]), outwards, radius)
     return spans
 
 

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import VECTOR, Groups, Reached, RowLikelihood, build_call, reach, tuple_of
 from pymc_austerity.proxy.group_expansion import GroupExpansion
@@ -119,12 +119,12 @@ class GroupPass:
         outputs = graph_replace([slope, curvature], {s: zero, t: zero}, strict=False)
         inputs = [theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
         outputs = [pt.broadcast_to(out, rows.shape) for out in outputs]
-        self._rows = compile_log_density(inputs, [rows], **options)
-        self.derivatives = compile_log_density([first, second, *inputs], outputs, **options)
+        self._rows = compile_part(inputs, [rows], **options)
+        self.derivatives = compile_part([first, second, *inputs], outputs, **options)
 
     def linked_slope(self) -> LinkedSlope:
         """Return the slope of rows along a direction for code that is compiled for all models of such data."""
-        derivatives, batch = self.derivatives.vm.jit_fn, tuple_of(self._likelihood.batches)
+        derivatives, batch = self.derivatives, tuple_of(self._likelihood.batches)
         taken = (VECTOR, VECTOR, VECTOR, tuple_of(self._likelihood.fixed), batch)
 
         @njit

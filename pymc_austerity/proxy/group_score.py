@@ -22,7 +22,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import grad
 from scipy.special import ndtri, softmax
 
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
 from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
@@ -93,8 +93,8 @@ class GroupScore:
         rows = (by_row * likelihood.row_log_likelihood).sum()
         prior = once * likelihood.log_prior + (by_group * groups.log_prior).sum()
         slope_of_rows, slope_of_prior = (grad(of, theta, disconnected_inputs="ignore") for of in (rows, prior))
-        self._slope_of_rows = compile_log_density([by_row, *inputs, *likelihood.batches], [slope_of_rows], **options)
-        self._slope_of_prior = compile_log_density([by_group, once, *inputs], [slope_of_prior], **options)
+        self._slope_of_rows = compile_part([by_row, *inputs, *likelihood.batches], [slope_of_rows], **options)
+        self._slope_of_prior = compile_part([by_group, once, *inputs], [slope_of_prior], **options)
 
     @property
     def passes(self) -> int:
@@ -121,7 +121,7 @@ class GroupScore:
             Of these rows.
         """
         at, n_groups = (data.others0, *data.fixed), len(e.own)
-        slope = self._slope_of_prior(-np.ones(n_groups), 1.0, theta, *at)[0]
+        slope = self._slope_of_prior(-np.ones(n_groups), np.array(1.0), theta, *at)[0]
         for f in range(len(self._quadratures)):
             slope = slope + self._expected(f, theta, conditional, data, e, rows, member)
         if len(self._quadratures) > 1:
@@ -152,7 +152,7 @@ class GroupScore:
         weight[:, groups] = softmax(log_weight[:, groups], axis=0)
         slope = np.zeros(theta.size)
         for at_node, by_group in zip(thetas, weight, strict=True):
-            slope = slope + self._slope_of_prior(by_group, 0.0, at_node, *at)[0]
+            slope = slope + self._slope_of_prior(by_group, np.array(0.0), at_node, *at)[0]
             for batch, (numbers,) in zip(chunks(rows), chunks(Rows((of_rows,))), strict=True):
                 slope += self._slope_of_rows(by_group[numbers], at_node, *at, *batch)[0]
         return slope

@@ -15,7 +15,7 @@ from scipy import linalg, optimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
@@ -77,23 +77,22 @@ class PriorCurvature:
         parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
         (value,) = graph_replace([likelihood.log_prior], parts, strict=False)
         gradient = grad(value, psi, disconnected_inputs="ignore")
-        self._gradient = compile_log_density([psi, *likelihood.fixed], [value, gradient], **compile_kwargs)
-        self._product = compile_log_density(
-            [along, psi, *likelihood.fixed], pushforward(gradient, psi, along), **compile_kwargs
-        )
+        # One function: the product along a direction computes most of the gradient anyway.
+        outputs = [value, gradient, pushforward(gradient, psi, along)]
+        self._derivatives = compile_part([along, psi, *likelihood.fixed], outputs, **compile_kwargs)
 
     def value(self, psi: np.ndarray, fixed: Sequence[np.ndarray]) -> float:
         """Return the log prior at `psi`."""
-        return float(uninterrupted(self._gradient, psi, *fixed)[0])
+        return float(uninterrupted(self._derivatives, np.zeros(psi.size), psi, *fixed)[0])
 
     def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray], c: np.ndarray) -> Sums:
         """Return value, gradient and Hessian at `psi` along the coordinates `c`."""
-        value, gradient = uninterrupted(self._gradient, psi, *fixed)
+        value, gradient, _ = uninterrupted(self._derivatives, np.zeros(psi.size), psi, *fixed)
         columns = []
         for k in c:
             direction = np.zeros(psi.size)
             direction[k] = 1.0
-            columns.append(uninterrupted(self._product, direction, psi, *fixed)[c])
+            columns.append(uninterrupted(self._derivatives, direction, psi, *fixed)[2][c])
         hessian = np.array(columns).reshape(c.size, c.size)
         return Sums(float(value), gradient[c], (hessian + hessian.T) / 2)
 

@@ -42,8 +42,12 @@ def no_tangent() -> Tangent:
 def along_tangent(phi: np.ndarray, tangent: Tangent) -> np.ndarray:
     """Return the means there, from the centre of the expansion."""
     shift = tangent.shift.copy()
+    slope = tangent.slope
     for p in range(phi.size):
-        shift += (phi[p] - tangent.at[p]) * tangent.slope[p]
+        distance = phi[p] - tangent.at[p]
+        for g in range(shift.shape[0]):  # a loop is compiled in a tenth of the time that whole arrays take
+            for k in range(shift.shape[1]):
+                shift[g, k] += distance * slope[p, g, k]
     return shift
 
 

@@ -1,5 +1,7 @@
 """Groups that read rows by their bounds decide as on all rows, and keep the posterior from a few of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -43,14 +45,14 @@ def _ndims(decider):
     return tuple(a.ndim for a in decider.prepared.rows.arrays)
 
 
-def _refreshed(refresh, decider, data, n=400):
+def _refreshed(refresh, decider, data, n=400, looks=()):
     """Run a refresh again and again."""
     rng = np.random.default_rng(12)
     generators, state, theta = pack_generators(*rng.spawn(3)), decider.new_state(), decider.start(rng)
     theta = decider.move(theta, decider.data(), state, decider.looks_of_large(), generators)[0].theta
     draws, outcomes = [], []
     for _ in range(n):
-        found = refresh(theta, 0, data, state, decider.looks_of_large(), generators)
+        found = refresh(theta, 0, data, state, looks, generators)
         theta = found.theta
         draws.append(theta)
         outcomes.append(found)
@@ -61,7 +63,8 @@ def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider):
     bounded = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
     draws, outcomes = _refreshed(bounded, decider, _data(decider, radius=0.0))
     by_test = build_refresh(decider.parts._replace(test=pma.Exact()), _ndims(decider))
-    on_all, of_all = _refreshed(by_test, decider, decider.data())
+    looks = replace(decider, parts=decider.parts._replace(bounded=False)).looks_of_large()
+    on_all, of_all = _refreshed(by_test, decider, decider.data(), looks=looks)
     assert [o.n_accepted for o in outcomes] == [o.n_accepted for o in of_all]
     np.testing.assert_allclose(draws, on_all, rtol=1e-10)
     assert [o.n_rows for o in outcomes] == [o.n_rows for o in of_all]
