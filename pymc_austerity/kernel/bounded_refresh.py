@@ -41,13 +41,14 @@ def _draw_numbers(theta_new, theta, groups, data, rng):  # type: ignore[no-untyp
     e, bounds = data.expansion, data.bounds
     if bounds.table.sums.size == 0:  # nothing is left of any row
         return np.zeros(groups.size, np.int64), np.zeros(groups.size)
-    rest = np.full(groups.size, square_of_shared(theta, e, bounds))
+    shared, beside = square_of_shared(theta, e, bounds), np.zeros(groups.size)
     if e.cell_with.size > 0:
-        rest += largest_beside(groups, squares_of_groups(theta, e, bounds), e)
+        beside = largest_beside(groups, squares_of_groups(theta, e, bounds), e)
     new, old = squares_of_some(theta_new, groups, e, bounds), squares_of_some(theta, groups, e, bounds)
     drawn, spans, table = np.zeros(groups.size, np.int64), np.empty(groups.size), bounds.table
     for i in range(groups.size):
-        spans[i] = span(new[i] + rest[i], old[i] + rest[i], bounds.outwards, bounds.radius)
+        rest = shared + beside[i]
+        spans[i] = span(new[i] + rest, old[i] + rest, bounds.outwards, bounds.radius)
         size = table.start[groups[i] + 1] - table.start[groups[i]]
         if size > 0:
             rate = total_of_group(table, groups[i]) * spans[i]
@@ -104,9 +105,9 @@ def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         n = groups.size
         theta_new, log_ratio, pull = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
-        change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
+        before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
         drawn, spans = _draw_numbers(theta_new, theta, groups, data, generators[ROWS])
-        log_ratio += own_changes(theta_new, theta, groups, pull, e)
+        known = own_changes(theta_new, theta, groups, pull, e)
         accepted, inputs = np.zeros(n, np.bool_), (e.centre,) + data.fixed
         n_rows, status, bad_row = 0, DECIDED, -1
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
@@ -120,7 +121,7 @@ def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
             stop = 0
             for i in range(first, last):
                 g, start = groups[i], stop
-                total = log_ratio[i] + change[g]
+                total = log_ratio[i] + known[i] + (change[g] - before[g])
                 if drawn[i] != 0:
                     stop += drawn[i] if drawn[i] != _ALL else table.start[g + 1] - table.start[g]
                     of_rows, why, place = change_of_rows(

@@ -55,8 +55,11 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
     @njit
     def carried(theta, data, state, generators):  # type: ignore[no-untyped-def]
         e, n_total = data.expansion, len(data.arrays[0])
-        phi = theta[e.shared]
-        if np.any(phi != state.phi):
+        phi, moved = np.empty(e.shared.size), False
+        for p in range(phi.size):
+            phi[p] = theta[e.shared[p]]
+            moved = moved or phi[p] != state.phi[p]
+        if moved:
             _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, e), state)
         here = conditional_of(state)
         noise = draw_noise(generators[DECIDE])
@@ -88,6 +91,7 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
 @njit
 def _keep(phi, conditional, state):  # type: ignore[no-untyped-def]
     """Remember the conditional at φ."""
+    # Loops: numba takes seconds to compile what copies whole arrays.
     for p in range(phi.size):
         state.phi[p] = phi[p]
     for g in range(state.mean.shape[0]):

@@ -40,9 +40,10 @@ _ACROSS = -0.4
 def next_groups(f, data, state):  # type: ignore[no-untyped-def]
     """Return the groups of factor f whose turn it is."""
     first, n_groups = data.expansion.first[f], data.expansion.first[f + 1] - data.expansion.first[f]
-    n = min(data.n_refreshed[f], n_groups)
-    groups = first + (state.next[f] + np.arange(n)) % n_groups
-    state.next[f] = (state.next[f] + n) % n_groups
+    groups = np.empty(min(data.n_refreshed[f], n_groups), np.int64)
+    for i in range(groups.size):
+        groups[i] = first + (state.next[f] + i) % n_groups
+    state.next[f] = (state.next[f] + groups.size) % n_groups
     return groups
 
 
@@ -55,26 +56,28 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
     noise = rng.standard_normal((groups.size, e.own.shape[1]))
     pull = pull_of_others(theta, groups, e)
     means = means_given_others(groups, pull, rate_of_rows(theta, e), e, conditional_of(state))
+    step = np.empty(e.own.shape[1])
     for i in range(groups.size):
         g = groups[i]
         size = e.size[g]
-        mean = means[i]
         if walks[i] < _WALKS:
-            step = noise[i, :size] * (2.38 / np.sqrt(size))
-            solve_transposed(state.factor[g], step)
+            for k in range(size):
+                step[k] = noise[i, k] * (2.38 / np.sqrt(size))
+            solve_transposed(state.factor, g, step, size)
             for k in range(size):
                 theta_new[e.own[g, k]] = theta[e.own[g, k]] + step[k]
         else:
             for k in range(size):
                 z = 0.0
                 for j in range(k, size):
-                    z += state.factor[g, j, k] * (theta[e.own[g, j]] - mean[j])
+                    z += state.factor[g, j, k] * (theta[e.own[g, j]] - means[i, j])
                 noise[i, k] = _ACROSS * z + np.sqrt(1 - _ACROSS**2) * noise[i, k]
                 log_q_ratio[i] += (noise[i, k] ** 2 - z * z) / 2
-            step = noise[i, :size].copy()
-            solve_transposed(state.factor[g], step)
             for k in range(size):
-                theta_new[e.own[g, k]] = mean[k] + step[k]
+                step[k] = noise[i, k]
+            solve_transposed(state.factor, g, step, size)
+            for k in range(size):
+                theta_new[e.own[g, k]] = means[i, k] + step[k]
     return theta_new, log_q_ratio, pull
 
 
@@ -112,7 +115,8 @@ def number_among_all(row, g, data):  # type: ignore[no-untyped-def]
     """Return the number among all rows of a row of group g; what is no row stays as it is."""
     if row < 0:
         return row
-    return row_numbers(np.array([data.start[g] + row]), data.places, len(data.arrays[0]))[0]
+    number, n_rows = data.start[g] + row, len(data.arrays[0])
+    return np.int64(data.places[number - n_rows]) if number >= n_rows else number
 
 
 class Refresh(Protocol):
@@ -141,7 +145,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         n = groups.size
         theta_new, offset, pull = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
-        change -= prior_terms(links.prior.terms, theta, data.others, data.fixed)
+        before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         inputs = (e.centre,) + data.fixed if expands else data.fixed
@@ -158,7 +162,7 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
             for i in range(first, last):
                 g = groups[i]
                 size = data.start[g + 1] - data.start[g]
-                log_ratio = offset[i] + change[g]
+                log_ratio = offset[i] + (change[g] - before[g])
                 if size <= data.few:
                     for _ in range(size):
                         if not np.isfinite(old[row]):

@@ -58,12 +58,12 @@ def solve_group(factor: np.ndarray, g: int, x: np.ndarray, i: int, size: int) ->
 
 
 @njit
-def solve_transposed(factor: np.ndarray, z: np.ndarray) -> None:
-    """Put C⁻ᵀz in the place of z."""
-    for k in range(z.size - 1, -1, -1):
-        for j in range(k + 1, z.size):
-            z[k] -= factor[j, k] * z[j]
-        z[k] /= factor[k, k]
+def solve_transposed(factor: np.ndarray, g: int, z: np.ndarray, size: int) -> None:
+    """Put C⁻ᵀz in the place of the z of group g."""
+    for k in range(size - 1, -1, -1):
+        for j in range(k + 1, size):
+            z[k] -= factor[g, j, k] * z[j]
+        z[k] /= factor[g, k, k]
 
 
 @njit
@@ -146,9 +146,11 @@ def means_given_others(groups: np.ndarray, pull: np.ndarray, rate: float, e: Any
     One row each, in which what lies beyond the group's size means nothing.
     """
     own, sizes, centre, factor, alone = e.own, e.size, e.centre, conditional.factor, conditional.alone
-    means = rate * pull
+    means = np.empty(pull.shape)
     for i in range(groups.size):
         g = groups[i]
+        for k in range(pull.shape[1]):
+            means[i, k] = rate * pull[i, k]
         solve_group(factor, g, means, i, sizes[g])
         for k in range(sizes[g]):
             means[i, k] += centre[own[g, k]] + alone[g, k]

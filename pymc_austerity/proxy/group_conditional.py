@@ -114,7 +114,9 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
                 if not factorise(factor, g, sizes[g]):
                     # The determinant alone says that φ is impossible; what divides by the factor goes on.
                     for h in range(n_groups):
-                        factor[h] = np.eye(size)
+                        for i in range(size):
+                            for j in range(size):
+                                factor[h, i, j] = 1.0 if i == j else 0.0
                     return Conditional(mean, alone, factor, -np.inf)
             for k in range(sizes[g]):
                 entry = gradient[g, k]
@@ -126,7 +128,10 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
             for k in range(sizes[g]):
                 alone[g, k] = mean[g, k]
         if e.cell_with.size > 0:
-            join(mean, factor, rate, theta[e.shared], e)
+            phi = np.empty(e.shared.size)
+            for p in range(phi.size):
+                phi[p] = theta[e.shared[p]]
+            join(mean, factor, rate, phi, e)
         for g in range(n_groups):
             for k in range(sizes[g]):
                 mean[g, k] += at[own[g, k]]

@@ -105,7 +105,9 @@ def own_changes(
 def _add_alone(totals: np.ndarray, theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> None:
     """Add what each of some groups has in the expansion of all rows, beside the cells."""
     own, sizes, centre, gradient, hessian, cross = e.own, e.size, e.centre, e.gradient, e.hessian, e.cross
-    read, shift = theta[e.read] - centre[e.read], np.empty(own.shape[1])
+    read, shift = np.empty(e.read.size), np.empty(own.shape[1])
+    for r in range(read.size):
+        read[r] = theta[e.read[r]] - centre[e.read[r]]
     for i in range(groups.size):
         g, of_group = groups[i], 0.0
         for k in range(sizes[g]):
