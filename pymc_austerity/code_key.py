@@ -13,7 +13,8 @@ from __future__ import annotations
 import dis
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -152,7 +153,6 @@ def _implementations(template: Any) -> list[Any]:
     return [written, *(value for value in inner if isinstance(value, FunctionType))]
 
 
-@cache
 def _release_of(template: Any) -> str | None:
     """Name an implementation and the release that it is part of; None where it may change and keep its version.
 
@@ -160,16 +160,26 @@ def _release_of(template: Any) -> str | None:
     """
     foreign = [written for written in _implementations(template) if not _is_within_known(written)]
     packages = {_module_of(written).partition(".")[0] for written in foreign}
-    names = {name for package in packages for name in _distributions().get(package, [""])}
+    names = {name for package in packages for name in _distributions_of(package)}
     # What is installed from a folder may change and keep its version.
-    if "" in names or any(distribution(name).read_text("direct_url.json") is not None for name in names):
+    if "" in names or any(map(_is_from_a_folder, names)):
         return None
     return f"{sorted(map(_qualified, foreign))} of {sorted((name, version(name)) for name in names)}"
 
 
 @cache
-def _distributions() -> Mapping[str, list[str]]:
-    return packages_distributions()
+def _is_from_a_folder(name: str) -> bool:
+    return distribution(name).read_text("direct_url.json") is not None
+
+
+@cache
+def _distributions_of(package: str) -> list[str]:
+    """Name what was installed that a package is from; nothing by name where that is not known."""
+    with suppress(PackageNotFoundError):
+        # Most have the name of their package.  To read what everything installed consists of takes half a second.
+        if any(file.as_posix() == f"{package}/__init__.py" for file in distribution(package).files or ()):
+            return [package]
+    return list(packages_distributions().get(package, [""]))
 
 
 class _Describer:

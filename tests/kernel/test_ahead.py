@@ -157,6 +157,7 @@ def test_a_chain_that_is_not_brought_back_would_be_seen(mhss, interfere, monkeyp
     assert not np.array_equal(follow(model, step, 40, interfere), expected)
 
 
+@pytest.mark.slow
 def test_beside_other_steps_no_draw_is_made_ahead():
     with pm.Model() as model:
         mu, sigma = pm.Normal("mu"), pm.HalfNormal("sigma")

@@ -85,6 +85,7 @@ def test_phi_travels_by_value_where_the_file_is_not_seen(monkeypatch):
         assert_same(run(phi, executor=executor), run())
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing_that_was_finished(tmp_path):
     whole = run()
     phi = DiesOnce(tmp_path / "died")

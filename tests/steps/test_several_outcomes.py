@@ -23,6 +23,7 @@ def two_groups(n, m, seed=1):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.contract
 def test_decisions_are_those_of_the_log_density_of_all_outcomes():
     model, rng = two_groups(FIRST, SECOND), np.random.default_rng(2)
