@@ -97,7 +97,8 @@ def test_the_compiled_rows_pass_the_numerical_check(case):
     prior = density.log_prior(data.theta0, data.others0, *data.fixed)[0]
     rows = density.both_sides(data.theta0, data.theta0, data.others0, *data.fixed, *data.rows.arrays)
     assert prior + rows[0].sum() == pytest.approx(model.compile_logp(mode="FAST_COMPILE")(data.point), rel=1e-8)
-    np.testing.assert_array_equal(*rows)
+    # Compiled twice into one function, the same graph may be rounded in two ways.
+    np.testing.assert_allclose(*rows, rtol=1e-13, atol=1e-13)
     assert kinds_of(data) <= KINDS.keys()
 
 
