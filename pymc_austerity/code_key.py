@@ -14,6 +14,7 @@ import dis
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from hashlib import sha256
@@ -64,6 +65,19 @@ _WRITTEN_OUT = (bool, int, float, complex, str, bytes, slice, range, type(None),
 
 #: Keys of graphs, by the functions that PyTensor has written for them.
 _graphs: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
+
+
+@dataclass
+class _Foreign:
+    """Implementations that are not numba's or PyTensor's own, among those of a list that have been looked through."""
+
+    registered: list[Any]
+    templates: list[Any] = field(default_factory=list)
+    seen: int = 0
+
+
+#: By the name of numba's list.
+_foreign: dict[str, _Foreign] = {}
 #: What the functions that numba has compiled had captured when they were first described.
 _frozen: WeakKeyDictionary[Dispatcher, dict[str, Any]] = WeakKeyDictionary()
 
@@ -116,9 +130,16 @@ def _digest(text: str) -> str:
 def _templates() -> Iterator[Any]:
     """Yield the implementations that are not numba's or PyTensor's own (``numba.extending``)."""
     entrypoints.init_all()  # as numba does when it first compiles: a key is the same before and after
-    for template in (*builtin_registry.functions, *builtin_registry.attributes):
-        if not all(_is_within_known(written) for written in _implementations(template)):
-            yield template
+    for name in ("functions", "attributes"):
+        registered, found = getattr(builtin_registry, name), _foreign.get(name)
+        if found is None or found.registered is not registered:
+            found = _foreign[name] = _Foreign(registered)
+        # Every key asks for them, there are thousands, and numba adds to its list but takes nothing back.
+        for template in registered[found.seen :]:
+            if not all(_is_within_known(written) for written in _implementations(template)):
+                found.templates.append(template)
+        found.seen = len(registered)
+        yield from found.templates
 
 
 def _foreign_templates() -> list[Any]:

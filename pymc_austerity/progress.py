@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+from pytensor import config
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -47,7 +48,8 @@ class Phases:
         is_seen = self.shown and not has_bars and (console.is_terminal or console.is_jupyter)
         line = Progress(*columns, console=console, disable=not is_seen, transient=True)
         try:
-            with line:
+            # PyTensor writes down for every operation where a program made it; these are made here.
+            with line, config.change_flags(traceback__limit=0):
                 line.add_task(what, total=None)
                 yield
         finally:

@@ -386,6 +386,7 @@ def test_warnings_are_not_in_the_result(idata):
     assert "warning" not in idata["sample_stats"]
 
 
+@pytest.mark.slow
 def test_all_rows_are_evaluated_as_often_as_is_reported(monkeypatch):
     """What a proxy leaves at a proposal is known from its spot check: only the raw terms are evaluated beside it."""
     rng = np.random.default_rng(4)

@@ -77,6 +77,7 @@ def two_of_ours():
     return build
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thin", [1, 2])
 def test_of_two_steps_of_one_design_the_one_that_moves_is_judged(two_of_ours, thin):
     idata, model, steps = two_of_ours((thin, thin))

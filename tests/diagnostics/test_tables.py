@@ -160,6 +160,7 @@ class TestCompare:
         assert differs["both"] <= {"mean, sd", "mean, sd, distribution"}
         assert differs["reference"] == {""}
 
+    @pytest.mark.slow
     def test_level_is_divided_among_all_questions(self, sampling_result):
         """At level 1/2 at most about half of all agreeing comparisons show any flag."""
         flagged = 0

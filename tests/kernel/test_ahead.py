@@ -75,6 +75,14 @@ def model_and_step(request):
         return model, make_step()
 
 
+@pytest.fixture(scope="module")
+def mhss():
+    """A model and a step for tests that start a chain of their own."""
+    model = logistic()
+    with model:
+        return model, pma.MHSS()
+
+
 def one_at_a_time(monkeypatch):
     monkeypatch.setattr(ahead, "_MOST", 1)
 
@@ -142,15 +150,14 @@ def test_what_happens_in_between_finds_the_chain_where_its_last_draw_left_it(mod
 
 
 @pytest.mark.parametrize("interfere", [moved, saved])
-def test_a_chain_that_is_not_brought_back_would_be_seen(interfere, monkeypatch):
-    model = logistic()
-    with model:
-        step = pma.MHSS()
+def test_a_chain_that_is_not_brought_back_would_be_seen(mhss, interfere, monkeypatch):
+    model, step = mhss
     expected = follow(model, step, 40, interfere)
     monkeypatch.setattr(Chain, "go_back", lambda self, streams: None)
     assert not np.array_equal(follow(model, step, 40, interfere), expected)
 
 
+@pytest.mark.slow
 def test_beside_other_steps_no_draw_is_made_ahead():
     with pm.Model() as model:
         mu, sigma = pm.Normal("mu"), pm.HalfNormal("sigma")
@@ -161,11 +168,9 @@ def test_beside_other_steps_no_draw_is_made_ahead():
     assert step._ahead._n_draws == 1
 
 
-def test_whose_point_is_not_the_last_draw_waits_for_the_next():
+def test_whose_point_is_not_the_last_draw_waits_for_the_next(mhss):
     """In single precision, say, no point is: what was made ahead would be thrown away at every draw."""
-    model = logistic()
-    with model:
-        step = pma.MHSS()
+    model, step = mhss
     made = []
 
     def rounded(step, k, point):
@@ -205,12 +210,10 @@ def test_draws_before_an_impossible_one_are_given_first(monkeypatch):
     np.testing.assert_array_equal(found, draws)
 
 
-def test_calls_stay_short(monkeypatch):
+def test_calls_stay_short(mhss, monkeypatch):
     """As many draws as fit into the time that a call may take; one, where that is more."""
     monkeypatch.setattr(ahead, "_SECONDS", 0.0)
-    model = logistic()
-    with model:
-        step = pma.MHSS()
+    model, step = mhss
     follow(model, step, 5)
     assert step._ahead._n_draws == 1
     assert isinstance(step._ahead, Ahead)

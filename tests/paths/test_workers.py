@@ -34,6 +34,13 @@ def processes(workers=2):
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
 
+@pytest.fixture(scope="module")
+def two_processes():
+    """Processes that one run after the other is given to, as a user keeps them."""
+    with processes() as executor:
+        yield executor
+
+
 def assert_same(first, second):
     xr.testing.assert_identical(first.drop_vars("seconds"), second.drop_vars("seconds"))
 
@@ -52,14 +59,14 @@ class DiesOnce:
 
 
 @pytest.mark.parametrize("settings", [{}, {"replications": None, "tolerance": 0.5}, {"alpha": "auto"}])
-def test_same_result_on_threads_and_processes(settings):
+def test_same_result_on_threads_and_processes(two_processes, settings):
     here = run(**settings)
-    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(5) as five, processes(2) as two:
-        for executor in (one, five, two):
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(5) as five:
+        for executor in (one, five, two_processes):
             assert_same(run(executor=executor, **settings), here)
 
 
-def test_a_large_phi_travels_by_file_and_the_file_is_removed(tmp_path, monkeypatch):
+def test_a_large_phi_travels_by_file_and_the_file_is_removed(two_processes, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     large = np.tile(X, 40)
     assert large.nbytes > workers._INLINE_BYTES
@@ -67,12 +74,11 @@ def test_a_large_phi_travels_by_file_and_the_file_is_removed(tmp_path, monkeypat
     def phi(rows):
         return large[rows].sum() / (len(rows) + 10)
 
-    with processes(1) as executor:
-        assert_same(run(phi, executor=executor), run())
+    assert_same(run(phi, executor=two_processes), run())
     assert not list(tmp_path.glob("phi-*"))
 
 
-def test_phi_travels_by_value_where_the_file_is_not_seen(monkeypatch):
+def test_phi_travels_by_value_where_the_file_is_not_seen(two_processes, monkeypatch):
     large = np.tile(X, 40)
 
     def phi(rows):
@@ -81,10 +87,10 @@ def test_phi_travels_by_value_where_the_file_is_not_seen(monkeypatch):
     # A parcel that points to a file of another machine.
     pack = workers.Workers._pack
     monkeypatch.setattr(workers.Workers, "_pack", lambda self: workers.replace(pack(self), path="/nowhere/phi.pickle"))
-    with processes(1) as executor:
-        assert_same(run(phi, executor=executor), run())
+    assert_same(run(phi, executor=two_processes), run())
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing_that_was_finished(tmp_path):
     whole = run()
     phi = DiesOnce(tmp_path / "died")
@@ -122,14 +128,14 @@ def test_dask_cluster_of_two_processes_survives_the_death_of_a_worker(tmp_path):
         assert set(client.scheduler_info()["workers"]) != before
 
 
-def test_errors_of_phi_come_back_from_workers_with_their_place():
+def test_errors_of_phi_come_back_from_workers_with_their_place(two_processes):
     def fails(rows):
         if len(rows) >= 320:
             raise OSError("disk gone")
         return posterior_mean(rows)
 
-    with processes(1) as executor, pytest.raises(ReplicationError, match="disk gone") as caught:
-        run(fails, executor=executor)
+    with pytest.raises(ReplicationError, match="disk gone") as caught:
+        run(fails, executor=two_processes)
     assert "while phi read 320 rows" in str(caught.value)
     assert caught.value.finished.sizes["replication"] > 0
 

@@ -66,6 +66,7 @@ def haar_z(matrices):
 # The uniform law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(4, 4), (2, 5)])
 def test_draws_of_the_prior_have_the_moments_of_the_uniform_law(shape):
     with pm.Model(coords={"row": range(shape[0]), "column": range(shape[1])}):
@@ -91,6 +92,7 @@ def walk():
     return walker((4, 4), (5, 2), (2, 5))
 
 
+@pytest.mark.slow
 def test_a_walk_without_data_is_uniform(walk):
     positions = wander(*walk)
     square, tall, wide = positions[:, :16], positions[:, 16:26], positions[:, 26:]
@@ -106,11 +108,13 @@ def _cautious_near_the_identity(rng, theta, state, around):
     return np.dot(random_rotation(rng, 4, scale), matrix).ravel(), 0.0, 0
 
 
+@pytest.mark.slow
 def test_a_walk_whose_scale_depends_on_where_it_is_is_not(walk):
     positions = wander(_cautious_near_the_identity, np.eye(4).ravel(), walk[2])
     assert np.abs(haar_z(positions.reshape(-1, 4, 4))).max() > MAX_Z
 
 
+@pytest.mark.slow
 def test_the_matrix_stays_orthonormal_for_a_hundred_thousand_steps(walk):
     propose, theta, state = walk
 

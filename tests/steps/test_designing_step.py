@@ -105,6 +105,7 @@ def test_design_is_made_when_tuning_ends_and_frozen(model, step):
     assert (step.designed.epsilon, step.designed.batch_size, step.designed.alpha) == tuple(chosen.values())
 
 
+@pytest.mark.slow
 def test_remedies_start_from_the_design(model, caplog):
     """Not from the test that decided while the chain tuned."""
     careless = pma.ApproxMH(proxy=None, epsilon="auto", tolerance=0.2, model=model)

@@ -69,6 +69,7 @@ def joint_z(draws):
     return np.array([mean_z((code == s)[None].astype(float), p) for s, p in enumerate(truth) if p > 0.01])
 
 
+@pytest.mark.slow
 def test_all_factors_give_the_joint_law(field):
     draws, rows = sweeps(reading(field, 0.0, 500), 20_000)
     assert rows == 55

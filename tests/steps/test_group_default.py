@@ -34,20 +34,22 @@ def many():
     return grouped()
 
 
+@pytest.mark.slow
 @pytest.mark.contract
 def test_a_step_of_its_own_makes_the_draws_of_group_mh(many, caplog):
     with many, caplog.at_level(logging.INFO, "pymc_austerity"):
         step = pma.PenaltyMH(progressbar=False)
-        found = pm.sample(30, tune=30, step=step, chains=2, cores=2, **SETTINGS)
+        found = pm.sample(30, tune=30, step=step, chains=2, cores=1, **SETTINGS)
     assert type(step) is pma.GroupMH
     assert step.test == NoisePenalty(500, 1.0)
     assert "PenaltyMH finds 600 groups (effect)" in caplog.text
     assert "proposal=" in caplog.text
     with many:
-        other = pm.sample(30, tune=30, step=pma.GroupMH(progressbar=False), chains=2, cores=2, **SETTINGS)
+        other = pm.sample(30, tune=30, step=pma.GroupMH(progressbar=False), chains=2, cores=1, **SETTINGS)
     np.testing.assert_array_equal(found.posterior["effect"], other.posterior["effect"])
 
 
+@pytest.mark.slow
 def test_the_test_that_decides_is_the_one_that_was_asked_for(many):
     with many:
         step = pma.PenaltyMH(batch_size=300, max_variance=0.5, progressbar=False)
@@ -88,6 +90,7 @@ def test_who_chooses_anything_else_gets_the_step_that_was_asked_for(many, step, 
         assert chosen(step, **options) is step
 
 
+@pytest.mark.slow
 def test_it_still_says_what_there_is(many, caplog):
     with many, caplog.at_level(logging.INFO, "pymc_austerity"):
         step = pma.PenaltyMH(proxy=None, progressbar=False)

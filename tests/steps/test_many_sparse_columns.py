@@ -27,13 +27,13 @@ def test_the_posterior_of_a_normal_regression_is_the_exact_one():
             600, tune=200, step=step, chains=1, random_seed=1, progressbar=False, quiet=True,
             compute_convergence_checks=False,
         )  # fmt: skip
-    draws = idata.posterior["beta"].to_numpy()[0]
+    draws, error = idata.posterior["beta"].to_numpy()[0], as_dataset(az.mcse(idata))["beta"].to_numpy()
     # Planted: a table whose columns are shifted by one.
     for table, right in ((X, True), (X[:, np.roll(np.arange(P), 1)], False)):
         precision = (table.T @ table).toarray() + np.eye(P) / 0.25
         covariance = linalg.inv(precision)
         mean, sd = covariance @ (table.T @ y), np.sqrt(np.diag(covariance))
-        z = (draws.mean(axis=0) - mean) / as_dataset(az.mcse(idata))["beta"].to_numpy()
+        z = (draws.mean(axis=0) - mean) / error
         # A mean of P squares of about standard normal numbers.
         assert (abs((z**2).mean() - 1) < 6 * np.sqrt(2 / P)) == right
         assert (abs((draws.std(axis=0) / sd).mean() - 1) < 0.02) or not right

@@ -70,6 +70,7 @@ def _without_counts(rows):
     return rows_room.Rows((*merged.values, np.ones(len(merged))), merged.first)
 
 
+@pytest.mark.slow
 def test_decisions_are_those_on_all_rows_and_a_lost_count_would_be_seen(monkeypatch):
     table, merged = _run(merge_rows=False), _run(merge_rows=True)
     assert _agree(merged, table)
