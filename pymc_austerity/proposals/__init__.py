@@ -9,7 +9,7 @@ from pymc_austerity.proposals.jumps.reversible_jump import ReversibleJump
 from pymc_austerity.proposals.langevin import Langevin
 from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target
 from pymc_austerity.proposals.random_walk import AdaptiveMetropolis, RandomWalk
-from pymc_austerity.proposals.shared_move import SharedState, adapt_shared, propose_shared, shared_state
+from pymc_austerity.proposals.shared_move import SharedState, adapt_shared, learn_shared, propose_shared, shared_state
 from pymc_austerity.proposals.stiefel import StiefelWalk
 from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
 
@@ -28,6 +28,7 @@ __all__ = [
     "Target",
     "adapt_shared",
     "default_proposal",
+    "learn_shared",
     "propose_shared",
     "shared_state",
 ]

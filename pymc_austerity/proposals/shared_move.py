@@ -19,8 +19,9 @@ _ACROSS = -0.4
 _FURTHEST = float(np.log(np.arccos(_ACROSS)))
 #: Draws until the centre is learnt for the first time; each time after that, from twice as many.
 _FIRST_WINDOW = 200
-#: Draws that what was known before a window counts for: draws of a window are far from independent.
-_PRIOR_DRAWS = 50.0
+#: Draws that the normal approximation from before counts for, and the share of the draws of windows that has gone into
+#: what is known: the chain may still have been on its way.
+_PRIOR_DRAWS, _KEPT = 50.0, 0.5
 
 
 class SharedState(NamedTuple):
@@ -36,8 +37,8 @@ class SharedState(NamedTuple):
         the centre.
     sum, products : numpy.ndarray, shapes (P,) and (P, P)
         Of φ and of φφᵀ, about the centre, in this window.
-    counts : numpy.ndarray of int64, shape (3,)
-        Draws in this window, its length, and moves about the centre since the last change of it.
+    counts : numpy.ndarray of int64, shape (4,)
+        Draws in this window, its length, moves about the centre, and draws that what is known counts for.
     """
 
     centre: np.ndarray
@@ -51,7 +52,7 @@ class SharedState(NamedTuple):
 def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
     """Return the state before tuning, from the normal approximation of φ."""
     p = mean.size
-    counts = np.array([0, max(_FIRST_WINDOW, 20 * p), 0])
+    counts = np.array([0, max(_FIRST_WINDOW, 20 * p), 0, int(_PRIOR_DRAWS)])
     return SharedState(mean.copy(), factor.copy(), np.full(1, np.log(np.pi / 2)), np.zeros(p), np.zeros((p, p)), counts)
 
 
@@ -93,13 +94,18 @@ def adapt_shared(phi: np.ndarray, accepted: bool, walks: bool, state: SharedStat
     state.sum[:] += shift
     state.products[:] += shift[:, None] * shift
     state.counts[0] += 1
-    n = int(state.counts[0])
-    if n < state.counts[1]:
+    if state.counts[0] >= state.counts[1]:
+        learn_shared(state)
+
+
+def learn_shared(state: SharedState) -> None:
+    """Learn centre and covariance from the draws of a window that has ended, or ends here with the tuning."""
+    n, known = int(state.counts[0]), int(state.counts[3])
+    if n == 0:
         return
-    known = _PRIOR_DRAWS * state.factor @ state.factor.T
-    covariance = (known + state.products - np.outer(state.sum, state.sum) / n) / (n + _PRIOR_DRAWS)
-    state.factor[:] = np.linalg.cholesky(covariance)
-    state.centre[:] += state.sum / (n + _PRIOR_DRAWS)
+    products = known * state.factor @ state.factor.T + state.products - np.outer(state.sum, state.sum) / n
+    state.factor[:] = np.linalg.cholesky(products / (n + known))
+    state.centre[:] += state.sum / (n + known)
     state.sum[:] = 0.0
     state.products[:] = 0.0
-    state.counts[:] = 0, 2 * n, 0
+    state.counts[:] = 0, 2 * state.counts[1], state.counts[2], int(_KEPT * (n + known))

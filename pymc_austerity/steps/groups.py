@@ -33,7 +33,7 @@ from pymc_austerity.likelihood import (
     with_blocks,
 )
 from pymc_austerity.progress import Phases
-from pymc_austerity.proposals import adapt_shared
+from pymc_austerity.proposals import adapt_shared, learn_shared
 from pymc_austerity.proxy import GroupModeError
 from pymc_austerity.steps.draw_statistics import OF_GROUPS
 from pymc_austerity.steps.failure import stop_at
@@ -229,6 +229,11 @@ class GroupMH(ChainSetup, BlockedStep):
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
         self.state = self.decider.new_state()
+
+    def stop_tuning(self) -> None:
+        """Learn from the draws of the window that tuning ends in, and freeze all adaptation."""
+        learn_shared(self.state.shared)
+        super().stop_tuning()
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Move what is shared with the groups carried along, and then some of the groups."""
