@@ -27,8 +27,9 @@ from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.row_series import RowSeries
 from pymc_austerity.rows import Rows
 
-#: Rows at once: a few dozen arrays of that length fit into the cache of a core.
-_CHUNK = 16_384
+#: Rows at once: a few dozen arrays of that length fit into the cache of a core.  Of rows that read θ through several
+#: numbers every operation keeps a hundred such arrays, and there are fewer rows at once.
+_CHUNK, _TERMS = 16_384, 15 * 16_384
 #: Sizes of the nested boxes, as shares of ρ.
 _SHARES = (0.25, 0.5, 0.75, 1.0)
 #: Rounding of what PyTensor evaluates of the data, and of sums of a few terms that are not negative.
@@ -121,8 +122,11 @@ class RemainderBounds:
         others = np.zeros(self._others_size) if others is None else others
         c = np.empty(len(rows))
         try:
-            for start in range(0, len(rows), _CHUNK):
-                chunk = slice(start, min(start + _CHUNK, len(rows)))
+            at_once = min(
+                _CHUNK, _TERMS // math.comb(self.numbers_read(centre, factor, fixed, rows) + HIGHEST, HIGHEST)
+            )
+            for start in range(0, len(rows), at_once):
+                chunk = slice(start, min(start + at_once, len(rows)))
                 data = (*fixed, *(np.asarray(a[chunk]) for a in rows.arrays))
                 read = self._reader.read(centre, others, factor, data, chunk.stop - chunk.start)
                 c[chunk] = self._bound(read, radius)
@@ -145,6 +149,19 @@ class RemainderBounds:
         """
         data = (*fixed, *(np.asarray(a) for a in rows.arrays))
         return self._reader.directions(centre, np.zeros(self._others_size), factor, data, len(rows))
+
+    def numbers_read(self, centre: np.ndarray, factor: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> int:
+        """Return through how many numbers a row reads θ: bounds take time and memory with the fourth power of that.
+
+        Parameters
+        ----------
+        centre, factor, fixed, rows
+            As of a call.
+        """
+        data = (*fixed, *(np.asarray(a[:1]) for a in rows.arrays))
+        read = self._reader.read(centre, np.zeros(self._others_size), factor, data, min(1, len(rows)))
+        # There is an angle for each pair of them.
+        return (1 + math.isqrt(1 + 8 * len(read.cosines))) // 2
 
     def _bound(self, read: Read, radius: float) -> np.ndarray:
         degree = self.order + 1

@@ -26,6 +26,8 @@ from pymc_austerity.rows import OUTWARDS, GroupBoundTable, Rows, group_bound_tab
 
 #: Share of the draws of a normal law whose distance is beyond the radius, where all rows of the group are read.
 _OUTSIDE = 1e-9
+#: Rows that read θ through more numbers have bounds that take longer to find than they save.
+_MOST_NUMBERS = 3
 #: Values of κ that are tried, and the rows on which they are.
 _SCALES, _TRIED = 2.0 ** np.arange(-1, 6), 4096
 
@@ -200,6 +202,12 @@ def find_group_bounds(
         radius = float(np.hypot(radius_own, (radius_read + np.sqrt(away)) / scale))
         return of_rows(e.centre, np.hstack([own, scale * along_shared]), radius, fixed, of), radius
 
+    numbers = of_rows.numbers_read(e.centre, np.hstack([own, along_shared]), fixed, rows)
+    if numbers > _MOST_NUMBERS:
+        raise NoRemainderBoundError(
+            f"a row reads the parameters through {numbers} numbers, and bounds on rows of more than {_MOST_NUMBERS} "
+            "take longer to find than they save"
+        )
     some = rows.take(np.sort(np.random.default_rng(1973).choice(len(rows), min(_TRIED, len(rows)), replace=False)))
     typical = [2 * (n_own + (n_read + away) / scale**2) ** 1.5 for scale in _SCALES]
     rates = [_mean_rate(bounds(scale, some)[0], m) for scale, m in zip(_SCALES, typical, strict=True)]
