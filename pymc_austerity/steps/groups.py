@@ -104,7 +104,11 @@ class GroupMH(ChainSetup, BlockedStep):
     new z_g.  Shifts that no row sees (an intercept up and all effects down, one factor up and another down), and moves
     of means and scales of effects given the effects, are decided by the prior.
 
-    Where the remainders of rows have bounds, every group decides exactly, and most of them read no row at all: a row
+    Where errors are normal (``pm.Normal``, ``pm.LogNormal`` with one ``sigma`` or ``tau``, or a known one, effects
+    centred) no row is read, whatever the test: the expansion, multiplied by e^{k(s − ŝ)} for a scale with logarithm s,
+    is the log-likelihood, which is shown from the graph and compared with all rows.
+
+    Elsewhere, where the remainders of rows have bounds, every group decides exactly, and most of them read no row at all: a row
     changes by at most c_i M_g, M_g the sum of the cubes of the distances of the group from its centre at both ends of
     the move, and rows are drawn and thinned as in `MHSS`.  Without bounds groups of up to 600 rows decide on all of
     them, without error, and larger ones by `test`.  The log says which of the two.
@@ -116,7 +120,7 @@ class GroupMH(ChainSetup, BlockedStep):
     parameters that the rows read.  With several factors (crossed or nested) the groups of all are carried at once, and
     each factor is refreshed given the others; that takes an index of the rows for each further factor, and K² numbers
     for each two groups with rows in common.  Of shared parameters there may be 200; a second factor of 30 groups or
-    fewer is among them.
+    fewer is among them, unless its rows do not hold its effects apart.
 
     References
     ----------
