@@ -109,9 +109,9 @@ class GroupMH(ChainSetup, BlockedStep):
     is the log-likelihood, which is shown from the graph and compared with all rows.
 
     Elsewhere, where the remainders of rows have bounds, every group decides exactly, and most of them read no row at
-    all: a row changes by at most c_i M_g, M_g the sum of the cubes of the distances of the group from its centre at both
-    ends of the move, and rows are drawn and thinned as in `MHSS`.  Without bounds groups of up to 600 rows decide on all
-    of them, without error, and larger ones by `test`.  The log says which of these it is.
+    all: a row changes by at most c_i M_g, M_g the sum of the cubes of the distances of the group from its centre at
+    both ends of the move, and rows are drawn and thinned as in `MHSS`.  Without bounds groups of up to 600 rows decide
+    on all of them, without error, and larger ones by `test`.  The log says which of these it is.
 
     The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on while
     tuning, and kept from then on.
