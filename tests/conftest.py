@@ -9,7 +9,6 @@ from pathlib import Path
 import arviz as az
 import matplotlib as mpl
 import numpy as np
-import pytensor
 import pytest
 from hypothesis import settings
 
@@ -20,10 +19,6 @@ mpl.use("Agg")
 # The same examples in every run, and no limit on the time of one, which compiled code takes once.
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=25)
 settings.load_profile("ci")
-
-# The first point of a model with an LKJ prior is a loop that PyTensor compiles as C, for eight seconds in each new
-# folder of compiled code.  Python evaluates it to the same numbers, and nothing in the package is compiled as C.
-pytensor.config.cxx = ""
 
 # What numba and PyTensor make while they compile stays alive until the end: looked through after every 2,000 objects
 # it cost a tenth of the time of the tests. Memory that is free again is found a little later.
