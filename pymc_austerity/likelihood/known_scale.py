@@ -196,6 +196,8 @@ def _elementwise(kind: Any, variables: Sequence[Variable], forms: Sequence[_Form
         return _product([first, first])
     if isinstance(kind, scalar.Sqrt):
         return _power(first, 0.5)
+    if isinstance(kind, scalar.Abs) and first.degree == 0 and first.is_product:
+        return first
     if isinstance(kind, scalar.Sign) and first.degree == 0 and first.is_product:
         return _Form(uniform=first.uniform)
     if isinstance(kind, scalar.Pow) and forms[1].is_data and forms[1].uniform:
