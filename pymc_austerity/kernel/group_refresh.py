@@ -55,7 +55,7 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
     walks = rng.random(groups.size)
     noise = rng.standard_normal((groups.size, e.own.shape[1]))
     pull = pull_of_others(theta, groups, e)
-    means = means_given_others(groups, pull, rate_of_rows(theta, e), e, conditional_of(state))
+    means = means_given_others(groups, pull, rate_of_rows(theta, e.centre, e.scale), e, conditional_of(state))
     step = np.empty(e.own.shape[1])
     for i in range(groups.size):
         g = groups[i]

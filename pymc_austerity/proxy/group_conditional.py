@@ -103,7 +103,7 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
                 at[own[g, k]] = centre[own[g, k]]
         slope, curvature = derivatives(links.derivatives, at, others, fixed, e.own, e.size)
         mean, alone = np.zeros((n_groups, size)), np.zeros((n_groups, size))
-        factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e)
+        factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e.centre, e.scale)
         shift = np.empty(e.read.size)
         for r in range(e.read.size):
             shift[r] = theta[e.read[r]] - e.centre[e.read[r]]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import RowScale
 from pymc_austerity.proxy.cells import sum_over_cells, through_cells
 from pymc_austerity.proxy.known_scale import KnownScale, rate_of_rows, sum_at_centre
 from pymc_austerity.proxy.tangent import Tangent
@@ -72,6 +73,30 @@ class GroupExpansion(NamedTuple):
     scale: KnownScale
 
 
+def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:
+    """Return the expansion in all that the rows read but their scale, which it is multiplied by.
+
+    Parameters
+    ----------
+    e : GroupExpansion
+        In all that the rows read.
+    of_rows : RowScale
+    n_rows : int
+        N, rows that stand for several counted as these.
+    """
+    if of_rows.place is None:
+        return e
+    kept, slope = e.read != of_rows.place, n_rows * of_rows.slope
+    squares = float(e.shared_gradient[~kept][0] - slope) / of_rows.power
+    return e._replace(
+        read=e.read[kept],
+        cross=np.ascontiguousarray(e.cross[:, :, kept]),
+        shared_gradient=e.shared_gradient[kept],
+        shared_hessian=np.ascontiguousarray(e.shared_hessian[np.ix_(kept, kept)]),
+        scale=KnownScale(np.array([of_rows.place]), of_rows.power, slope, squares),
+    )
+
+
 @njit
 def pull_of_others(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
     """Return Σ_h H_gh (u_h − û_h) for some groups, a row each: the slope that those of other factors add to theirs."""
@@ -88,7 +113,7 @@ def own_changes(
 
     `pull` is the `pull_of_others`.
     """
-    totals, before, rate = np.zeros(groups.size), np.zeros(groups.size), rate_of_rows(theta, e)
+    totals, before, rate = np.zeros(groups.size), np.zeros(groups.size), rate_of_rows(theta, e.centre, e.scale)
     _add_alone(totals, theta_new, groups, e)
     _add_alone(before, theta, groups, e)
     own, sizes = e.own, e.size  # not in the loop, where numba would count references
@@ -137,7 +162,7 @@ def grouped_sum(theta: np.ndarray, others: np.ndarray, e: GroupExpansion) -> flo
         total += totals[g]
     if e.cell_with.size > 0:
         total += sum_over_cells(_shifts(theta, e), e)
-    return sum_at_centre(theta, e) + rate_of_rows(theta, e) * total
+    return sum_at_centre(theta, e.centre, e.scale) + rate_of_rows(theta, e.centre, e.scale) * total
 
 
 @njit

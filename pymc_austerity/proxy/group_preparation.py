@@ -14,13 +14,12 @@ from pymc_austerity.proxy.expansion import Expansion, check_order
 from pymc_austerity.proxy.group_bounds import GroupBounds, find_group_bounds, no_bounds
 from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
 from pymc_austerity.proxy.group_costs import GroupCosts, estimate_costs
-from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes, pull_of_others
+from pymc_austerity.proxy.group_expansion import GroupExpansion, own_changes, pull_of_others, with_known_scale
 from pymc_austerity.proxy.group_mode import GroupModeError, find_group_centre
 from pymc_austerity.proxy.group_model import GroupModel
 from pymc_austerity.proxy.group_pass import Membership, chunks, membership
 from pymc_austerity.proxy.group_score import shift_to_mode
 from pymc_austerity.proxy.group_shifts import Shifts, find_shifts
-from pymc_austerity.proxy.known_scale import with_known_scale
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.proxy.tangent import find_tangent
 from pymc_austerity.rows import AliasTable, Rows, row_table

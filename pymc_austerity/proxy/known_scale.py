@@ -6,15 +6,11 @@ r(s) = e^{k(s − ŝ)}, is that at (v̂, s); and Σ ℓ_i(v̂, s) − Σ ℓ_i(v
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import RowScale
-
-if TYPE_CHECKING:
-    from pymc_austerity.proxy.group_expansion import GroupExpansion
 
 
 class KnownScale(NamedTuple):
@@ -56,45 +52,19 @@ def nothing_of_linked_rows(links, theta_new, theta, others, inputs, batch):  # t
 
 
 @njit
-def rate_of_rows(theta: np.ndarray, e: GroupExpansion) -> float:
+def rate_of_rows(theta: np.ndarray, centre: np.ndarray, scale: KnownScale) -> float:
     """Return r(s)."""
-    if e.scale.place.size == 0:
+    if scale.place.size == 0:
         return 1.0
-    s = e.scale.place[0]
-    return np.exp(e.scale.power * (theta[s] - e.centre[s]))
+    s = scale.place[0]
+    return np.exp(scale.power * (theta[s] - centre[s]))
 
 
 @njit
-def sum_at_centre(theta: np.ndarray, e: GroupExpansion) -> float:
+def sum_at_centre(theta: np.ndarray, centre: np.ndarray, scale: KnownScale) -> float:
     """Return Σ ℓ_i(v̂, s) − Σ ℓ_i(v̂, ŝ)."""
-    if e.scale.place.size == 0:
+    if scale.place.size == 0:
         return 0.0
-    s = e.scale.place[0]
-    shift = theta[s] - e.centre[s]
-    return e.scale.slope * shift + e.scale.squares * np.expm1(e.scale.power * shift)
-
-
-def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:
-    """Return the expansion in all that the rows read but their scale, which it is multiplied by.
-
-    Parameters
-    ----------
-    e : GroupExpansion
-        In all that the rows read.
-    of_rows : RowScale
-    n_rows : int
-        N, rows that stand for several counted as these.
-    """
-    if of_rows.place is None:
-        return e
-    is_scale = e.read == of_rows.place
-    slope = n_rows * of_rows.slope
-    squares = float(e.shared_gradient[is_scale][0] - slope) / of_rows.power
-    kept = ~is_scale
-    return e._replace(
-        read=e.read[kept],
-        cross=np.ascontiguousarray(e.cross[:, :, kept]),
-        shared_gradient=e.shared_gradient[kept],
-        shared_hessian=np.ascontiguousarray(e.shared_hessian[np.ix_(kept, kept)]),
-        scale=KnownScale(np.array([of_rows.place]), of_rows.power, slope, squares),
-    )
+    s = scale.place[0]
+    shift = theta[s] - centre[s]
+    return scale.slope * shift + scale.squares * np.expm1(scale.power * shift)
