@@ -9,7 +9,8 @@ from pymc_austerity.kernel.decider import Decider, Proposed, assemble, with_data
 from pymc_austerity.kernel.factor_table import check_incidence, incidence_of, looks_of
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.gibbs_sweep import Incidence, SweepOutcome, build_sweep
-from pymc_austerity.kernel.group_decider import GroupDecider, assemble_groups
+from pymc_austerity.kernel.group_assembly import GroupAssembly
+from pymc_austerity.kernel.group_decider import GroupDecider
 from pymc_austerity.kernel.group_parts import GroupState, RefreshOutcome
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.repeated import TRANSITIONS
@@ -25,6 +26,7 @@ __all__ = [
     "Chain",
     "ChainState",
     "Decider",
+    "GroupAssembly",
     "GroupDecider",
     "GroupState",
     "Incidence",
@@ -38,7 +40,6 @@ __all__ = [
     "TunedState",
     "as_schedule",
     "assemble",
-    "assemble_groups",
     "build_sweep",
     "build_transition",
     "check_incidence",

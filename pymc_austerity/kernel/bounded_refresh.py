@@ -29,7 +29,7 @@ from pymc_austerity.proxy import (
     squares_of_groups,
     squares_of_some,
 )
-from pymc_austerity.rows import bound_at, build_gather, draw_of_group, total_of_group
+from pymc_austerity.rows import bound_at, build_gather, draw_of_group, draws_nothing, total_of_group
 
 #: Instead of a number of rows that are drawn.
 _ALL = -1
@@ -39,7 +39,7 @@ _ALL = -1
 def _draw_numbers(theta_new, theta, groups, data, rng):  # type: ignore[no-untyped-def]
     """Return how many rows each of the groups draws, and their M."""
     e, bounds = data.expansion, data.bounds
-    if bounds.table.sums.size == 0:  # nothing is left of any row
+    if draws_nothing(bounds.table):
         return np.zeros(groups.size, np.int64), np.zeros(groups.size)
     shared, beside = square_of_shared(theta, e, bounds), np.zeros(groups.size)
     if e.cell_with.size > 0:

@@ -1,18 +1,16 @@
-"""Everything that moves for groups need, compiled: made by `assemble_groups`, frozen, without PyMC's step contract."""
+"""Everything that moves for groups need, compiled: made by `GroupAssembly`, frozen, without PyMC's step contract."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba.typed import Dict
 
-from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, ScalableSubsampling
+from pymc_austerity.acceptance import AcceptanceTest, ScalableSubsampling
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel.carried_rows import choose_carried_rows
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.group_moves import GroupTransition, build_group_transition
 from pymc_austerity.kernel.group_parts import (
@@ -25,26 +23,19 @@ from pymc_austerity.kernel.group_parts import (
 )
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import (
-    Density,
     Groups,
-    ModelData,
     RowLikelihood,
-    check_groups,
 )
-from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import shared_state
 from pymc_austerity.proxy import (
-    FactorCollapsesError,
     GroupBounds,
     GroupLinks,
     GroupModel,
     PreparedGroups,
     build_condition,
     no_bounds,
-    prepare_groups,
-    weigh_groups,
 )
-from pymc_austerity.rows import RowsByGroupBounds, RowSource, Weighted, WeightedRows
+from pymc_austerity.rows import RowsByGroupBounds, RowSource, WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
@@ -56,10 +47,6 @@ _CARRIED_ROWS, _ROWS_PER_GROUP, _ROWS_PER_CELL = 4_000, 3, 0.25
 _LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.7, 1.5
 #: Starts that are tried, each nearer to the centre, before it is the centre itself.
 _NEARER = 5
-
-
-#: Learns from other data of the same types.
-LearnAnew = Callable[[ModelData], "GroupDecider"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +112,7 @@ class GroupDecider:
         if found.bounds is None or found.costs is None:
             few = "all of their rows" if self.few >= len(found.rows) else "all of their rows, or a batch of many"
             return f"Groups read {few}: {found.without_bounds}."
-        if self.model.row_scale is not None:
+        if found.nothing_left:
             return "Sums over the rows of groups say all that they do: no row is read, and everything is exact."
         rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
         return f"{rows}, and every group decides exactly{', as all is' if self.parts.drawn.draws_by_bounds else ''}."
@@ -153,7 +140,7 @@ class GroupDecider:
         """Groups of each factor refreshed a draw."""
         share = self.share
         if share is None:
-            carried = _rest_of_draw(self.prepared) + (0 if self.test.uses_proxy else len(self.prepared.rows))
+            carried = rest_of_draw(self.prepared) + (0 if self.test.uses_proxy else len(self.prepared.rows))
             share = share_refreshed(_rows_of_refresh(self.test, self.prepared, self.few), carried)
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
 
@@ -208,100 +195,7 @@ class GroupDecider:
         return _assemble_again, (given, self.test, self.share, self.theta0, self.others, self.fixed, self.prepared)
 
 
-def assemble_groups(
-    data: ModelData,
-    groups: Groups,
-    test: AcceptanceTest | None,
-    share: float | None,
-    compile_kwargs: dict[str, Any] | None,
-    phases: Phases,
-    check: Callable[[ModelData, Density], None],
-) -> tuple[GroupDecider, LearnAnew]:
-    """Compile the model, learn from all rows, and put the moves together.
-
-    Without a test the carried move is decided as `choose_carried_rows` finds best.  Factors of few groups, which are
-    among what is shared, are groups too where a joint mode of their effects and scale would have both at zero.
-
-    Returns
-    -------
-    GroupDecider, callable
-        And a function that learns from other data of the same types and returns the decider for them.
-    """
-    given = test, share, compile_kwargs, phases, check
-    try:
-        decider, learn = _assemble(data, groups, *given)
-    except FactorCollapsesError:
-        if groups.all_factors is None:
-            raise
-        return _assemble(data, groups.all_factors, *given)
-    others: list[LearnAnew] = []
-
-    def learn_anew(changed: ModelData) -> GroupDecider:
-        try:
-            return learn(changed)
-        except FactorCollapsesError:
-            if groups.all_factors is None:
-                raise
-        if others:
-            return others[0](changed)
-        with_all, learn_others = _assemble(changed, groups.all_factors, *given)
-        others.append(learn_others)
-        return with_all
-
-    return decider, learn_anew
-
-
-def _assemble(
-    data: ModelData,
-    groups: Groups,
-    test: AcceptanceTest | None,
-    share: float | None,
-    compile_kwargs: dict[str, Any] | None,
-    phases: Phases,
-    check: Callable[[ModelData, Density], None],
-) -> tuple[GroupDecider, LearnAnew]:
-    """Do so for these groups."""
-    model = GroupModel(data.likelihood, groups, test is None or test.uses_proxy, compile_kwargs)
-    with phases("Compiling the likelihood"):
-        check(data, model.density)
-        check_groups(data, groups, model.density, model.prior)
-    with phases("Learning from all rows", has_bars=True):
-        found, chosen = _learn(data, model, test, phases.shown)
-    with phases("Compiling the moves"):
-        decider = _complete(model, chosen, share, data.theta0, data.others0, data.fixed, found)
-
-    def learn_anew(changed: ModelData) -> GroupDecider:
-        found, chosen = _learn(changed, model, test, phases.shown)
-        as_before = chosen.draws_by_bounds == decider.test.draws_by_bounds
-        if not as_before or (found.bounds is not None) != decider.parts.bounded:
-            return _complete(model, chosen, share, data.theta0, data.others0, changed.fixed, found)
-        # The moves are compiled already; which rows there are to draw, and how often, is not in them.
-        drawn, source = _drawn_rows(chosen, found, model.row_scale is not None)
-        parts = decider.parts._replace(test=chosen, drawn=drawn, source=source)
-        return replace(decider, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
-
-    return decider, learn_anew
-
-
-def _learn(
-    data: ModelData, model: GroupModel, test: AcceptanceTest | None, progressbar: bool
-) -> tuple[PreparedGroups, AcceptanceTest]:
-    """Learn from all rows, and say how the carried move is decided."""
-    found = prepare_groups(data, model)
-    if model.row_scale is not None:
-        return found, ScalableSubsampling() if test is None else test
-    if found.costs is not None:
-        chosen = choose_carried_rows(found.costs, _rest_of_draw(found), len(found.rows))
-        test = chosen.test if test is None else test
-        if found.bounds is not None:
-            found = found._replace(bounds=found.bounds._replace(widening=chosen.widening))
-    assert test is not None
-    if test.uses_proxy and not test.draws_by_bounds and _with_replacement(test) is not None:
-        found = weigh_groups(found, data, model, Weighted().floor, progressbar)
-    return found, test
-
-
-def _rest_of_draw(found: PreparedGroups) -> float:
+def rest_of_draw(found: PreparedGroups) -> float:
     """Return how many rows cost as much as a carried move does beside its own rows."""
     n_groups = found.expansion.own.shape[0]
     return _CARRIED_ROWS + _ROWS_PER_GROUP * n_groups + _ROWS_PER_CELL * found.expansion.cell_with.size
@@ -330,21 +224,14 @@ def share_refreshed(n_rows: float, carried: float) -> float:
     return float(np.clip(_REFRESH_TO_CARRIED * carried / max(1, n_rows), _LEAST_REFRESHED, _MOST_REFRESHED))
 
 
-def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
-    try:
-        return test.with_replacement()
-    except NeedsDistinctRowsError:
-        return None
-
-
-def _drawn_rows(test: AcceptanceTest, prepared: PreparedGroups, nothing_left: bool) -> tuple[AcceptanceTest, RowSource]:
+def drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[AcceptanceTest, RowSource]:
     """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does.
 
     Where nothing is left of any row, all tests decide alike, and none has a row to read.
     """
-    if test.draws_by_bounds or nothing_left:
+    if test.draws_by_bounds or prepared.nothing_left:
         assert prepared.bounds is not None
-        return ScalableSubsampling() if nothing_left else test, RowsByGroupBounds(prepared.bounds.table)
+        return ScalableSubsampling() if prepared.nothing_left else test, RowsByGroupBounds(prepared.bounds.table)
     if prepared.table is None:
         return test, test.rows
     return test.with_replacement(), WeightedRows(prepared.table)
@@ -357,10 +244,10 @@ def _bounds_of(found: PreparedGroups) -> GroupBounds:
 
 def _assemble_again(model: tuple[Any, ...], *given: Any) -> GroupDecider:
     """Assemble a decider in another process, from what has been learnt already."""
-    return _complete(GroupModel(*model), *given)
+    return complete_decider(GroupModel(*model), *given)
 
 
-def _complete(
+def complete_decider(
     model: GroupModel,
     test: AcceptanceTest,
     share: float | None,
@@ -369,7 +256,8 @@ def _complete(
     fixed: tuple[np.ndarray, ...],
     prepared: PreparedGroups,
 ) -> GroupDecider:
-    drawn, source = _drawn_rows(test, prepared, model.row_scale is not None)
+    """Compile the moves and put the decider together, from what has been learnt."""
+    drawn, source = drawn_rows(test, prepared)
     prior = model.linked_prior
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,

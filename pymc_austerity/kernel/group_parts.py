@@ -21,7 +21,7 @@ from pymc_austerity.proxy import (
     SlopeAlong,
     spans_of_groups,
 )
-from pymc_austerity.rows import RowSource, build_gather
+from pymc_austerity.rows import RowSource, build_gather, draws_nothing
 
 
 class GroupPlace(NamedTuple):
@@ -187,7 +187,7 @@ def without_reach(theta_new, theta, data):  # type: ignore[no-untyped-def]
 @njit
 def reach_by_group(theta_new, theta, data):  # type: ignore[no-untyped-def]
     """Return M_g of all groups, raised."""
-    if data.bounds.table.sums.size == 0:  # nothing is left of any row
+    if draws_nothing(data.bounds.table):
         return np.zeros(data.bounds.table.n_first)
     spans = spans_of_groups(theta_new, theta, data.bounds.table.n_first, data.expansion, data.bounds)
     for g in range(spans.size):

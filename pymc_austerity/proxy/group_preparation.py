@@ -22,7 +22,7 @@ from pymc_austerity.proxy.group_score import shift_to_mode
 from pymc_austerity.proxy.group_shifts import Shifts, find_shifts
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.proxy.tangent import find_tangent
-from pymc_austerity.rows import AliasTable, Rows, row_table
+from pymc_austerity.rows import AliasTable, Rows, draws_nothing, row_table
 
 #: Carried moves by whose remainders rows are weighed.
 _TYPICAL_MOVES = 4
@@ -76,6 +76,11 @@ class PreparedGroups(NamedTuple):
     costs: GroupCosts | None
     without_bounds: str
     passes: float
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether sums over the rows of groups say all that the rows do, so that there is none to draw."""
+        return self.bounds is not None and draws_nothing(self.bounds.table)
 
     def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
         """Return a draw of φ from the normal approximation, or one from a wider one."""

@@ -19,6 +19,7 @@ from pymc_austerity.rows.by_group_bounds import (
     RowsByGroupBounds,
     bound_at,
     draw_of_group,
+    draws_nothing,
     group_bound_table,
     total_of_group,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "draw_in_order",
     "draw_of_group",
     "draw_subset",
+    "draws_nothing",
     "group_bound_table",
     "largest_count",
     "merge_rows",

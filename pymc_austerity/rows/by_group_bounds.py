@@ -71,6 +71,12 @@ def group_bound_table(bounds: np.ndarray, start: np.ndarray, places: np.ndarray,
 
 
 @njit
+def draws_nothing(table: GroupBoundTable) -> bool:
+    """Return whether nothing is left of any row: there are no sums."""
+    return table.sums.size == 0
+
+
+@njit
 def total_of_group(table: GroupBoundTable, g: int) -> float:
     """Return C_g."""
     return table.sums[table.start[g + 1] - 1] if table.start[g + 1] > table.start[g] else 0.0

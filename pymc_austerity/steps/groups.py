@@ -18,10 +18,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.kernel import (
-    assemble_groups,
-    pack_generators,
-)
+from pymc_austerity.kernel import GroupAssembly, pack_generators
 from pymc_austerity.likelihood import (
     Groups,
     GroupsNotFoundError,
@@ -199,9 +196,8 @@ class GroupMH(ChainSetup, BlockedStep):
             )
         try:
             share = None if isinstance(refreshed, str) else refreshed
-            self.decider, self._relearn = assemble_groups(
-                data, groups, test, share, compile_kwargs, phases, partial(check_rows, model)
-            )
+            assemble = GroupAssembly(test, share, compile_kwargs, phases, partial(check_rows, model))
+            self.decider, self._relearn = assemble(data, groups)
         except GroupModeError as error:
             raise ValueError(
                 f"GroupMH cannot expand the rows of this model: {error} Standardise covariates, give another "
