@@ -13,13 +13,11 @@ from __future__ import annotations
 import dis
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import Distribution, PackageNotFoundError, distributions, version
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
 from types import CodeType, EllipsisType, FunctionType, ModuleType
 from typing import Any, cast
 from weakref import WeakKeyDictionary, ref
@@ -27,12 +25,13 @@ from weakref import WeakKeyDictionary, ref
 import numba
 import numpy as np
 from numba import types
-from numba.core import entrypoints
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
 
+from pymc_austerity.code_names import everywhere, is_known, qualified
+from pymc_austerity.foreign_code import foreign_templates, implementations, is_filled, release_of
 from pymc_austerity.lean_njit import LeanDispatcher
 
 try:
@@ -45,8 +44,6 @@ _log = logging.getLogger("pymc_austerity")
 
 #: Changes of these change compiled code without a trace in its bytecode.
 _PACKAGES = ("numba", "llvmlite", "numpy", "scipy", "pytensor", "pymc", "pymc_austerity")
-#: What these modules hold is as good as its name: the versions are in the key.
-_KNOWN_BY_NAME = ("builtins", "math", "cmath", "operator", "_operator", "numba", "numpy", "pytensor", "scipy")
 #: numba's settings that leave compiled code as it is and may well differ between two processes of one user.  Any
 #: other, one that numba has yet to invent as well, is in the key.
 _HARMLESS_SETTINGS = (
@@ -67,17 +64,6 @@ _WRITTEN_OUT = (bool, int, float, complex, str, bytes, slice, range, type(None),
 _graphs: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
 
 
-@dataclass
-class _Foreign:
-    """Implementations that are not numba's or PyTensor's own, among those of a list that have been looked through."""
-
-    registered: list[Any]
-    templates: list[Any] = field(default_factory=list)
-    seen: int = 0
-
-
-#: By the name of numba's list.
-_foreign: dict[str, _Foreign] = {}
 #: What the functions that numba has compiled had captured when they were first described.
 _frozen: WeakKeyDictionary[Dispatcher, dict[str, Any]] = WeakKeyDictionary()
 
@@ -95,7 +81,7 @@ def cache_key(function: Callable[..., Any]) -> str:
         For a function that captures something without a description.
     """
     describe = _Describer()
-    everywhere = [describe.template(template) for template in _foreign_templates()]
+    everywhere = [describe.template(template) for template in foreign_templates()]
     return _digest(f"{_versions()} {_settings()} {everywhere} {describe.of(function)}")
 
 
@@ -125,67 +111,6 @@ def _settings() -> str:
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
-
-
-def _templates() -> Iterator[Any]:
-    """Yield the implementations that are not numba's or PyTensor's own (``numba.extending``)."""
-    entrypoints.init_all()  # as numba does when it first compiles: a key is the same before and after
-    for name in ("functions", "attributes"):
-        registered, found = getattr(builtin_registry, name), _foreign.get(name)
-        if found is None or found.registered is not registered:
-            found = _foreign[name] = _Foreign(registered)
-        # Every key asks for them, there are thousands, and numba adds to its list but takes nothing back.
-        for template in registered[found.seen :]:
-            if not all(_is_within_known(written) for written in _implementations(template)):
-                found.templates.append(template)
-        found.seen = len(registered)
-        yield from found.templates
-
-
-def _foreign_templates() -> list[Any]:
-    """Return those that compiled code reaches without naming a function of its own: operators, methods, NumPy's."""
-    return [t for t in _templates() if not isinstance(t.key, FunctionType) or _is_within_known(t.key)]
-
-
-def _implementations(template: Any) -> list[Any]:
-    written = getattr(template, "_overload_func", None) or getattr(template, "generic", None) or template
-    inner = [cell.cell_contents for cell in getattr(written, "__closure__", None) or () if _is_filled(cell)]
-    return [written, *(value for value in inner if isinstance(value, FunctionType))]
-
-
-def _release_of(template: Any) -> str | None:
-    """Name an implementation and the release that it is part of; None where it may change and keep its version.
-
-    Packages that register with numba are loaded with it (``sparse`` is one), whether a program uses them or not.
-    """
-    foreign = [written for written in _implementations(template) if not _is_within_known(written)]
-    named = [_released_with(_module_of(written).partition(".")[0]) for written in foreign]
-    if not all(named):
-        return None
-    releases = sorted((name, version(name)) for name in {name for names in named for name in names})
-    return f"{sorted(map(_qualified, foreign))} of {releases}"
-
-
-@cache
-def _released_with(package: str) -> list[str]:
-    """Name what was installed that holds a package; nothing where it may change and keep its version.
-
-    As what is installed from a folder may.
-    """
-    found = [installed for installed in distributions() if _holds(installed, package)]
-    if any(installed.read_text("direct_url.json") is not None for installed in found):
-        return []
-    return [installed.metadata["Name"] for installed in found]
-
-
-def _holds(installed: Distribution, package: str) -> bool:
-    """Say whether a package is part of what was installed."""
-    if declared := (installed.read_text("top_level.txt") or "").split():
-        return package in declared
-    # Not `packages_distributions`, which looks for every file of everything: half a second in each process.
-    listed = (line.partition(",")[0] for line in (installed.read_text("RECORD") or "").splitlines())
-    own = (name for name in listed if name.startswith((f"{package}/", f"{package}.")))
-    return any(Path(str(installed.locate_file(name))).exists() for name in own)
 
 
 class _Describer:
@@ -222,8 +147,8 @@ class _Describer:
             return f"intrinsic {self._written(value._defn)}"
         if isinstance(value, ModuleType):
             return self._module(value, ())
-        if _is_known(value):
-            return _qualified(value)
+        if is_known(value):
+            return qualified(value)
         if isinstance(value, FunctionType):
             return self._once(id(value), lambda: self._plain(value))
         if isinstance(value, CodeType):
@@ -236,12 +161,12 @@ class _Describer:
         return _refuse(value)
 
     def _class(self, value: Any) -> str:
-        if _is_known(value) or issubclass(value, BaseException):
-            return _qualified(value)
+        if is_known(value) or issubclass(value, BaseException):
+            return qualified(value)
         if issubclass(value, tuple) and hasattr(value, "_fields"):
-            return f"{_qualified(value)} {value._fields} {self.of(value._field_defaults)}"
+            return f"{qualified(value)} {value._fields} {self.of(value._field_defaults)}"
         if issubclass(value, Enum):
-            return f"{_qualified(value)} {self.of({n: member.value for n, member in value.__members__.items()})}"
+            return f"{qualified(value)} {self.of({n: member.value for n, member in value.__members__.items()})}"
         return _refuse(value)
 
     def _once(self, key: Any, describe: Callable[[], str]) -> str:
@@ -286,9 +211,7 @@ class _Describer:
         }
         if not _overloads(dispatcher):
             _frozen[dispatcher] = values
-        elif (
-            dispatcher not in _frozen and function.__module__ == "__main__" and not all(map(_is_known, names.values()))
-        ):
+        elif dispatcher not in _frozen and function.__module__ == "__main__" and not all(map(is_known, names.values())):
             _refuse(dispatcher, "was compiled before its first use here, and a session may have changed its globals")
         elif _frozen.setdefault(dispatcher, values) != values:
             _refuse(dispatcher, "was compiled with other values than its globals have now")
@@ -296,23 +219,23 @@ class _Describer:
     def _plain(self, function: Any) -> str:
         """Describe a function that stands for compiled code (``numba.extending.overload``)."""
         standing_in = [self.template(t) for t in builtin_registry.functions if t.key is function]
-        return f"{_qualified(function)} {self._function(function)} {standing_in}"
+        return f"{qualified(function)} {self._function(function)} {standing_in}"
 
     def template(self, template: Any) -> str:
         """Describe an implementation that was registered with numba."""
         try:
             return self._template(template)
         except NotDescribedError:
-            if (release := _release_of(template)) is None:
+            if (release := release_of(template)) is None:
                 raise
             return release
 
     def _template(self, template: Any) -> str:
-        described = [self._written(f) for f in _implementations(template)]
+        described = [self._written(f) for f in implementations(template)]
         extras = [getattr(template, name, None) for name in ("_attr", "_strict", "prefer_literal")]
         options = {**(getattr(template, "_jit_options", None) or {})}
         inline = getattr(getattr(template, "_inline", None), "value", None)
-        key = _qualified(template.key) if hasattr(template.key, "__name__") else self.of(template.key)
+        key = qualified(template.key) if hasattr(template.key, "__name__") else self.of(template.key)
         return f"{key} {described} {extras} {self.of(dict(sorted(options.items())))} {self.of(inline)}"
 
     def _written(self, function: Any) -> str:
@@ -334,12 +257,12 @@ class _Describer:
         place = function.__globals__.get("__name__")
         if place not in sys.modules:
             _refuse(function, f"is from a module {place!r} that another process cannot import")
-        return f"{_everywhere(place)} {self._code(code)} {self.of(defaults)} {captured}"
+        return f"{everywhere(place)} {self._code(code)} {self.of(defaults)} {captured}"
 
     def _module(self, module: ModuleType, attributes: tuple[str, ...]) -> str:
         """Describe a module by what a function may read from it."""
         name = module.__name__
-        if _is_known(module):
+        if is_known(module):
             return f"module {name}"
 
         def describe() -> str:
@@ -401,48 +324,7 @@ def _captured(function: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a function reads from outside: from the functions around it, and from its module."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or ())
     names = {n: function.__globals__[n] for n in _global_names(function.__code__) if n in function.__globals__}
-    return {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}, names
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is cell.cell_contents
-    except ValueError:
-        return False
-
-
-def _is_known(value: Any) -> bool:
-    """Say whether the name of a value leads back to it in a package whose version is in the key."""
-    if isinstance(value, ModuleType):
-        return value.__name__.partition(".")[0] in _KNOWN_BY_NAME
-    if isinstance(value, np.ufunc):
-        return any(getattr(place, value.__name__, None) is value for place in (np, sys.modules.get("scipy.special")))
-    if not _is_within_known(value) or not isinstance(getattr(value, "__qualname__", None), str):
-        return False
-    found: Any = sys.modules.get(value.__module__ or "")
-    for part in value.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is value
-
-
-def _is_within_known(value: Any) -> bool:
-    return _module_of(value).partition(".")[0] in _KNOWN_BY_NAME
-
-
-def _module_of(value: Any) -> str:
-    # A function's globals cannot be borrowed, as `functools.wraps` does with the name of its module.
-    is_plain = isinstance(value, FunctionType)
-    module = value.__globals__.get("__name__") if is_plain else getattr(value, "__module__", None)
-    return module if isinstance(module, str) else ""
-
-
-def _qualified(value: Any) -> str:
-    return f"{_everywhere(getattr(value, '__module__', None))}.{getattr(value, '__qualname__', None) or value.__name__}"
-
-
-def _everywhere(module: str | None) -> str | None:
-    """Return the name of a module; a spawned worker has its own for the script that started it."""
-    return "__main__" if module == "__mp_main__" else module
+    return {name: cell.cell_contents for name, cell in cells if is_filled(cell)}, names
 
 
 def _refuse(value: Any, reason: str = "has no description that holds in another process") -> Any:

@@ -27,7 +27,7 @@ from numba.core.typing.templates import builtin_registry
 from numba.experimental import jitclass
 from numba.extending import intrinsic, overload, overload_method, register_jitable
 
-from pymc_austerity import code_key, compile_cache
+from pymc_austerity import code_key, compile_cache, foreign_code
 from pymc_austerity.code_key import NotDescribedError, cache_key
 from pymc_austerity.compile_cache import cached
 
@@ -319,8 +319,8 @@ def test_a_package_that_numba_loads_is_in_every_key_by_its_release(folder, monke
     # Its types cannot be described; without a release in their place nothing would be kept wherever it is installed.
     pytest.importorskip("sparse")
     key = cache_key(plus(1))
-    version = code_key.version
-    monkeypatch.setattr(code_key, "version", lambda name: "another" if name == "sparse" else version(name))
+    version = foreign_code.version
+    monkeypatch.setattr(foreign_code, "version", lambda name: "another" if name == "sparse" else version(name))
     assert cache_key(plus(1)) != key
 
 
@@ -331,8 +331,8 @@ def test_packages_are_part_of_what_was_installed_with_them():
         if not any(distribution(name).read_text("direct_url.json") for name in names)
     }
     assert "numpy" in released
-    assert {package: set(code_key._released_with(package)) for package in released} == released
-    assert code_key._released_with("no_such_package") == []
+    assert {package: set(foreign_code._released_with(package)) for package in released} == released
+    assert foreign_code._released_with("no_such_package") == []
 
 
 def test_an_implementation_for_what_is_not_ours_is_part_of_every_key(folder, monkeypatch):
