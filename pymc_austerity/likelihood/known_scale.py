@@ -8,20 +8,20 @@ is no s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from pytensor import scalar
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import io_toposort
-from pytensor.tensor.basic import Join, MakeVector, ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.math import Dot
+from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.type import discrete_dtypes
 
+from pymc_austerity.likelihood.affine import keeps_affine
 from pymc_austerity.likelihood.indices import bounds_of, constant_of, plain_indices
 from pymc_austerity.likelihood.row_graph import simplified_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
@@ -130,6 +130,10 @@ def _form_of(rows: Variable, likelihood: RowLikelihood, place: int | None) -> _F
             form = _Form(uniform=all(of(var).uniform for var in node.inputs))
         elif isinstance(node.op, Subtensor) and node.inputs[0] is likelihood.theta:
             form = _entries(node, likelihood.theta_size, place)
+        elif any(out.type.dtype in discrete_dtypes for out in node.outputs):
+            raise _NotOfThisFormError  # a cast to whole numbers is a rounding
+        elif _stays_affine(node, reading, of):
+            form = _Form(degree=1)
         else:
             # A count multiplies a row as a whole.
             inputs = [var for var in node.inputs if var is not likelihood.counts]
@@ -137,6 +141,12 @@ def _form_of(rows: Variable, likelihood: RowLikelihood, place: int | None) -> _F
         reading.update(node.outputs if reading & set(node.inputs) else ())
         forms.update(dict.fromkeys(node.outputs, form))
     return of(rows)
+
+
+def _stays_affine(node: Apply, reading: set[Variable], of: Callable[[Variable], _Form]) -> bool:
+    """Return whether an op makes of variables that are affine in v another one."""
+    which = [i for i, var in enumerate(node.inputs) if var in reading]
+    return all(of(node.inputs[i]) == _Form(degree=1) for i in which) and keeps_affine(node.op, which)
 
 
 def _entries(node: Apply, size: int, place: int | None) -> _Form:
@@ -158,20 +168,12 @@ def _entries(node: Apply, size: int, place: int | None) -> _Form:
 
 def _after(op: Any, variables: Sequence[Variable], forms: Sequence[_Form]) -> _Form:
     """Return the form of what an op makes of variables of these forms."""
-    if isinstance(op, Blockwise):
-        op = op.core_op
     if isinstance(op, Elemwise):
         return _elementwise(op.scalar_op, variables, forms)
     if isinstance(op, _REARRANGES):
         if not all(form.is_data for form in forms[1:]):
             raise _NotOfThisFormError
         return forms[0]
-    if isinstance(op, Dot):
-        return _product(forms)._replace(uniform=False)
-    if isinstance(op, CAReduce) and isinstance(op.scalar_op, scalar.Add) and forms[0].is_product:
-        return forms[0]._replace(uniform=False)
-    if isinstance(op, Join | MakeVector) and all(form.power == form.slope == 0.0 for form in forms):
-        return _Form(degree=max(form.degree for form in forms))
     raise _NotOfThisFormError
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 
@@ -88,6 +89,10 @@ def _by_a_covariate(y):
     pm.Normal("y", _mean(), pm.math.exp(pm.Normal("s") + pm.Normal("t") * X[:, 1]), observed=y)
 
 
+def _rounded(y):
+    pm.Normal("y", pt.cast(10 * pm.Normal("mean", shape=G), "int64")[INDEX], pm.HalfNormal("s"), observed=y)
+
+
 def _raised(y):
     pm.Normal("y", _mean(), 0.1 + pm.HalfNormal("s"), observed=y)
 
@@ -100,7 +105,7 @@ def _left_out(y):
     _where(y, 0.0)
 
 
-REFUSED = [_product, _student, _logistic, _by_group, _in_the_mean, _not_centred, _by_a_covariate, _raised]
+REFUSED = [_product, _student, _logistic, _by_group, _in_the_mean, _not_centred, _by_a_covariate, _rounded, _raised]
 
 
 def _read(law):
