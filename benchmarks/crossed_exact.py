@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 from scipy import linalg, optimize, sparse, stats
+from statsmodels.tools.numdiff import approx_hess
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import as_dataset, group
@@ -107,19 +108,9 @@ class NormalPosterior:
         mode = optimize.minimize(
             lambda s: -self.given(s).log_density, start, method="Nelder-Mead", options={"fatol": 1e-4}
         ).x
-        d, steps = mode.size, _STEP * np.eye(mode.size)
-
-        def corner(i: int, a: int, j: int, b: int) -> float:
-            return self.given(mode + a * steps[i] + b * steps[j]).log_density
-
-        hessian = np.array(
-            [
-                [sum(a * b * corner(i, a, j, b) for a in (1, -1) for b in (1, -1)) / (4 * _STEP**2) for j in range(d)]
-                for i in range(d)
-            ]
-        )
+        hessian = approx_hess(mode, lambda s: self.given(s).log_density, epsilon=_STEP)
         law = stats.multivariate_t(mode, np.linalg.inv(-hessian), df=_TAILS, seed=rng)
-        scales, draws, log_weights = law.rvs(n).reshape(n, d), [], []
+        scales, draws, log_weights = law.rvs(n).reshape(n, mode.size), [], []
         for s in scales:
             value, finest, factor, half = self.given(s)
             coefficients = linalg.solve_triangular(factor.T, half + rng.standard_normal(half.size))

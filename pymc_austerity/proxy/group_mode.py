@@ -170,10 +170,10 @@ def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
 
 def _collapses(expansion: GroupExpansion, scale: np.ndarray, effects: np.ndarray) -> bool:
     """Whether next to nothing of what is known of some effects comes from their rows."""
-    of_rows = -np.diag(expansion.shared_hessian)[np.isin(expansion.read, effects)]
-    widths = scale[np.isin(expansion.shared, expansion.read[np.isin(expansion.read, effects)])]
-    seen = of_rows > 0
-    return bool(seen.any() and (_COLLAPSED * of_rows * widths**2 < 1)[seen].all())
+    of_rows = -np.diag(expansion.shared_hessian)
+    seen = np.isin(expansion.read, effects) & (of_rows > 0)
+    widths = scale[np.isin(expansion.shared, expansion.read[seen])]
+    return bool(seen.any() and (_COLLAPSED * of_rows[seen] * widths**2 < 1).all())
 
 
 def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:

@@ -154,8 +154,8 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     moves = _typical_moves(found, model, data)
     if model.row_scale is not None:
         _check_sums(found, model, moves[0], (data.others0, data.fixed))
-        nothing = no_bounds(*expansion.cross.shape), GroupCosts(0.0, 0.0, 0.0, 0.0)
-        return found._replace(bounds=nothing[0], costs=nothing[1], passes=passes + 2)
+        nothing = GroupCosts(0.0, 0.0, 0.0, 0.0)
+        return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
     _check_order(found, model.seen, moves[0][1], data.fixed)
     _check_groups(found, model, moves[0], (data.others0, data.fixed))
     found = _with_bounds(found, model, data)
