@@ -103,6 +103,7 @@ def _synthetic(n_rows: int, n_groups: int) -> Problem:
 PROBLEMS = {
     "3,000 x 36": _synthetic(3_000, 30),
     "10,000 x 106": _synthetic(10_000, 100),
+    "15,000 x 156": _synthetic(15_000, 150),
     "30,000 x 306": _synthetic(30_000, 300),
     "100,000 x 1,006": _synthetic(100_000, 1_000),
     "200,000 x 2,006": _synthetic(200_000, 2_000),

@@ -14,7 +14,7 @@ import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.kernel.carried_move import build_carried_move
 from pymc_austerity.likelihood import with_blocks
-from pymc_austerity.proxy import Conditional, whiten
+from pymc_austerity.proxy import Conditional, place_all, whiten
 
 pytestmark = pytest.mark.slow
 
@@ -100,26 +100,47 @@ def test_a_prior_that_counts_twice_and_rows_of_another_group_are_seen(case):
         assert _largest_z(name, _run(twice, 16_000)[0]) > MAX_Z
 
 
+def _largest_z_with(decider, name, parts):
+    """Of draws whose carried move is made of these parts, and whose refresh is as it should be."""
+    carried = build_carried_move(parts, tuple(a.ndim for a in decider.prepared.rows.arrays))
+    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(11)
+    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((16_000, 7))
+    for i in range(len(draws)):
+        state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the mistake and without it
+        theta = carried(theta, data, state, generators)[0].theta
+        state.phi[:] = np.nan
+        theta = draws[i] = decider.move(theta, data, state, looks, generators)[1].theta
+    return _largest_z(name, draws)
+
+
 def test_a_carried_move_without_its_jacobian_is_seen(case):
     name, _, decider = case
     if name != "normal":
         pytest.skip("not centred, the spread of a group given φ is always the same")
-    condition, ndims = decider.parts.condition, tuple(a.ndim for a in decider.prepared.rows.arrays)
+    condition = decider.parts.condition
 
     @njit
     def without(links, theta, others, fixed, e):
         found = condition(links, theta, others, fixed, e)
         return Conditional(found.mean, found.alone, found.factor, 0.0)
 
-    carried = build_carried_move(decider.parts._replace(condition=without), ndims)
-    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(11)
-    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((16_000, 7))
-    for i in range(len(draws)):
-        state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the Jacobian and without it
-        theta = carried(theta, data, state, generators)[0].theta
-        state.phi[:] = np.nan
-        theta = draws[i] = decider.move(theta, data, state, looks, generators)[1].theta
-    assert _largest_z(name, draws) > MAX_Z
+    assert _largest_z_with(decider, name, decider.parts._replace(condition=without)) > MAX_Z
+
+
+@njit
+def _with_those_before(theta, z, e, conditional):
+    """The planted mistake: a group is placed by the z of the one before it, and the first by its own."""
+    taken = z.copy()
+    for g in range(1, z.shape[0]):
+        taken[g] = z[g - 1]
+    place_all(theta, taken, e, conditional)
+
+
+def test_a_carried_move_with_the_z_of_another_group_is_seen(case, monkeypatch):
+    name, _, decider = case
+    assert _largest_z_with(decider, name, decider.parts) < MAX_Z
+    monkeypatch.setattr("pymc_austerity.kernel.carried_move.place_all", _with_those_before)
+    assert _largest_z_with(decider, name, decider.parts) > MAX_Z
 
 
 def _conditional(decider, theta):
