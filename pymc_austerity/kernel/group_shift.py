@@ -37,6 +37,8 @@ def build_shift(density: LinkedDensity, slope: SlopeAlong, ndims: tuple[int, ...
             row = gather(data.arrays, shifts.row[s : s + 1])
             along = slope(data.links.slope, shifts.up[s], theta, data.others, data.fixed, row)[0]
             against = slope(data.links.slope, shifts.down[s], theta, data.others, data.fixed, row)[0]
+            if against == 0.0:  # here and wherever the shift leads: along it no row changes
+                continue
             direction = np.empty(theta.size)
             for i in range(theta.size):
                 direction[i] = shifts.up[s, i] - along / against * shifts.down[s, i]

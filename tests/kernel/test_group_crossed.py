@@ -15,6 +15,7 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.kernel.carried_move import build_carried_move
+from pymc_austerity.kernel.group_shift import build_shift
 from pymc_austerity.likelihood import with_blocks
 from pymc_austerity.proposals import adapt_shared
 from pymc_austerity.proxy import Conditional, whiten
@@ -240,6 +241,21 @@ def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
         assert carried.log_ratio == pytest.approx(at_new - at + found[-1], abs=1e-5)
     assert len(found) == 2
     assert np.abs(found).min() > 1e-2  # without the Jacobian it would fail
+
+
+@njit
+def _level(address, along, theta, others, fixed, batch):
+    return np.zeros(1)
+
+
+def test_where_a_row_is_level_along_both_there_is_no_shift(decider):
+    """Its residual is zero, say: the ratio of the two slopes is then that of nothing to nothing."""
+    data, rng = decider.data(), np.random.default_rng(3)
+    shift = build_shift(decider.parts.density, _level, tuple(a.ndim for a in data.arrays))
+    theta = decider.start(rng)
+    moved, n_accepted = shift(theta, data, pack_generators(*rng.spawn(3)))
+    assert n_accepted == 0
+    assert np.array_equal(moved, theta)
 
 
 def test_draws_have_the_moments_of_the_posterior(decider, law):
