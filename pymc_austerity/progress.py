@@ -12,6 +12,8 @@ from pytensor import config
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pymc_austerity.rare_collections import collected_rarely
+
 
 def setup_progress(shown: bool) -> Progress:
     """Return a bar for passes over the data, each task with a field ``what`` that says what is read."""
@@ -49,7 +51,7 @@ class Phases:
         line = Progress(*columns, console=console, disable=not is_seen, transient=True)
         try:
             # PyTensor writes down for every operation where a program made it; these are made here.
-            with line, config.change_flags(traceback__limit=0):
+            with line, config.change_flags(traceback__limit=0), collected_rarely():
                 line.add_task(what, total=None)
                 yield
         finally:
