@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from pymc_austerity.diagnostics import SamplingResult, compare, data_usage, plot_comparison
+from pymc_austerity.rare_collections import collected_rarely
 from pymc_austerity.steps import PenaltyMH
 
 FAMILIES = {"yes/no": "logistic", "count": "negative binomial", "measurement": "linear"}
@@ -298,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows.add_argument("--data", type=Path, help=".npz file with X (rows, covariates) and y (rows,)")
     rows.add_argument("--rows", type=int, help="a synthetic table of so many rows")
     parser.add_argument("--chains", type=int, default=4, help="chains of each run (%(default)s)")
-    parser.add_argument("--draws", type=int, default=2_000, help="draws a chain of PenaltyMH (%(default)s)")
+    parser.add_argument("--draws", type=int, default=1_000, help="draws a chain of PenaltyMH (%(default)s)")
     parser.add_argument("--tune", type=int, default=300, help="tuning draws a chain of it (%(default)s)")
     # Four chains make the 400 effective draws that are asked for before R-hat and quantiles are read; more would be
     # two thirds of the time of the demo, and add to the curve only length.
@@ -349,4 +350,5 @@ def _rows(chosen: argparse.Namespace) -> tuple[pd.DataFrame, np.ndarray, str]:
 
 
 if __name__ == "__main__":
-    main()
+    with collected_rarely():  # both samplers compile
+        main()
