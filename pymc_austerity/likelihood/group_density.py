@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numba import types
 from pytensor.gradient import grad
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import apply_ancestors
+from pytensor.tensor.subtensor import Subtensor, get_idx_list
 
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
@@ -141,10 +144,11 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     """
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     terms = compile_part(inputs, [groups.log_prior], **options)
-    along = likelihood.theta.type("along")
-    gradient = grad(groups.log_prior.sum(), likelihood.theta, disconnected_inputs="ignore")
+    along, shared = likelihood.theta.type("along"), shared_in_graph(likelihood.theta, groups)
+    by_own: dict[str, Any] = {"wrt": likelihood.theta, "consider_constant": shared, "disconnected_inputs": "ignore"}
+    gradient = grad(groups.log_prior.sum(), **by_own)
     # Reverse over reverse: the forward mode of a triangular solve is wrong in PyTensor 3.3.
-    product = grad((gradient * along).sum(), likelihood.theta, disconnected_inputs="ignore")
+    product = grad((gradient * along).sum(), **by_own)
     gradient_of = compile_part(inputs, [gradient], **options)
     product_of = compile_part([along, *inputs], [product], **options)
 
@@ -168,6 +172,22 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
         return slope, curvature
 
     return GroupPrior(terms, derivatives)
+
+
+def shared_in_graph(theta: Variable, groups: Groups) -> list[Variable]:
+    """Return the parts of θ in the graph of the prior terms that hold nothing of a group's own.
+
+    Nobody asks for the derivatives by them, and the way back through the prior of a covariance is long to compile.
+    """
+    own = groups.own[np.arange(groups.own.shape[1]) < groups.size[:, None]]
+    found = []
+    for node in apply_ancestors([groups.log_prior]):
+        if isinstance(node.op, Subtensor) and node.inputs[0] is theta:
+            at = get_idx_list(node.inputs, node.op.idx_list)
+            ends = [getattr(end, "data", None) for end in (at[0].start, at[0].stop)] if isinstance(at[0], slice) else []
+            if len(ends) == 2 and None not in ends and not ((own >= ends[0]) & (own < ends[1])).any():
+                found.append(node.outputs[0])
+    return found
 
 
 def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:

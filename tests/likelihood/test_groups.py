@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pymc as pm
 import pytest
+from pytensor.gradient import grad
 
+from pymc_austerity.graph_compiler import interpret_log_density
 from pymc_austerity.likelihood import (
     GroupsNotFoundError,
     check_groups,
@@ -15,6 +17,7 @@ from pymc_austerity.likelihood import (
     numba_options,
     read_model,
 )
+from pymc_austerity.likelihood.group_density import shared_in_graph
 
 N, G = 120, 7
 RNG = np.random.default_rng(3)
@@ -157,6 +160,23 @@ def test_numbers_say_what_the_graph_said():
     planted = replace(groups, own=np.roll(groups.own, 1, axis=0))
     with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
         check_groups(data, planted, density, prior)
+
+
+def test_derivatives_by_what_is_shared_are_left_out_and_the_others_are_as_they_were():
+    with pm.Model() as model:
+        correlated()
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    theta, point = data.likelihood.theta, np.random.default_rng(4).normal(size=data.theta0.size)
+    shared, own = shared_in_graph(theta, groups), groups.own.ravel()
+    (found,) = interpret_log_density([theta], shared)(np.arange(point.size, dtype=float))
+    assert np.array_equal(found, groups.shared)
+    whole, without = (
+        interpret_log_density([theta], [grad(groups.log_prior.sum(), theta, consider_constant=constant)])(point)[0]
+        for constant in ([], shared)
+    )
+    np.testing.assert_allclose(without[own], whole[own], rtol=1e-12)
+    assert np.all(whole[groups.shared] != 0)
+    assert np.all(without[groups.shared] == 0)
 
 
 def test_factors_of_many_groups_are_taken_together_and_those_of_few_are_shared():
