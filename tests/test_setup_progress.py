@@ -1,5 +1,6 @@
 """What set-up shows while it waits."""
 
+import gc
 import time
 
 import pytest
@@ -52,3 +53,15 @@ def test_what_is_no_terminal_gets_no_frames_though_it_asks_for_colours(monkeypat
     with Phases(True)("Compiling"):
         time.sleep(0.3)
     assert capfd.readouterr().err == ""
+
+
+def test_cycles_are_looked_for_seldom_in_a_phase_and_as_before_after_it():
+    before = gc.get_threshold()
+    try:
+        for own, within in ((2_000, 50_000), (0, 0), (200_000, 200_000)):
+            gc.set_threshold(own, 10, 10)
+            with Phases(shown=False)("Waiting"):
+                assert gc.get_threshold() == (within, 10, 10)
+            assert gc.get_threshold() == (own, 10, 10)
+    finally:
+        gc.set_threshold(*before)
