@@ -8,15 +8,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numba import types
 from pytensor.gradient import grad
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import apply_ancestors
-from pytensor.tensor.subtensor import Subtensor, get_idx_list
+from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.by_address import VECTOR, Reached, build_call, reach, tuple_of
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError
+from pymc_austerity.likelihood.indices import entries_taken
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
@@ -144,7 +145,7 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     """
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     terms = compile_part(inputs, [groups.log_prior], **options)
-    along, shared = likelihood.theta.type("along"), shared_in_graph(likelihood.theta, groups)
+    along, shared = likelihood.theta.type("along"), shared_in_graph(likelihood, groups)
     by_own: dict[str, Any] = {"wrt": likelihood.theta, "consider_constant": shared, "disconnected_inputs": "ignore"}
     gradient = grad(groups.log_prior.sum(), **by_own)
     # Reverse over reverse: the forward mode of a triangular solve is wrong in PyTensor 3.3.
@@ -174,20 +175,19 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     return GroupPrior(terms, derivatives)
 
 
-def shared_in_graph(theta: Variable, groups: Groups) -> list[Variable]:
+def shared_in_graph(likelihood: RowLikelihood, groups: Groups) -> list[Variable]:
     """Return the parts of θ in the graph of the prior terms that hold nothing of a group's own.
 
     Nobody asks for the derivatives by them, and the way back through the prior of a covariance is long to compile.
     """
-    own = groups.own[np.arange(groups.own.shape[1]) < groups.size[:, None]]
-    found = []
-    for node in apply_ancestors([groups.log_prior]):
-        if isinstance(node.op, Subtensor) and node.inputs[0] is theta:
-            at = get_idx_list(node.inputs, node.op.idx_list)
-            ends = [getattr(end, "data", None) for end in (at[0].start, at[0].stop)] if isinstance(at[0], slice) else []
-            if len(ends) == 2 and None not in ends and not ((own >= ends[0]) & (own < ends[1])).any():
-                found.append(node.outputs[0])
-    return found
+
+    def is_shared(node: Apply) -> bool:
+        if not isinstance(node.op, Subtensor) or node.inputs[0] is not likelihood.theta:
+            return False
+        taken = entries_taken(node, likelihood.theta_size)
+        return taken is not None and bool(np.isin(taken, groups.shared).all())
+
+    return [node.outputs[0] for node in apply_ancestors([groups.log_prior]) if is_shared(node)]
 
 
 def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:

@@ -45,6 +45,16 @@ def bounds_of(index: slice) -> tuple[Any, Any, Any]:
     return start, stop, step
 
 
+def entries_taken(node: Apply, n: int) -> np.ndarray | None:
+    """Return which entries of a vector of n an index takes, or None where the graph does not say."""
+    (index,) = plain_indices(node)
+    asked = bounds_of(index) if isinstance(index, slice) else (index,)
+    known = [None if i is None else constant_of(i) for i in asked]
+    if any(k is None for k, i in zip(known, asked) if i is not None):
+        return None
+    return np.atleast_1d(np.arange(n)[slice(*known) if isinstance(index, slice) else known[0]])
+
+
 def _plain(index: Any) -> Any:
     """Return an index with slices as Python slices: PyTensor 2 also has constants and nodes that make them."""
     if isinstance(index, Constant) and isinstance(index.data, slice):

@@ -22,7 +22,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.likelihood.affine import keeps_affine
-from pymc_austerity.likelihood.indices import bounds_of, constant_of, plain_indices
+from pymc_austerity.likelihood.indices import entries_taken
 from pymc_austerity.likelihood.row_graph import simplified_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
@@ -151,17 +151,12 @@ def _stays_affine(node: Apply, reading: set[Variable], of: Callable[[Variable], 
 
 def _entries(node: Apply, size: int, place: int | None) -> _Form:
     """Return the form of some entries of θ."""
-    (index,) = plain_indices(node)
-    if isinstance(index, slice):
-        index = slice(*(None if b is None else constant_of(b) for b in bounds_of(index)))
-    else:
-        index = constant_of(index)
-        if index is None:
-            raise _NotOfThisFormError
-    picked = np.atleast_1d(np.arange(size)[index]).tolist()
-    if place not in picked:
+    taken = entries_taken(node, size)
+    if taken is None:
+        raise _NotOfThisFormError
+    if place not in taken.tolist():
         return _Form(degree=1)
-    if picked != [place]:
+    if taken.tolist() != [place]:
         raise _NotOfThisFormError
     return _Form(slope=1.0, uniform=True)
 
