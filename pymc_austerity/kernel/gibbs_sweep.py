@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, LogPrior
@@ -76,7 +77,7 @@ class SweepOutcome(NamedTuple):
 def extend(rng: np.random.Generator, members: np.ndarray, start: int, stop: int, n: int, m: int) -> None:
     """Extend a uniform random subset of ``members[start:stop]`` from `n` to `m` members, in place."""
     for i in range(start + n, start + m):
-        j = i + rng.integers(0, stop - i)
+        j = i + integer_below(rng, stop - i)
         members[i], members[j] = members[j], members[i]
 
 

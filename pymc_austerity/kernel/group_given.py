@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.kernel.along_line import build_move_along
 from pymc_austerity.kernel.generators import PROPOSE
 from pymc_austerity.kernel.group_parts import GroupData, GroupState
@@ -37,7 +38,7 @@ def build_move_given(density: LinkedDensity) -> MoveGiven:
     def given(theta, data, state, generators):  # type: ignore[no-untyped-def]
         shared, unread, factor = data.expansion.shared, data.unread, state.shared.factor
         for i in range(min(unread.size, _MOST)):
-            p = unread[i if unread.size <= _MOST else generators[PROPOSE].integers(0, unread.size)]
+            p = unread[i if unread.size <= _MOST else integer_below(generators[PROPOSE], unread.size)]
             direction = np.zeros(theta.size)
             direction[shared[p]] = 1.0
             square = 0.0

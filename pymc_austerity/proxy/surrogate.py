@@ -13,6 +13,7 @@ import numpy as np
 from pytensor.gradient import grad
 from scipy import linalg
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
@@ -206,7 +207,8 @@ def _build_trajectory(surrogate: Evaluate) -> Trajectory:
         path = state.search.lengths[state.search.choice[0]]
         longest = min(_MAX_LEAPFROG, max(1, int(np.ceil(path / step))))
         # A random number of steps, drawn without looking at θ, keeps the trajectory from resonating.
-        n_steps = rng.integers(max(1, 3 * longest // 4), longest + longest // 4 + 2)
+        shortest = max(1, 3 * longest // 4)
+        n_steps = shortest + integer_below(rng, longest + longest // 4 + 2 - shortest)
         momentum = rng.standard_normal(theta.size)
         log_uniform = np.log1p(-rng.random())
         start, slope = surrogate(theta, state.steering, surroundings)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.rows.weighted import alias_table
@@ -96,7 +97,7 @@ def draw_by_bounds(rng: np.random.Generator, table: BoundTable, start: int, stop
     """Draw row numbers with replacement, in proportion to their bounds."""
     numbers = np.empty(stop - start, np.int64)
     for k in range(numbers.size):
-        column = rng.integers(0, table.keep.size)
+        column = integer_below(rng, table.keep.size)
         # A number of its own: what a column leaves of one at a billion rows would not settle a small probability.
         numbers[k] = column if rng.random() < table.keep[column] else np.int64(table.alias[column])
     return numbers

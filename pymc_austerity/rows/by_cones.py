@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows.by_bounds import BoundedSource, bound_table
 from pymc_austerity.rows.sources import RowSource, Share, draw_in_order
@@ -94,7 +95,7 @@ def choose_by_cones(
     for k in range(numbers.size):
         # Rounded up to the end, u times the sum may lie behind the last cone that has any weight.
         g = np.searchsorted(reached, min(rng.random() * reached[-1], np.nextafter(reached[-1], 0.0)), side="right")
-        column = rng.integers(state.first[g], state.first[g + 1])
+        column = state.first[g] + integer_below(rng, state.first[g + 1] - state.first[g])
         numbers[k] = state.own[column] if rng.random() < state.keep[column] else state.alias[column]
     return numbers
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.lean_njit import njit
 
 
@@ -150,7 +151,7 @@ def draw_without_replacement(rng: np.random.Generator, order: np.ndarray, start:
     """Extend a uniform random subset of the rows from `start` to `stop` members (Fisher–Yates, in place)."""
     n_rows = order.size
     for k in range(start, stop):
-        j = k + rng.integers(0, n_rows - k)
+        j = k + integer_below(rng, n_rows - k)
         order[k], order[j] = order[j], order[k]
     return order[start:stop]
 
@@ -179,7 +180,7 @@ def draw_subset(rng: np.random.Generator, n_rows: int, size: int) -> np.ndarray:
     seen = set()
     for k in range(size):
         last = n_rows - size + k
-        drawn = rng.integers(0, last + 1)
+        drawn = integer_below(rng, last + 1)
         row = last if drawn in seen else drawn
         seen.add(row)
         numbers[k] = row

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proposals.adaptation import adapt_scale
@@ -113,7 +114,7 @@ def log_law(x: float, family: int, loc: float, scale: float, df: float) -> float
 def choose(rng: np.random.Generator, indicators: np.ndarray, included: bool) -> int:
     """Pick one of the coefficients that are included, or one that is not, with equal probability."""
     candidates = np.flatnonzero((indicators > 0.5) == included)
-    return candidates[rng.integers(0, candidates.size)]
+    return candidates[integer_below(rng, candidates.size)]
 
 
 @njit

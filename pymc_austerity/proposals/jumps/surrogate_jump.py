@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LogPrior
 from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
@@ -235,7 +236,7 @@ def build_swap(membership: Membership, swap_ratio: Callable[..., float]) -> Chan
         candidates = np.flatnonzero(included & (state.switches >= 0))
         if not candidates.size:
             return 0.0, -1, -1
-        leaving = candidates[rng.integers(0, candidates.size)]
+        leaving = candidates[integer_below(rng, candidates.size)]
         old = theta.copy()
         ratio = exclude(theta, included, tableau, state, leaving)
         weights = seat_weights(tableau, included, state)
@@ -275,7 +276,7 @@ def build_update(membership: Membership, redraw: bool) -> UpdateModel:
         x = np.empty(own.size)
         for i in range(own.size):
             x[i] = theta[state.places[own[i]]] - tableau[own[i], -1]
-        rho = _RHO[rng.integers(0, 2)]
+        rho = _RHO[integer_below(rng, 2)]
         fresh = np.sqrt(1 - rho * rho)
         new = np.empty(own.size)
         for i in range(own.size):
@@ -367,7 +368,7 @@ def build_surrogate_jump(
         start = log_surrogate(theta, linear, state, surroundings)
         here, value = theta.copy(), start
         # How many is drawn without looking at θ; a few alone leave a start where the surrogate is poor.
-        for _ in range(rng.integers(1, transitions + 1)):
+        for _ in range(1 + integer_below(rng, transitions)):
             new, u = here.copy(), rng.random()
             first, second = -1, -1
             if u < state.kinds[0]:
