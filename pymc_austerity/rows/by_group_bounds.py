@@ -67,7 +67,8 @@ def group_bound_table(bounds: np.ndarray, start: np.ndarray, places: np.ndarray,
     raised = pd.Series(ordered * (1 + OUTWARDS) + _ROUNDING + _ROUNDING_OF_SUMS * by_group.transform("sum"))
     unknown = pd.Series(~np.isfinite(ordered)).groupby(of_group, sort=False).transform("any")
     sums = raised.where(~unknown, 0.0).groupby(of_group, sort=False).cumsum().where(~unknown, np.inf)
-    return GroupBoundTable(sums.to_numpy(dtype=float), start, n_first, np.empty(0, np.int64))
+    # A copy: pandas gives arrays that cannot be written to, which numba takes for another type than what was pickled.
+    return GroupBoundTable(np.array(sums, dtype=float), start, n_first, np.empty(0, np.int64))
 
 
 @njit

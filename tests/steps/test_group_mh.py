@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
 from grouped import by_group, logistic_rows, moments
+from numba import typeof
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ScalableSubsampling
@@ -77,6 +78,8 @@ def test_a_pickled_step_goes_on_alike(case):
     mine, theirs = step.step(mine)[0], there.step(theirs)[0]
     assert all(np.array_equal(mine[name], theirs[name]) for name in point)
     assert any(not np.array_equal(mine[name], point[name]) for name in point)
+    # Otherwise another process would compile the moves anew.
+    assert typeof(there.decider.data()) == typeof(step.decider.data())
 
 
 @pytest.mark.slow

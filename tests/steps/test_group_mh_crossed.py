@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pymc as pm
 import pytest
+from numba import typeof
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import as_dataset, group
@@ -58,6 +59,8 @@ def test_a_pickled_step_goes_on_alike(case):
         (mine, _), (theirs, _) = step.step(mine), there.step(theirs)
     assert all(np.array_equal(mine[name], theirs[name]) for name in point)
     assert any(not np.array_equal(mine[name], point[name]) for name in point)
+    # Otherwise another process would compile the moves anew.
+    assert typeof(there.decider.data()) == typeof(step.decider.data())
 
 
 def test_other_rows_are_learnt_as_by_a_step_that_never_saw_any_else(case):
