@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.mode import Mode, get_default_mode
 from pytensor.raise_op import Assert
 from pytensor.tensor.basic import Split
 from pytensor.tensor.elemwise import DimShuffle
@@ -18,9 +19,10 @@ VECTOR, MATRIX = np.linspace(-1, 1, 5), np.arange(12.0).reshape(4, 3)
 
 
 def check_both(inputs, outputs, *values):
-    """Check that a graph has the same values with the rewrites and without, and return the functions."""
+    """Check that a graph has the same values with the rewrites as by NumPy without, and return the functions."""
     found = compile_log_density(inputs, outputs)
-    expected = pytensor.function(inputs, outputs, on_unused_input="ignore")
+    without = Mode(linker="py", optimizer=get_default_mode().optimizer)
+    expected = pytensor.function(inputs, outputs, mode=without, on_unused_input="ignore")
     for a, b in zip(found(*values), expected(*values), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13)
     return found, expected
@@ -119,6 +121,8 @@ def test_reductions_along_axes(axis, reduce):
 def test_outputs_are_known_to_have_no_gaps():
     x = pt.dmatrix("x")
     column = pt.cumsum(x, axis=1)[:, 0]  # a view with gaps, which its reader overwrites
-    for function, layout in zip(check_both([x], [pt.exp(column)], MATRIX), "CA", strict=True):
+    functions = compile_log_density([x], [pt.exp(column)]), pytensor.function([x], [pt.exp(column)])
+    for function, layout in zip(functions, "CA", strict=True):
+        np.testing.assert_allclose(function(MATRIX)[0], np.exp(MATRIX[:, 0]), rtol=1e-13)
         (compiled,) = function.vm.jit_fn.overloads.values()
         assert [array.layout for array in compiled.signature.return_type] == [layout]
