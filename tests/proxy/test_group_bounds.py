@@ -5,6 +5,10 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
+from pymc_austerity.kernel.group_parts import RefreshOutcome
+from pymc_austerity.kernel.transition import Outcome
+from pymc_austerity.likelihood import find_groups, read_model
+from pymc_austerity.proxy import GroupModel, prepare_groups
 from pymc_austerity.proxy.group_bounds import spans_of_move
 
 pytestmark = pytest.mark.slow
@@ -41,15 +45,19 @@ def _poisson():
 
 
 @pytest.fixture(scope="module", params=[_logistic, _slopes, _crossed, _poisson], ids=lambda write: write.__name__[1:])
-def decider(request):
-    with pm.Model():
+def learnt(request):
+    """Data, a model, and what is learnt of its groups: a step would compile moves besides."""
+    with pm.Model() as model:
         request.param()
-        return pma.GroupMH(rng=1, progressbar=False).decider
+    data = read_model(model, model.value_vars, None, None)
+    compiled = GroupModel(data.likelihood, find_groups(model, data), True, None)
+    return data, compiled, prepare_groups(data, compiled)
 
 
-def _changes_by_limits(decider, bounds):
+def _changes_by_limits(learnt, bounds):
     """|ΔR_i|/(c_i M_g) of all rows for moves of everything, by the groups of each factor."""
-    found, at = decider.prepared, (decider.others, decider.fixed)
+    data, model, found = learnt
+    at = data.others0, data.fixed
     rng, e, n_rows = np.random.default_rng(8), found.expansion, len(found.rows)
     places = np.concatenate([np.arange(n_rows), found.places])
     of_rows = np.repeat(np.arange(len(e.own)), np.diff(found.start))
@@ -59,29 +67,30 @@ def _changes_by_limits(decider, bounds):
         new, old = (
             found.theta(
                 found.draw_shared(rng, width),
-                width * rng.standard_normal(decider.groups.own.shape),
-                decider.model.condition,
+                width * rng.standard_normal(model.groups.own.shape),
+                model.condition,
                 at,
             )
             for _ in range(2)
         )
         spans = spans_of_move(new, old, e, bounds)
-        after, now = decider.model.seen.both_sides(new, old, at[0], e.centre, *at[1], *found.rows.arrays)
+        after, now = model.seen.both_sides(new, old, at[0], e.centre, *at[1], *found.rows.arrays)
         known = np.isfinite(spans[of_rows])
         largest.append((np.abs(after - now)[places] / (c * spans[of_rows]))[known].max())
     return largest
 
 
-def test_no_row_changes_by_more_than_its_bound(decider):
-    assert decider.prepared.bounds is not None, decider.prepared.without_bounds
-    assert max(_changes_by_limits(decider, decider.prepared.bounds)) <= 1
+def test_no_row_changes_by_more_than_its_bound(learnt):
+    found = learnt[-1]
+    assert found.bounds is not None, found.without_bounds
+    assert max(_changes_by_limits(learnt, found.bounds)) <= 1
 
 
-def test_distances_of_other_groups_are_seen(decider):
+def test_distances_of_other_groups_are_seen(learnt):
     """Planted: every group is measured by the precision of another, and what is shared stands still."""
-    bounds = decider.prepared.bounds
+    bounds = learnt[-1].bounds
     wrong = bounds._replace(whiten=np.roll(bounds.whiten, 5, axis=0), whiten_shared=0 * bounds.whiten_shared)
-    assert max(_changes_by_limits(decider, wrong)) > 1
+    assert max(_changes_by_limits(learnt, wrong)) > 1
 
 
 def _degrees_of_freedom():
@@ -95,11 +104,20 @@ def _direction():
 @pytest.mark.parametrize(
     ("write", "why"), [(_degrees_of_freedom, "times to decide about its group"), (_direction, "No bound")]
 )
-def test_without_useful_bounds_groups_read_their_rows_as_before_and_the_step_knows_why(write, why):
+def test_without_useful_bounds_groups_read_their_rows_as_before_and_the_step_knows_why(write, why, monkeypatch):
+    built = []
+
+    def build(parts, ndims):
+        """Moves that are not compiled and go nowhere: how they are made is what is looked at."""
+        built.append(parts)
+        return lambda *_: (range(len(Outcome._fields)), range(len(RefreshOutcome._fields)), False)
+
+    monkeypatch.setattr("pymc_austerity.kernel.group_decider.build_group_transition", build)
     with pm.Model():
         write()
         found = pma.GroupMH(rng=1, progressbar=False).decider
     assert found.prepared.bounds is None
     assert why in found.prepared.without_bounds
+    assert why in found.described
     assert found.prepared.costs.drawn == np.inf
-    assert not found.parts.bounded
+    assert [parts.bounded for parts in built] == [False]
