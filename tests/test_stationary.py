@@ -1,5 +1,7 @@
 """What the chains converge to: exact posteriors, and the bias of the approximate test as enumerated."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -113,6 +115,7 @@ def _transition_matrix(acceptance):
     return matrix
 
 
+@cache
 def _approximate(epsilon):
     return _transition_matrix(
         lambda i, j: acceptance_probability(_state_log_ratios(i, j), PRIOR_SLOPE * (j - i), epsilon, BATCH, 400)

@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,8 @@ class Replication:
     def __call__(self, phi: Phi, index: int) -> Replicate:
         """Walk replication `index` to its truncation and sum it up."""
         begun = time.perf_counter()
-        _, order, inner = _streams(self.seed, _REPLICATION, index)
-        level = level_of(self.truncation, self.seed, index)
+        of_level, order, inner = _streams(self.seed, _REPLICATION, index)
+        level = _draw_level(self.truncation, of_level)
         sizes = self.truncation.sizes[:level]
         path = walk(phi, draw_rows(self.n_rows, sizes[-1], order), sizes, inner, self.wants_rng)
         value = telescope(path, self.truncation)
@@ -83,7 +84,11 @@ def _streams(seed: SeedSequence, kind: int, index: int) -> list[SeedSequence]:
 
 def level_of(truncation: Truncation, seed: SeedSequence, index: int) -> int:
     """Return the T of a replication, which its seed fixes."""
-    return truncation.draw(np.random.default_rng(_streams(seed, _REPLICATION, index)[0]))
+    return _draw_level(truncation, _streams(seed, _REPLICATION, index)[0])
+
+
+def _draw_level(truncation: Truncation, seed: SeedSequence) -> int:
+    return truncation.draw(np.random.default_rng(seed))
 
 
 def draw_rows(n_rows: int, count: int, seed: SeedSequence) -> NDArray[np.int64]:
@@ -95,8 +100,11 @@ def walk(
     phi: Phi, rows: Block, sizes: Sequence[int], seed: SeedSequence, wants_rng: bool
 ) -> Iterator[NDArray[np.float64] | xr.DataArray]:
     """Yield φ on the first n_1, n_2, … rows (or row numbers), each with a generator of its own if φ wants one."""
-    for size, inner in zip(sizes, seed.spawn(len(sizes))):
-        extra = {"rng": np.random.default_rng(inner)} if wants_rng else {}
+    # Not spawned for a φ that wants none: a seed takes longer than a mean over a thousand rows.
+    extras: Iterable[dict[str, np.random.Generator]] = (
+        ({"rng": np.random.default_rng(inner)} for inner in seed.spawn(len(sizes))) if wants_rng else repeat({})
+    )
+    for size, extra in zip(sizes, extras):
         first = tuple(a[:size] for a in rows) if isinstance(rows, tuple) else rows[:size]
         try:
             value = checked_value(phi(first, **extra), size)
