@@ -1,11 +1,13 @@
 """The row-wise likelihood is the model's own: batch by batch, against the full graph, for every kind of model."""
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.mode import Mode
 from zoo import COUNT, REAL, REFUSED, SPLIT, N, X, slopes
 
 import pymc_austerity as pma
@@ -14,6 +16,19 @@ from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
+
+#: Evaluates a graph a few times.  Simplified as it would be, or C code is compiled for a mixture and a softmax; what is
+#: put together NumPy does not know.
+BY_NUMPY = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace", "BlasOpt")
+
+
+@cache
+def read(name):
+    """A model, the data as a step reads them and PyMC's own log-probability, for all tests of the model."""
+    model = next(case for case in SPLIT if case.name == name).build()
+    data = read_model(model, model.value_vars, None, None, merge=True)
+    assert data.likelihood.counts is None  # merged rows are others than the model's
+    return model, data, model.compile_logp(mode=BY_NUMPY)
 
 
 def random_point(model, rng, spread=0.3):
@@ -27,15 +42,14 @@ def random_point(model, rng, spread=0.3):
 def compiled(likelihood):
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     outputs = [likelihood.log_prior, likelihood.row_log_likelihood]
-    return pm.compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
+    return pm.compile(inputs, outputs, mode=BY_NUMPY, on_unused_input="ignore")
 
 
 @pytest.mark.parametrize("case", SPLIT, ids=lambda case: case.name)
 def test_prior_and_rows_add_up_to_the_full_graph(case):
-    model, rng = case.build(), np.random.default_rng(1)
-    likelihood, source, _ = row_likelihood(model)
-    evaluate, full = compiled(likelihood), model.compile_logp(mode="FAST_COMPILE")
-    fixed, arrays = source.fixed_arrays(), source.row_arrays()
+    (model, data, full), rng = read(case.name), np.random.default_rng(1)
+    likelihood, fixed, arrays = data.likelihood, data.fixed, data.rows.arrays
+    evaluate = compiled(likelihood)
     for _ in range(2):
         point = random_point(model, rng)
         theta, others = flatten(point, likelihood.blocks), flatten(point, likelihood.other_blocks)
@@ -90,21 +104,19 @@ def kinds_of(data):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in SPLIT if case not in WITH_A_STEP], ids=lambda case: case.name)
 def test_the_compiled_rows_pass_the_numerical_check(case):
-    model = case.build()
-    data = read_model(model, model.value_vars, None, None, merge=True)
+    model, data, full = read(case.name)
     density = compile_density(data.likelihood)
     check_rows(model, data, density)  # to PyMC's own log-probability
     prior = density.log_prior(data.theta0, data.others0, *data.fixed)[0]
     rows = density.both_sides(data.theta0, data.theta0, data.others0, *data.fixed, *data.rows.arrays)
-    assert prior + rows[0].sum() == pytest.approx(model.compile_logp(mode="FAST_COMPILE")(data.point), rel=1e-8)
+    assert prior + rows[0].sum() == pytest.approx(full(data.point), rel=1e-8)
     # Compiled twice into one function, the same graph may be rounded in two ways.
     np.testing.assert_allclose(*rows, rtol=1e-13, atol=1e-13)
     assert kinds_of(data) <= KINDS.keys()
 
 
 def order_of(case):
-    model = case.build()
-    data = read_model(model, model.value_vars, None, None, merge=True)
+    _, data, _ = read(case.name)
     return tuple((array.dtype.name, array.ndim) for array in data.rows.arrays)
 
 
@@ -118,22 +130,23 @@ def test_every_order_of_arrays_that_models_share_is_read_by_a_step():
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_every_kind_of_array_is_read_by_a_step(kind):
-    (model,) = (case.build() for case in WITH_A_STEP if case.name == KINDS[kind])
-    assert kind in kinds_of(read_model(model, model.value_vars, None, None, merge=True))
+    assert KINDS[kind] in READ_BY_A_STEP
+    _, data, _ = read(KINDS[kind])
+    assert kind in kinds_of(data)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", WITH_A_STEP, ids=lambda case: case.name)
 def test_a_step_reads_the_compiled_rows_and_they_pass_the_numerical_check(case):
     # Building a step compiles the rows by numba and compares them to PyMC's own log-probability.
-    with case.build() as model:
-        step = pma.ApproxMH(proxy=None, epsilon=0.3, batch_size=10)
-    point, read = model.initial_point(), []
+    model, _, _ = read(case.name)
+    step = pma.ApproxMH(proxy=None, epsilon=0.3, batch_size=10, model=model)
+    point, n_read = model.initial_point(), []
     for _ in range(20):  # a proposal outside the support of the prior reads nothing
         point, stats = step.step(point)
-        read.append(stats[0]["n_rows"])
+        n_read.append(stats[0]["n_rows"])
     assert set(point) == set(model.initial_point())
-    assert 0 < max(read) <= N
+    assert 0 < max(n_read) <= N
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
@@ -161,7 +174,7 @@ def test_the_user_chooses_between_row_counts():
         mu = pm.Normal("mu")
         pm.Normal("y", mu, 1.0, observed=REAL)
         pm.Poisson("z", pt.exp(mu), observed=COUNT[:40])
-    full = model.compile_logp(mode="FAST_COMPILE")
+    full = model.compile_logp(mode=BY_NUMPY)
     for name, n_rows in (("y", 60), ("z", 40)):
         likelihood, source, terms = row_likelihood(model, observed=name)
         assert likelihood.n_rows == n_rows
@@ -195,7 +208,7 @@ def test_variables_of_other_steps_are_inputs_of_their_own():
     assert [b.name for b in likelihood.other_blocks] == ["sigma_log__"]
     point = {"beta": np.array([0.1, -0.2, 0.3]), "sigma_log__": np.array(0.4)}
     log_prior, rows = compiled(likelihood)(point["beta"], np.array([0.4]), *source.row_arrays())
-    np.testing.assert_allclose(log_prior + rows.sum(), model.compile_logp(mode="FAST_COMPILE")(point))
+    np.testing.assert_allclose(log_prior + rows.sum(), model.compile_logp(mode=BY_NUMPY)(point))
 
 
 def test_the_same_array_twice_is_gathered_once():
@@ -212,7 +225,7 @@ def test_small_shared_data_is_read_anew():
         width = pm.Data("width", 1.0)
         pm.Normal("y", pm.Normal("mu", 0, width), 1.0, observed=REAL)
     likelihood, source, _ = row_likelihood(model)
-    evaluate, full = compiled(likelihood), model.compile_logp(mode="FAST_COMPILE")
+    evaluate, full = compiled(likelihood), model.compile_logp(mode=BY_NUMPY)
     for value in (1.0, 3.0):
         with model:
             pm.set_data({"width": value})
