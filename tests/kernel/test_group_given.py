@@ -1,5 +1,7 @@
 """What no row reads moves given the effects, by its own law."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -24,7 +26,7 @@ def case():
         effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=4)
         again = pm.logp(pm.Normal.dist(mean, pm.math.exp(log_scale)), effect)
         pm.Potential("again", pm.Data("weight", 0.0) * again)
-        pm.Bernoulli("y", logit_p=effect[INDEX], observed=np.arange(20) % 2)
+        pm.Bernoulli("y", logit_p=effect[INDEX], observed=pm.Data("labels", np.arange(20.0) % 2))
         return model, pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False).decider
 
 
@@ -38,8 +40,9 @@ def _law():
     return [(mean, np.sqrt((weight * (x - mean) ** 2).sum())) for x, mean in zip((m, s), means)]
 
 
-def _largest_z(decider, fixed, n=20_000):
-    move = build_move_given(decider.parts.density)
+@cache
+def _many_moves(density):
+    move = build_move_given(density)
 
     @njit
     def run(theta, data, state, generators, n):
@@ -49,6 +52,11 @@ def _largest_z(decider, fixed, n=20_000):
             draws[i] = theta
         return draws
 
+    return run
+
+
+def _largest_z(decider, fixed, n=20_000):
+    run = _many_moves(decider.parts.density)
     generators = pack_generators(*np.random.default_rng(3).spawn(3))
     data = decider.data()._replace(fixed=fixed)
     draws = run(np.concatenate([[0.0, 0.0], EFFECTS]), data, decider.new_state(), generators, n)

@@ -18,6 +18,7 @@ RNG = np.random.default_rng(8)
 INDEX = np.repeat(np.arange(3), [4, 9, 14])
 X = RNG.normal(size=INDEX.size)
 Y = (RNG.random(INDEX.size) < 1 / (1 + np.exp(-np.array([1.0, -0.5, 0.8])[INDEX] * (1 + X)))).astype(int)
+DESIGN = np.column_stack([np.ones(INDEX.size), X])
 WEIGHTED_DRAWS, PARTS = 500_000, 4
 
 
@@ -56,7 +57,9 @@ def case():
         level = pm.Normal("level", coefficient * slope, second, shape=3)
         again = pm.logp(pm.Normal.dist(0, first), slope)
         pm.Potential("again", pm.Data("weight", 0.0) * again)
-        pm.Bernoulli("y", logit_p=slope[INDEX] + X * level[INDEX], observed=Y)
+        own = pm.math.stack([slope, level], axis=1)
+        logit_p = (DESIGN * own[INDEX]).sum(axis=1)
+        pm.Bernoulli("y", logit_p=logit_p, observed=pm.Data("labels", Y.astype(float)))
         return model, pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False), expected()
 
 
