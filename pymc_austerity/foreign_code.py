@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import Distribution, distributions, version
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -65,23 +65,23 @@ def release_of(template: Any) -> str | None:
     Packages that register with numba are loaded with it (``sparse`` is one), whether a program uses them or not.
     """
     foreign = [written for written in implementations(template) if not is_within_known(written)]
-    named = [_released_with(module_of(written).partition(".")[0]) for written in foreign]
-    if not all(named):
+    found = [_releases_with(module_of(written).partition(".")[0]) for written in foreign]
+    if not all(found):
         return None
-    releases = sorted((name, version(name)) for name in {name for names in named for name in names})
+    releases = sorted({release for releases in found for release in releases})
     return f"{sorted(map(qualified, foreign))} of {releases}"
 
 
 @cache
-def _released_with(package: str) -> list[str]:
-    """Name what was installed that holds a package; nothing where it may change and keep its version.
+def _releases_with(package: str) -> tuple[tuple[str, str], ...]:
+    """Name what was installed that holds a package, with its version; nothing where it may change and keep that.
 
-    As what is installed from a folder may.
+    As what is installed from a folder may.  Looked for once: every key asks for it, and a version is in a file.
     """
     found = [installed for installed in distributions() if _holds(installed, package)]
     if any(installed.read_text("direct_url.json") is not None for installed in found):
-        return []
-    return [installed.metadata["Name"] for installed in found]
+        return ()
+    return tuple((installed.metadata["Name"], installed.version) for installed in found)
 
 
 def _holds(installed: Distribution, package: str) -> bool:

@@ -13,7 +13,7 @@ import sys
 import textwrap
 import types
 from collections import namedtuple
-from importlib.metadata import distribution, packages_distributions
+from importlib.metadata import distribution, packages_distributions, version
 from pathlib import Path
 
 import numba
@@ -319,20 +319,20 @@ def test_a_package_that_numba_loads_is_in_every_key_by_its_release(folder, monke
     # Its types cannot be described; without a release in their place nothing would be kept wherever it is installed.
     pytest.importorskip("sparse")
     key = cache_key(plus(1))
-    version = foreign_code.version
-    monkeypatch.setattr(foreign_code, "version", lambda name: "another" if name == "sparse" else version(name))
+    ((name, _),) = foreign_code._releases_with("sparse")
+    monkeypatch.setattr(foreign_code, "_releases_with", lambda package: ((name, "another"),))
     assert cache_key(plus(1)) != key
 
 
 def test_packages_are_part_of_what_was_installed_with_them():
     released = {
-        package: set(names)
+        package: {(name, version(name)) for name in names}
         for package, names in packages_distributions().items()
         if not any(distribution(name).read_text("direct_url.json") for name in names)
     }
     assert "numpy" in released
-    assert {package: set(foreign_code._released_with(package)) for package in released} == released
-    assert foreign_code._released_with("no_such_package") == []
+    assert {package: set(foreign_code._releases_with(package)) for package in released} == released
+    assert foreign_code._releases_with("no_such_package") == ()
 
 
 def test_an_implementation_for_what_is_not_ours_is_part_of_every_key(folder, monkeypatch):
