@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 
 from pytensor import config
@@ -69,6 +70,12 @@ def _console() -> Console:
     is_terminal = getattr(sys.stderr, "isatty", bool)()
     return Console(
         stderr=True,
-        force_jupyter=None if find_spec("ipywidgets") else False,
+        force_jupyter=None if _has_widgets() else False,
         force_terminal=None if is_terminal else False,
     )
+
+
+@cache
+def _has_widgets() -> bool:
+    # Once: what is not installed is looked for in every folder that Python imports from, for each line and bar.
+    return find_spec("ipywidgets") is not None
