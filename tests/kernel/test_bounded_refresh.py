@@ -13,7 +13,6 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
 from pymc_austerity.acceptance.subsampling import keep_probability, log_factor
 from pymc_austerity.kernel import bounded_refresh, pack_generators
-from pymc_austerity.kernel.group_moves import build_group_transition
 from pymc_austerity.kernel.group_refresh import build_refresh
 
 pytestmark = pytest.mark.slow
@@ -29,7 +28,7 @@ def decider():
     with pm.Model():
         mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
         effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=5)
-        pm.Bernoulli("y", logit_p=effect[INDEX], observed=BINARY)
+        pm.Bernoulli("y", logit_p=effect[pm.Data("index", INDEX)], observed=pm.Data("rows", BINARY))
         return pma.GroupMH(refreshed=0.6, rng=1, progressbar=False).decider
 
 
@@ -59,8 +58,12 @@ def _refreshed(refresh, decider, data, n=400, looks=()):
     return np.array(draws), outcomes
 
 
-def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider):
-    bounded = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+@pytest.fixture(scope="module")
+def bounded(decider):
+    return bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+
+
+def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider, bounded):
     draws, outcomes = _refreshed(bounded, decider, _data(decider, radius=0.0))
     by_test = build_refresh(decider.parts._replace(test=pma.Exact()), _ndims(decider))
     looks = replace(decider, parts=decider.parts._replace(bounded=False)).looks_of_large()
@@ -72,12 +75,15 @@ def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider):
     assert sum(o.n_rows for o in few) < sum(o.n_rows for o in of_all) / 10
 
 
-def _largest_z(decider, transition, data, n=32_000):
+def _largest_z(decider, data, refresh=None, n=32_000):
+    """Of whole draws, or of such that are refreshed once more instead, from where the carried move has led."""
     rng = np.random.default_rng(11)
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
     state, theta, draws = decider.new_state(), decider.start(rng), np.empty((n, 7))
     for i in range(n):
-        _, second, _ = transition(theta, data, state, looks, generators)
+        first, second, _ = decider.transition(theta, data, state, looks, generators)
+        if refresh is not None:
+            second = refresh(first[0], 0, data, state, looks, generators)
         assert second[1] == DECIDED
         theta = draws[i] = second[0]
     expected = moments(by_group(logistic_rows(BINARY), INDEX, 5))
@@ -88,7 +94,7 @@ def test_the_whole_draw_keeps_the_posterior_from_few_rows_and_from_many(decider)
     assert isinstance(decider.test, ScalableSubsampling)
     assert decider.parts.bounded
     for raised in (1.0, 30.0):
-        assert _largest_z(decider, decider.transition, _data(decider, raised)) < MAX_Z
+        assert _largest_z(decider, _data(decider, raised)) < MAX_Z
 
 
 @njit
@@ -111,8 +117,12 @@ def _upside_down(rng, limits, new, old):
 @pytest.mark.parametrize("planted", [_ignored, _upside_down])
 def test_rows_that_do_not_count_as_they_should_are_seen(decider, monkeypatch, planted):
     monkeypatch.setattr(bounded_refresh, "thin", planted)
-    transition = build_group_transition(decider.parts, _ndims(decider))
-    assert _largest_z(decider, transition, _data(decider, 30.0)) > MAX_Z
+    refresh = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+    assert _largest_z(decider, _data(decider, 30.0), refresh) > MAX_Z
+
+
+def test_without_such_a_mistake_nothing_is_seen(decider, bounded):
+    assert _largest_z(decider, _data(decider, 30.0), bounded) < MAX_Z
 
 
 def test_a_row_that_breaks_its_bound_is_named(decider, monkeypatch):
