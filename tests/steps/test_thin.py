@@ -1,6 +1,7 @@
 """Several transitions a draw: the states of a chain of single ones, thinned, and statistics that add up."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -17,29 +18,35 @@ LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
 
 
+with pm.Model() as MODEL:
+    beta = pm.Normal("beta", 0, 1, shape=2)
+    pm.Bernoulli("y", logit_p=X @ beta, observed=LABELS)
+
+
 @pytest.fixture(scope="module")
 def model():
-    with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 1, shape=2)
-        pm.Bernoulli("y", logit_p=X @ beta, observed=LABELS)
-    return model
+    return MODEL
 
 
-def exact(**options):
-    return pma.MHSS(**options)
+# Tests share the steps, and start chains of their own.
+@cache
+def exact(thin):
+    return pma.MHSS(model=MODEL, thin=thin)
 
 
-def sequential(**options):
-    return pma.ApproxMH(proxy=None, epsilon=0.1, batch_size=50, temperature=pma.Annealing(5.0, 40), **options)
+@cache
+def sequential(thin):
+    return pma.ApproxMH(
+        proxy=None, epsilon=0.1, batch_size=50, temperature=pma.Annealing(5.0, 40), model=MODEL, thin=thin
+    )
 
 
 def run(model, make, thin, tune=60, draws=150, cores=1):
     with model:
-        step = make(thin=thin)
         return pm.sample(
             draws // thin,
             tune=tune,
-            step=step,
+            step=make(thin),
             chains=2,
             cores=cores,
             random_seed=3,
@@ -86,9 +93,8 @@ def test_one_transition_fewer_would_be_seen(model, monkeypatch):
 
 
 def test_a_pickled_step_goes_on_alike(model):
-    with model:
-        step = exact(thin=2)
-        point = model.initial_point()
+    step, point = exact(THIN), model.initial_point()
+    step.start_chain(np.random.default_rng(1))
     step.stop_tuning()
     other = pickle.loads(pickle.dumps(step))
     for _ in range(5):
@@ -96,12 +102,12 @@ def test_a_pickled_step_goes_on_alike(model):
         found, _ = other.step(point)
         np.testing.assert_array_equal(found["beta"], expected["beta"])
         point = expected
-    assert stats[0]["n_transitions"] == 2
+    assert stats[0]["n_transitions"] == THIN
 
 
 @pytest.mark.slow
 def test_chains_in_processes_of_their_own_make_the_same_draws(model):
-    first, second = (run(model, exact, 2, draws=20, cores=cores).posterior["beta"] for cores in (1, 2))
+    first, second = (run(model, exact, THIN, draws=30, cores=cores).posterior["beta"] for cores in (1, 2))
     np.testing.assert_array_equal(first, second)
     assert first.sizes["draw"] == 10
 
@@ -111,14 +117,11 @@ def test_what_was_read_is_counted_and_judged(model, runs):
     assert several["mean"] == pytest.approx(THIN * single["mean"])
     made = "MHSS" if single["mean"] < 5 else "ApproxMH"
     if made == "MHSS":
-        with model:
-            step = exact(thin=THIN)
-        assert pma.reliability(runs[1], model, step=step, n_states=5).verdict != "do not trust"
+        assert pma.reliability(runs[1], model, step=exact(THIN), n_states=5).verdict != "do not trust"
 
 
 def test_a_row_beyond_its_bound_stops_the_chain_within_a_draw(model):
-    with model:
-        step = exact(bound=lambda *region: np.full(N, 1e-5), thin=100_000)
+    step = pma.MHSS(bound=lambda *region: np.full(N, 1e-5), thin=100_000, model=model)
     step.stop_tuning()
     point = model.initial_point()
     with pytest.raises(SamplingError, match=r"Row \d+ of the data changes .*at the point .*'beta'"):
