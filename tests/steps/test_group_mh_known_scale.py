@@ -5,6 +5,8 @@ factor has few groups, which are among what is shared where their effects are ap
 of effects and scale has both at zero, and they are groups.
 """
 
+from copy import copy
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -13,6 +15,8 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
+from pymc_austerity.likelihood import read_model
+from pymc_austerity.proxy import prepare_groups
 
 G, H, N = 9, 7, 150
 RNG = np.random.default_rng(13)
@@ -116,11 +120,13 @@ def test_an_expansion_that_follows_the_scale_wrongly_is_seen(step, law, wrong):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [{"power": -1.9}, {"slope": -0.99}], ids=str)
-def test_a_scale_that_was_misread_is_seen_before_sampling(model, step, monkeypatch, wrong):
-    misread = step.decider.model.row_scale._replace(**wrong)
-    monkeypatch.setattr("pymc_austerity.proxy.group_model.find_row_scale", lambda likelihood, candidates: misread)
+def test_a_scale_that_was_misread_is_seen_before_sampling(model, step, wrong):
+    compiled, data = step.decider.model, read_model(model, model.value_vars, None, None)
+    prepare_groups(data, compiled)
+    misread = copy(compiled)
+    vars(misread)["row_scale"] = compiled.row_scale._replace(**wrong)
     with pytest.raises(ValueError, match="derivative of the likelihood is wrong"):
-        pma.GroupMH(model=model, rng=1, progressbar=False)
+        prepare_groups(data, misread)
 
 
 @pytest.mark.slow
