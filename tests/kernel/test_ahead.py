@@ -1,6 +1,7 @@
 """Draws made ahead are those that would have been made when asked for, whoever looks or interferes in between."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -14,6 +15,7 @@ N = 300
 RNG = np.random.default_rng(21)
 X = RNG.normal(size=(N, 3))
 LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+Y = RNG.normal(X[:, 0])
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
 
 
@@ -32,7 +34,7 @@ def logistic():
 def selection():
     with pm.Model() as model:
         gamma, beta = pm.Bernoulli("gamma", 0.4, shape=3), pm.Normal("beta", 0, 0.7, shape=3)
-        pm.Bernoulli("y", logit_p=pm.math.dot(X, gamma * beta), observed=LABELS)
+        pm.Normal("y", pm.math.dot(X, gamma * beta), 1, observed=Y)
     return model
 
 
@@ -51,36 +53,40 @@ def logistic_with_data():
     return model
 
 
+def walk(**options):
+    return pma.ApproxMH(proxy=None, epsilon=0.1, batch_size=50, **options)
+
+
 STEPS = {
     "MHSS": (logistic, pma.MHSS),
     "PenaltyMH on a pool, thinned": (logistic_with_data, lambda: from_blocks(thin=2)),
-    "ApproxMH, annealed": (
-        logistic,
-        lambda: pma.ApproxMH(proxy=None, epsilon=0.1, batch_size=50, temperature=pma.Annealing(5.0, 40)),
-    ),
+    "ApproxMH, annealed": (logistic, lambda: walk(temperature=pma.Annealing(5.0, 40))),
     "PenaltyMH, Langevin": (logistic, lambda: pma.PenaltyMH(batch_size=60, proposal=pma.Langevin(50))),
     "MinibatchBarker, thinned": (logistic, lambda: pma.MinibatchBarker(batch_size=60, thin=2)),
     # Its scale is that of whatever variable the last proposal was about.
-    "ReversibleJump": (selection, lambda: pma.PenaltyMH(batch_size=60, proposal=pma.ReversibleJump("beta", "gamma"))),
+    "ReversibleJump": (selection, lambda: walk(proposal=pma.ReversibleJump("beta", "gamma"))),
 }
+
+
+@cache
+def built(name):
+    """A model and a step, for tests that start chains of their own."""
+    make_model, make_step = STEPS[name]
+    model = make_model()
+    with model:
+        return model, make_step()
 
 
 @pytest.fixture(
     scope="module", params=[pytest.param(name, marks=[] if name == "MHSS" else [pytest.mark.slow]) for name in STEPS]
 )
 def model_and_step(request):
-    make_model, make_step = STEPS[request.param]
-    model = make_model()
-    with model:
-        return model, make_step()
+    return built(request.param)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def mhss():
-    """A model and a step for tests that start a chain of their own."""
-    model = logistic()
-    with model:
-        return model, pma.MHSS()
+    return built("MHSS")
 
 
 def one_at_a_time(monkeypatch):
@@ -159,12 +165,12 @@ def test_a_chain_that_is_not_brought_back_would_be_seen(mhss, interfere, monkeyp
 
 @pytest.mark.slow
 def test_beside_other_steps_no_draw_is_made_ahead():
-    with pm.Model() as model:
-        mu, sigma = pm.Normal("mu"), pm.HalfNormal("sigma")
-        pm.StudentT("y", nu=5, mu=mu, sigma=sigma, observed=X[:, 0])
-        step = pma.PenaltyMH([mu])
-    with model:
-        pm.sample(50, tune=20, step=[step, pm.Slice([sigma])], chains=1, cores=1, random_seed=1, **QUIET)
+    with pm.Model():
+        scale = pm.HalfNormal("scale")
+        beta = pm.Normal("beta", 0, scale, shape=3)
+        pm.Bernoulli("y", logit_p=X @ beta, observed=LABELS)
+        step = walk(vars=[beta])
+        pm.sample(50, tune=20, step=[step, pm.Slice([scale])], chains=1, cores=1, random_seed=1, **QUIET)
     assert step._ahead._n_draws == 1
 
 
