@@ -2,8 +2,10 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from evidence import MAX_Z, moment_z
+from pytensor.compile.mode import Mode
 from scipy import stats
 from zoo import SPLIT
 
@@ -22,6 +24,12 @@ from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows.storage import Rows
 
 N_ROWS = 4_000
+
+
+def evaluate_as_written(inputs, graph):
+    """Make a function of a graph by NumPy: to simplify it, or to compile C for a softmax, takes longer than its use."""
+    with pytensor.config.change_flags(cxx=""):
+        return pm.compile(inputs, graph, mode=Mode(linker="py", optimizer="merge"), on_unused_input="ignore")
 
 
 def logistic(n_rows=N_ROWS, seed=1):
@@ -56,7 +64,7 @@ def test_the_remainder_shrinks_with_the_order_of_the_expansion(name):
     for order in (1, 2, 3):
         remainder, at = row_remainder(likelihood, order)
         inputs = [likelihood.theta, at, likelihood.others, *likelihood.batches]
-        evaluate = pm.compile(inputs, remainder, mode="FAST_COMPILE", on_unused_input="ignore")
+        evaluate = evaluate_as_written(inputs, remainder)
         base, half, full = (evaluate(centre + s * step, centre, np.empty(0), *source.row_arrays()) for s in (0, 0.5, 1))
         shrunk = np.abs(full - base).mean() / np.abs(half - base).mean()
         assert abs(shrunk - 2 ** (order + 1)) < 0.15 * 2 ** (order + 1)
@@ -71,7 +79,7 @@ def test_what_is_left_of_a_row_is_by_hand_and_values_of_other_steps_are_expanded
     likelihood, source, _ = row_likelihood(model, [model.rvs_to_values[mu]])
     remainder, at = row_remainder(likelihood, order)
     inputs = [likelihood.theta, likelihood.others, at, *likelihood.batches]
-    evaluate = pm.compile(inputs, remainder, mode="FAST_COMPILE")
+    evaluate = evaluate_as_written(inputs, remainder)
     centre, psi = np.array([0.4, -0.3]), np.array([0.9, 0.2])
     r, w, (h, k) = y - centre[0], np.exp(-2 * centre[1]), psi - centre
     terms = [
@@ -89,7 +97,7 @@ def test_a_gaussian_with_known_scale_leaves_nothing():
         pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.linspace(-1, 1, 50))
     likelihood, source, _ = row_likelihood(model)
     remainder, at = row_remainder(likelihood, 2)
-    evaluate = pm.compile([likelihood.theta, at, *likelihood.batches], remainder, mode="FAST_COMPILE")
+    evaluate = evaluate_as_written([likelihood.theta, at, *likelihood.batches], remainder)
     values = [evaluate(np.array([mu]), np.array([0.3]), *source.row_arrays()) for mu in (0.3, 2.0)]
     np.testing.assert_allclose(values[1], values[0], atol=1e-12)
 
@@ -163,30 +171,54 @@ def test_parts_that_need_a_proxy_say_so():
 SAMPLING = {"tune": 500, "chains": 2, "cores": 1, "random_seed": 6, "progressbar": False, "quiet": True}
 
 
-@pytest.fixture(scope="module")
-def all_rows():
-    """Few rows a parameter and a skewed prior, where the normal approximation alone would be off; its exact chain."""
+def poisson_rows():
+    """Few rows a parameter and a skewed prior, where the normal approximation alone would be off."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(400, 2))
-    y = rng.poisson(np.exp(X @ [0.3, -0.8] - 1))
+    return X, rng.poisson(np.exp(X @ [0.3, -0.8] - 1))
+
+
+def moments_of_poisson_rows(X, y):
+    """Mean and standard deviation of both slopes and of the base, which is Gamma given them, by quadrature."""
+    grid = np.linspace(-0.3, 0.9, 97), np.linspace(-1.4, -0.2, 97)
+    beta = np.stack(np.meshgrid(*grid, indexing="ij"))
+    rate = 1 + np.exp(np.tensordot(X, beta, 1)).sum(axis=0)
+    shape = 1 + y.sum()
+    density = np.tensordot(y @ X, beta, 1) - shape * np.log(rate) - (beta**2).sum(axis=0) / 2
+    weight = np.exp(density - density.max())
+    assert max(weight[[0, -1]].max(), weight[:, [0, -1]].max()) < 1e-6
+    weight /= weight.sum()
+    first = [(weight * of).sum() for of in (*beta, shape / rate)]
+    second = [(weight * of).sum() for of in (*beta**2, shape * (shape + 1) / rate**2)]
+    return [(mean, np.sqrt(square - mean**2)) for mean, square in zip(first, second)]
+
+
+@pytest.fixture(scope="module")
+def poisson_model():
+    X, y = poisson_rows()
     with pm.Model() as model:
         beta, base = pm.Normal("beta", 0, 1, shape=2), pm.Exponential("base", 1)
         pm.Poisson("y", base * pm.math.exp(X @ beta), observed=y)
-        step = pma.ExactMH(proxy=None)
-        return model, pm.sample(step=step, draws=20_000, compute_convergence_checks=False, **SAMPLING)
+    return model
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("proposal", [pma.SurrogateHMC(), pma.CrankNicolson()], ids=["hmc", "crank-nicolson"])
-def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(all_rows, proposal):
-    model, exact = all_rows
-    with model:
+def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(poisson_model, proposal):
+    with poisson_model:
         step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted(), batch_size=50, proposal=proposal)
-        ours = pm.sample(step=step, draws=8_000, **SAMPLING)
-    assert float(ours["sample_stats"]["n_rows"].mean()) < 120
-    table = pma.compare({"ours": ours, "exact": exact}, reference="exact").xs("ours", level="run")
-    assert (table["shift"].abs() < 4.5 * table["shift_mcse"]).all()
-    assert ((table["sd_ratio"] - 1).abs() < 4.5 * table["sd_ratio_mcse"]).all()
+        idata = pm.sample(step=step, draws=8_000, compute_convergence_checks=False, **SAMPLING)
+    assert float(idata["sample_stats"]["n_rows"].mean()) < 120
+    beta, base = (idata["posterior"][name].to_numpy() for name in ("beta", "base"))
+
+    def largest_z(X, y):
+        pairs = zip((beta[..., 0], beta[..., 1], base), moments_of_poisson_rows(X, y), strict=True)
+        return max(np.abs(moment_z(draws, *of_draws)).max() for draws, of_draws in pairs)
+
+    X, y = poisson_rows()
+    assert largest_z(X, y) < MAX_Z
+    # Negative control: the posterior of three quarters of the rows.
+    assert largest_z(X[:300], y[:300]) > 3 * MAX_Z
 
 
 @pytest.mark.slow
