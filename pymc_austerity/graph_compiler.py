@@ -20,6 +20,7 @@ from pytensor.graph.basic import Apply, Variable, clone
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import explicit_graph_inputs
+from pytensor.link.basic import PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.tensor.math import Dot, Prod
 
@@ -32,6 +33,22 @@ from pymc_austerity.special_functions import rewrite_polygamma
 _REWRITES = "pymc_austerity"
 #: Products of at most so many entries, such as the length scales of a covariance, are written out.
 _FEW_FACTORS = 16
+
+
+class _NumPyLinker(PerformLinker):
+    """Lets NumPy evaluate one operation after the other, also those that an operation such as a softmax is made of.
+
+    For those PyTensor's own linker calls a compiler of C where there is one, once for each.
+    """
+
+    def make_all(self, *storage: Any, **named: Any) -> Any:
+        """Return what evaluates each operation."""
+        with pytensor.config.change_flags(cxx=""):
+            return super().make_all(*storage, **named)
+
+
+#: For what is evaluated a few times, on few rows or on chunks of many: to compile it would take longer.
+BY_NUMPY = Mode(linker=_NumPyLinker(), optimizer="fast_compile")
 
 
 def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
@@ -72,7 +89,7 @@ def interpret_log_density(inputs: Any, outputs: Any) -> Any:
     NumPy evaluates one operation after the other: to compile them would take longer.
     """
     # Put together, operations would be one that NumPy does not know, and that Python evaluates entry by entry.
-    rewritten = Mode(linker="py", optimizer="fast_run").excluding("fusion", "inplace", "BlasOpt")
+    rewritten = Mode(linker=_NumPyLinker(), optimizer="fast_run").excluding("fusion", "inplace", "BlasOpt")
     return compile_log_density(inputs, outputs, rewritten)
 
 

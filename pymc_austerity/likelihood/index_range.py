@@ -9,12 +9,12 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.model import Model
-from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.axis import parents
 from pymc_austerity.likelihood.indices import plain_indices
 from pymc_austerity.likelihood.prior_draw import prior_draw
@@ -44,12 +44,11 @@ def compile_index_check_of_batches(
     indices = [i for i in _indices(model, terms) if not i.drawn_by and set(ancestors([i.numbers])) & set(batches)]
     if not indices:
         return lambda arrays: None
-    mode = Mode(linker="py", optimizer="fast_compile")
     lengths = [i.indexed.shape[i.axis] for i in indices]
-    sizes_of = pytensor.function(model.value_vars, lengths, mode=mode, on_unused_input="ignore")
+    sizes_of = pytensor.function(model.value_vars, lengths, mode=BY_NUMPY, on_unused_input="ignore")
     sizes = [int(size) for size in sizes_of(*[point[v.name] for v in model.value_vars])]
     numbers = graph_replace([i.numbers for i in indices], batches, strict=False)
-    numbers_in = pytensor.function(list(batches.values()), numbers, mode=mode, on_unused_input="ignore")
+    numbers_in = pytensor.function(list(batches.values()), numbers, mode=BY_NUMPY, on_unused_input="ignore")
     names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
 
     def wrong_index(arrays: tuple[np.ndarray, ...]) -> tuple[int, str] | None:
@@ -93,8 +92,7 @@ def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.nd
         return lambda: None
     outputs = [v for i in indices for v in (i.numbers, i.indexed.shape[i.axis])]
     # Looked at once: not worth compiling.
-    mode = Mode(linker="py", optimizer="fast_compile")
-    ranges = pytensor.function(model.value_vars, outputs, mode=mode, on_unused_input="ignore")
+    ranges = pytensor.function(model.value_vars, outputs, mode=BY_NUMPY, on_unused_input="ignore")
     points = [point, *_ends_of_priors(model, point, {name for i in indices for name in i.drawn_by})]
     names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
 

@@ -17,7 +17,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor import scalar
-from pytensor.compile import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
@@ -26,13 +25,12 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.special import Softmax
 
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
 
-#: NumPy evaluates a few predictors of all rows; PyTensor 3 compiles a matrix product for half a minute.
-_MODE = Mode(linker="py", optimizer="fast_compile")
 #: Rounding of the gradients, which are differences of predictors.
 _SLACK = 1 + 1e-9
 
@@ -220,7 +218,7 @@ def find_linear_predictors(model: Model, terms: RowTerms, likelihood: RowLikelih
 
 
 def _evaluate(inputs: Sequence[Variable], graph: Variable) -> Callable[..., np.ndarray]:
-    return pm.compile(inputs, graph, mode=_MODE, on_unused_input="ignore")
+    return pm.compile(inputs, graph, mode=BY_NUMPY, on_unused_input="ignore")
 
 
 def _linear_predictor(model: Model, rv: Variable, blocks: tuple[Block, ...]) -> LinearPredictor:

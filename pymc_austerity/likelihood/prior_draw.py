@@ -10,6 +10,8 @@ import numpy as np
 from pymc import draw
 from pymc.model import Model
 
+from pymc_austerity.graph_compiler import BY_NUMPY
+
 _log = logging.getLogger("pymc_austerity")
 
 
@@ -27,7 +29,7 @@ def prior_draw(model: Model, names: Sequence[str], rng: np.random.Generator, dra
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's word on parameters that another draw would not have
         try:
-            drawn = draw([variables[name] for name in names], draws=draws, random_seed=rng, mode="FAST_COMPILE")
+            drawn = draw([variables[name] for name in names], draws=draws, random_seed=rng, mode=BY_NUMPY)
         except Exception as error:  # a distribution without random draws, or a parent without any
             _log.debug(f"{names} have no draws from their prior, so they are left where they start ({error}).")
             return {}

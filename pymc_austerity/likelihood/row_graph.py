@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor
 from pytensor import scalar
-from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
@@ -24,11 +23,10 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.compat import pushforward
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.affine import keeps_affine
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
-#: NumPy evaluates these graphs a large chunk of rows at a time; compiling them would cost more than it saves.
-_MODE = Mode(linker="py", optimizer="fast_compile")
 #: Lengths of predictors are sums of as many squares as θ has entries.
 _ROUNDED_UP = 1 + 1e-12
 #: Up to so many classes all pairs are compared.
@@ -237,7 +235,7 @@ class PredictorReader:
         inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
         affine = [*graph.predictors, *(softmax.owner.inputs[0] for softmax in graph.softmaxes)]
         slopes = [pushforward(eta, likelihood.theta, along) for eta in affine]
-        options: dict[str, Any] = {"mode": _MODE, "on_unused_input": "ignore"}
+        options: dict[str, Any] = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
         self._values = pytensor.function(inputs, [*graph.predictors, *graph.known], **options)
         self._slopes = pytensor.function([along, *inputs], slopes, **options)
         batches = set(likelihood.batches)

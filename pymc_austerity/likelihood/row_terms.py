@@ -17,6 +17,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
 
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, find_row_leaves, is_array_leaf, plain_draw
 
 _log = logging.getLogger("pymc_austerity")
@@ -170,7 +171,7 @@ def _term_shapes(model: Model, point: Mapping[str, np.ndarray]) -> dict[Variable
     if model.potentials:
         # A potential is a free expression: its shape is known for sure only from its value.
         shapes_of = [p.shape for p in _by_value(model, model.potentials)]
-        values = model.compile_fn(shapes_of, inputs=model.value_vars, on_unused_input="ignore")(point)
+        values = model.compile_fn(shapes_of, inputs=model.value_vars, mode=BY_NUMPY, on_unused_input="ignore")(point)
         shapes |= {p: tuple(map(int, v)) for p, v in zip(model.potentials, values, strict=True)}
     return shapes
 
@@ -182,7 +183,7 @@ def _by_value(model: Model, graphs: Sequence[Variable]) -> list[Variable]:
 def _value_shape(value: Variable) -> tuple[int, ...]:
     if is_array_leaf(value):
         return array_of(value).shape
-    return tuple(map(int, pt.as_tensor(value.shape).eval()))
+    return tuple(map(int, pt.as_tensor(value.shape).eval(mode=BY_NUMPY)))
 
 
 def _refuse_missing(model: Model) -> None:

@@ -33,6 +33,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import BatchRebuild, array_of, is_array_leaf, leaf_identity
 
 #: Rows that the shared variables hold until the first subset is put in.
@@ -157,7 +158,7 @@ def subset_model(
 
 
 def _value(dim: Variable) -> int:
-    return int(dim.eval())
+    return int(dim.eval(mode=BY_NUMPY))
 
 
 def _number_of_rows(model: Model, n_rows: int | None) -> int:
@@ -165,7 +166,7 @@ def _number_of_rows(model: Model, n_rows: int | None) -> int:
         return n_rows
     lengths = {}
     for rv in model.observed_RVs:
-        shape = tuple(int(n) for n in model.rvs_to_values[rv].shape.eval())
+        shape = tuple(int(n) for n in model.rvs_to_values[rv].shape.eval(mode=BY_NUMPY))
         if shape:
             lengths[rv.name] = shape[0]
     if not lengths:
@@ -312,7 +313,7 @@ def _row_deterministics(outputs: Sequence[Variable], arrays: Sequence[RowArray])
         return []
     inner = _without_model_vars(named)
     # Random variables are only asked for their shape; nothing is drawn.
-    shapes = pytensor.function([], [var.shape for var in inner], mode="FAST_COMPILE", on_unused_input="ignore")
+    shapes = pytensor.function([], [var.shape for var in inner], mode=BY_NUMPY, on_unused_input="ignore")
     found = []
     for count in (2, 3):
         for array in arrays:

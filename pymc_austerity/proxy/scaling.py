@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
-from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from scipy import linalg
 
 from pymc_austerity.compat import pushforward
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import RowLikelihood, keeps_affine
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE, is_positive_definite
@@ -29,8 +29,6 @@ _SMALLEST_UNIT, _LARGEST_UNIT = 1e-3, 1e3
 _COLLINEAR = 1e-6
 #: Smaller eigenvalues are rounding: of correlations of columns that are the same to seven digits.
 _ROUNDING = 1e-14
-#: Evaluated a few times on a few rows: compiling would cost more than it saves.
-_MODE = Mode(linker="py", optimizer="fast_compile")
 
 
 class Scaling(NamedTuple):
@@ -151,7 +149,7 @@ def _read_by_predictors(
     along = theta.type("along")
     slopes = [pushforward(eta, theta, along) for eta in predictors]
     inputs = [along, theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
-    options: dict[str, Any] = {"mode": _MODE, "on_unused_input": "ignore"}
+    options: dict[str, Any] = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
     slopes_along = pytensor.function(inputs, slopes, **options)
     for k in np.flatnonzero(coordinates < d):
         direction = np.zeros(d)

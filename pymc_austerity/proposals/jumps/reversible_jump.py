@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.graph_compiler import BY_NUMPY, compile_part
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import NORMAL, Block, Law, RowLikelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
@@ -234,7 +234,7 @@ def _compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwarg
     graphs = [pt.broadcast_to(g, beta.shape).ravel().astype("float64") for g in law[1:]]
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     if not set(explicit_graph_inputs(graphs)).intersection(inputs):
-        return _constant(*(np.array(g.eval()) for g in graphs))
+        return _constant(*(np.array(g.eval(mode=BY_NUMPY)) for g in graphs))
     return pytensor.function(inputs, graphs, on_unused_input="ignore", **compile_kwargs).vm.jit_fn
 
 
