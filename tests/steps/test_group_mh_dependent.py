@@ -57,8 +57,8 @@ def case():
         level = pm.Normal("level", coefficient * slope, second, shape=3)
         again = pm.logp(pm.Normal.dist(0, first), slope)
         pm.Potential("again", pm.Data("weight", 0.0) * again)
-        own = pm.math.stack([slope, level], axis=1)
-        logit_p = (DESIGN * own[INDEX]).sum(axis=1)
+        design = pm.Data("design", DESIGN)
+        logit_p = design[:, 0] * slope[INDEX] + design[:, 1] * level[INDEX]
         pm.Bernoulli("y", logit_p=logit_p, observed=pm.Data("labels", Y.astype(float)))
         return model, pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False), expected()
 
