@@ -149,8 +149,9 @@ class Problem:
             terms.append(pushforward(terms[-1], s, pt.ones_like(s)))
         at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
         options = {"mode": MODE, "on_unused_input": "ignore"}
-        self._rows = pytensor.function([theta, *data], rows, **options)
-        self._terms = pytensor.function([theta, along, *data], at_centre, **options)
+        with pytensor.config.change_flags(cxx=""):  # or C is compiled for a softmax
+            self._rows = pytensor.function([theta, *data], rows, **options)
+            self._terms = pytensor.function([theta, along, *data], at_centre, **options)
         self.centre = 0.2 * np.random.default_rng(1).normal(size=self.likelihood.theta_size)
         self.factor = self._surrogate_factor()
 
