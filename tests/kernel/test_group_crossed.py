@@ -199,7 +199,8 @@ def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared
 
 def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
     """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
-    log_density, e, blocks = model.compile_logp(), decider.prepared.expansion, decider.likelihood.blocks
+    log_density = model.compile_logp(mode="FAST_COMPILE")
+    e, blocks = decider.prepared.expansion, decider.likelihood.blocks
     own = np.concatenate([of[:size] for of, size in zip(e.own, e.size, strict=True)])
     data, looks, found = decider.data(), decider.looks_of_large(), []
 

@@ -5,7 +5,11 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
+from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.compile_cache import cached
+from pymc_austerity.kernel import pack_generators
 from pymc_austerity.kernel.group_parts import RefreshOutcome
+from pymc_austerity.kernel.group_refresh import build_refresh
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import find_groups, read_model
 from pymc_austerity.proxy import GroupModel, prepare_groups
@@ -102,16 +106,27 @@ def _direction():
 
 
 def _nowhere(*_):
-    """What a draw returns that goes nowhere."""
+    """A draw that goes nowhere, in place of all moves together, which take long to compile."""
     return range(len(Outcome._fields)), range(len(RefreshOutcome._fields)), False
+
+
+def _refreshed(decider):
+    """What becomes of a refresh by the parts of a step."""
+    refresh = cached(build_refresh(decider.parts, tuple(a.ndim for a in decider.prepared.rows.arrays)))
+    rng, state = np.random.default_rng(2), decider.new_state()
+    theta = decider.start(rng)
+    at = decider.others, decider.fixed, decider.prepared.expansion
+    for kept, now in zip((state.mean, state.alone, state.factor), decider.model.condition(theta, *at)):
+        kept[:] = now
+    generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
+    return RefreshOutcome(*refresh(theta, 0, decider.data(), state, looks, generators))
 
 
 @pytest.mark.parametrize(
     ("write", "why"), [(_degrees_of_freedom, "times to decide about its group"), (_direction, "No bound")]
 )
 def test_without_useful_bounds_groups_read_their_rows_as_before_and_the_step_knows_why(write, why, monkeypatch):
-    if write is _degrees_of_freedom:  # the moves are the same: compiled, and made once, for one of the two
-        monkeypatch.setattr("pymc_austerity.kernel.group_decider.build_group_transition", lambda *_: _nowhere)
+    monkeypatch.setattr("pymc_austerity.kernel.group_decider.build_group_transition", lambda *_: _nowhere)
     with pm.Model():
         write()
         found = pma.GroupMH(rng=1, progressbar=False).decider
@@ -120,3 +135,6 @@ def test_without_useful_bounds_groups_read_their_rows_as_before_and_the_step_kno
     assert why in found.described
     assert found.prepared.costs.drawn == np.inf
     assert not found.parts.bounded
+    outcome = _refreshed(found)
+    assert outcome.status == DECIDED
+    assert outcome.n_rows == np.diff(found.prepared.start)[: outcome.n_groups].sum() > 0

@@ -123,7 +123,8 @@ def correlated_expected():
 def correlated():
     """Their model; the weight counts the prior of the correlation more often."""
     with pm.Model() as model:
-        cholesky, _, _ = pm.LKJCholeskyCov("cov", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0, shape=2))
+        scales, start = pm.Exponential.dist(1.0, shape=2), np.array([1.0, 0.0, 1.0])  # PyMC's, without a Scan in C
+        cholesky, _, _ = pm.LKJCholeskyCov("cov", n=2, eta=2, sd_dist=scales, initval=start)
         effect = pm.MvNormal("effect", np.zeros(2), chol=cholesky, shape=(8, 2))
         apart = cholesky[1, 1] ** 2 / (cholesky[1, 0] ** 2 + cholesky[1, 1] ** 2)  # one less the squared correlation
         pm.Potential("again", pm.Data("weight", 0.0) * pm.math.log(apart))
