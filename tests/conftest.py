@@ -24,6 +24,13 @@ settings.load_profile("ci")
 # it cost a tenth of the time of the tests. Memory that is free again is found a little later.
 gc.set_threshold(100_000, 50, 100)
 
+
+def pytest_sessionfinish():
+    """Look for cycles once at the end: pytest does so ten times, and Python again, among all that was compiled."""
+    gc.collect()
+    gc.freeze()
+
+
 # A shell starts background jobs with Ctrl-C ignored and their children inherit that; what is interrupted on purpose
 # here must be interrupted there as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
