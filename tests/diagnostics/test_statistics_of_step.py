@@ -1,5 +1,7 @@
 """The statistics of one step, in a run that it made together with steps of PyMC's own."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -52,12 +54,13 @@ N_ROWS = 4_000
 def two_of_ours():
     """Sample two variables by a step each, of one design but for how far they go, with thin= as asked for."""
     rng = np.random.default_rng(8)
-    x = rng.normal(size=N_ROWS)
+    x, y = rng.normal(size=(2, N_ROWS))
 
+    @cache
     def build(thin=(1, 1), sizes=(100, 100), draws=300):
         with pm.Model() as model:
             level, slope = pm.Normal("level"), pm.Normal("slope")
-            pm.Normal("y", level + slope * x, 1, observed=rng.normal(size=N_ROWS))
+            pm.Normal("y", level + slope * x, 1, observed=y)
             steps = [
                 pma.PenaltyMH(
                     [rv],
@@ -106,7 +109,7 @@ def test_what_the_statistics_do_not_say_is_refused(two_of_ours):
 
 
 def test_two_steps_that_always_moved_together_are_not_told_apart(two_of_ours, sampling_result):
-    idata, model, steps = two_of_ours(draws=20)
+    idata, model, steps = two_of_ours((1, 1))
     stats = {name: values.to_numpy() for name, values in idata.sample_stats.items() if name != "warning"}
     stats["accepted"] = np.ones_like(stats["accepted"])
     posterior = {name: idata.posterior[name].to_numpy() for name in ("level", "slope")}
