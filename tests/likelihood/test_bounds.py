@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 from compilations import compilations
 from evidence import MAX_Z, moment_z
@@ -123,8 +122,7 @@ REFUSED = [
 
 
 def _by_numpy(inputs, graph):
-    with pytensor.config.change_flags(cxx=""):  # or C is compiled for a softmax
-        function = interpret_log_density(inputs, [graph])
+    function = interpret_log_density(inputs, [graph])
     return lambda *values: function(*values)[0]
 
 

@@ -8,11 +8,11 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 from pytensor.graph.replace import graph_replace
 from scipy import linalg
 
 from pymc_austerity.compat import pushforward
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import NoRemainderBoundError, RemainderBounds, read_model, remainder_bounds
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows import Rows
@@ -27,7 +27,6 @@ POSITIVE = np.exp(ETA) * RNG.gamma(2.0, 0.5, N)
 COUNT = RNG.poisson(np.exp(ETA))
 EXPOSURE = RNG.uniform(0.5, 2, N)
 LEVEL = np.digitize(ETA + RNG.logistic(size=N), [-1.0, 0.0, 1.5])
-MODE = Mode(linker="py", optimizer="fast_compile")
 
 
 def slopes():
@@ -148,10 +147,9 @@ class Problem:
         for _ in range(3):
             terms.append(pushforward(terms[-1], s, pt.ones_like(s)))
         at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
-        options = {"mode": MODE, "on_unused_input": "ignore"}
-        with pytensor.config.change_flags(cxx=""):  # or C is compiled for a softmax
-            self._rows = pytensor.function([theta, *data], rows, **options)
-            self._terms = pytensor.function([theta, along, *data], at_centre, **options)
+        options = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
+        self._rows = pytensor.function([theta, *data], rows, **options)
+        self._terms = pytensor.function([theta, along, *data], at_centre, **options)
         self.centre = 0.2 * np.random.default_rng(1).normal(size=self.likelihood.theta_size)
         self.factor = self._surrogate_factor()
 
