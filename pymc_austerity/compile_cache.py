@@ -88,7 +88,7 @@ def _key(function: Any) -> str | None:
     if isinstance(FunctionIdentity._unique_ids, count):  # see `_check_numbers`
         return None
     parameters = inspect.signature(function.py_func).parameters.values()
-    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in parameters):
+    if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
         return None
     try:
         return cache_key(function)

@@ -84,6 +84,26 @@ def test_other_arguments_have_code_of_their_own(folder):
     assert len(files(folder)) == 2
 
 
+def test_code_for_any_number_of_arguments_is_kept_by_their_types(folder):
+    def last():
+        @njit
+        def function(x, *more):
+            return (more[-1] if len(more) else x), len(more)
+
+        return function
+
+    assert run(last(), 1, 2, 3) == ((3, 2), False)
+    assert run(last(), 1, 2, 3) == ((3, 2), True)
+    assert run(last(), 1, 2) == ((2, 1), False)
+    assert run(last(), 1, 2, 0.5) == ((0.5, 2), False)
+    assert run(last(), 1) == ((1, 0), False)
+    assert run(last(), 1, 2, 0.5) == ((0.5, 2), True)
+    # Compiled code that calls it has code of its own, beside what is kept.
+    kept = cached(last())
+    assert njit(lambda: kept(1, 2, 4))() == (4, 2)
+    assert kept(1, 2, 4) == (4, 2)
+
+
 def test_a_stale_key_would_run_the_old_code(folder, monkeypatch):
     """What a key that says too little does: the tests of the key can fail."""
     monkeypatch.setattr(compile_cache, "cache_key", lambda function: "the same")
@@ -512,8 +532,8 @@ def test_names_that_the_wrapper_uses_itself_and_functions_without_one(folder):
     named = source("@njit\ndef f(_compiled, compiled, f):\n    return _compiled + compiled + f")
     assert run(named, 1, 2, 3) == (6, False)
     assert run(njit(lambda x: x + 1), 1) == (2, False)
-    several = source("@njit\ndef f(*numbers):\n    return len(numbers)")
-    assert cached(several) is several
+    by_name = source("@njit\ndef f(*, number):\n    return number")
+    assert cached(by_name) is by_name
 
 
 def test_what_is_switched_off_stays_off(folder, monkeypatch):

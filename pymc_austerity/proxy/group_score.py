@@ -22,7 +22,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import grad
 from scipy.special import ndtri, softmax
 
-from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
 from pymc_austerity.proxy.group_conditional import Conditional, ConditionOf, place_all
@@ -94,7 +94,8 @@ class GroupScore:
         prior = once * likelihood.log_prior + (by_group * groups.log_prior).sum()
         slope_of_rows, slope_of_prior = (grad(of, theta, disconnected_inputs="ignore") for of in (rows, prior))
         self._slope_of_rows = compile_part([by_row, *inputs, *likelihood.batches], [slope_of_rows], **options)
-        self._slope_of_prior = compile_part([by_group, once, *inputs], [slope_of_prior], **options)
+        # Evaluated a few times, and rows know nothing of it: that of a covariance takes ten seconds to compile.
+        self._slope_of_prior = interpret_log_density([by_group, once, *inputs], [slope_of_prior])
 
     @property
     def passes(self) -> int:

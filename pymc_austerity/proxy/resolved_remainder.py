@@ -18,6 +18,7 @@ from pytensor.graph.replace import graph_replace
 from scipy import special
 
 from pymc_austerity.compat import pushforward
+from pymc_austerity.compile_cache import keep
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, Density, RowLikelihood
@@ -68,7 +69,7 @@ def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict
                 new = integral
         return new, integral
 
-    return both_sides
+    return keep(both_sides)
 
 
 def _rule(order: int) -> tuple[np.ndarray, np.ndarray]:
