@@ -63,6 +63,12 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     return dispatcher if _looks_on_disk(dispatcher, function, key) else function
 
 
+@cache
+def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what `cached` does, once a process: for functions of a module, which Python calls now and then."""
+    return cached(function)
+
+
 def keep(function: LeanDispatcher) -> LeanDispatcher:
     """Let Python's calls of a function that compiled code calls look for machine code on disk, and leave it there.
 

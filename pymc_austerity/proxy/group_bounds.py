@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from pymc_austerity.compile_cache import cached
+from pymc_austerity.compile_cache import kept
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import NoRemainderBoundError, RemainderBounds, RowLikelihood
@@ -152,7 +152,7 @@ def spans_of_groups(
 
 def spans_of_move(theta_new: np.ndarray, theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
     """Return M_g of all groups for a move of everything, to Python."""
-    return np.asarray(uninterrupted(cached(spans_of_groups), theta_new, theta, len(e.own), e, bounds))
+    return np.asarray(uninterrupted(kept(spans_of_groups), theta_new, theta, len(e.own), e, bounds))
 
 
 def find_group_bounds(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.compile_cache import kept
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, Groups, ModelData, NoRemainderBoundError
 from pymc_austerity.progress import setup_progress
@@ -98,7 +99,7 @@ class PreparedGroups(NamedTuple):
         e = self.expansion
         theta = e.centre.copy()
         theta[e.shared] = phi
-        place_all(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
+        kept(place_all)(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
         return theta
 
 
@@ -246,7 +247,8 @@ def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarr
         left_new, left = model.seen.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()
         groups = np.array([g])
-        known = own_changes(moved, theta, groups, pull_of_others(theta, groups, e), e)[0]
+        pull = kept(pull_of_others)(theta, groups, e)
+        known = kept(own_changes)(moved, theta, groups, pull, e)[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "

@@ -22,6 +22,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import grad
 from scipy.special import ndtri, softmax
 
+from pymc_austerity.compile_cache import kept
 from pymc_austerity.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import GroupPrior, Groups, ModelData, RowLikelihood
@@ -127,7 +128,7 @@ class GroupScore:
             slope = slope + self._expected(f, theta, conditional, data, e, rows, member)
         if len(self._quadratures) > 1:
             means = theta.copy()
-            place_all(means, np.zeros(e.own.shape), e, conditional)
+            kept(place_all)(means, np.zeros(e.own.shape), e, conditional)
             for batch in chunks(rows):
                 once_too_often = np.full(len(batch[0]), 1.0 - len(self._quadratures))
                 slope += self._slope_of_rows(once_too_often, means, *at, *batch)[0]
@@ -145,7 +146,7 @@ class GroupScore:
             thetas.append(theta.copy())
             whitened = np.zeros(e.own.shape)
             whitened[groups, : z.size] = z
-            place_all(thetas[m], whitened, e, conditional)
+            kept(place_all)(thetas[m], whitened, e, conditional)
             of_node = np.concatenate(list(self._rows(thetas[m], data.others0, data.fixed, rows)))
             of_groups = self._terms(thetas[m], *at)[0] + z @ z / 2 + log_weights[m]
             log_weight[m, groups] = (of_groups + np.bincount(of_rows, of_node, n_groups))[groups]
