@@ -81,7 +81,10 @@ def _releases_with(package: str) -> tuple[tuple[str, str], ...]:
     found = [installed for installed in distributions() if _holds(installed, package)]
     if any(installed.read_text("direct_url.json") is not None for installed in found):
         return ()
-    return tuple((installed.metadata["Name"], installed.version) for installed in found)
+    releases: dict[str, str] = {}
+    for installed in found:  # of a name that is there twice Python imports what it finds first
+        releases.setdefault(installed.metadata["Name"], installed.version)
+    return tuple(releases.items())
 
 
 def _holds(installed: Distribution, package: str) -> bool:
