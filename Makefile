@@ -20,6 +20,11 @@ WORKERS ?= 2
 # The workers are the parallelism; a BLAS pool in each would fight over the same cores.
 export OMP_NUM_THREADS ?= 1
 
+# A worker keeps the memory that a test has given back: to ask the system for it again took a tenth of the time.
+test test-fast doctest: export MALLOC_TRIM_THRESHOLD_ ?= 1073741824
+test test-fast doctest: export MALLOC_TOP_PAD_ ?= 67108864
+test test-fast doctest: export MALLOC_MMAP_THRESHOLD_ ?= 33554432
+
 .DEFAULT_GOAL := help
 .PHONY: help python demo test test-fast golden calibrate mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
 

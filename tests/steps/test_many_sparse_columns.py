@@ -24,7 +24,7 @@ def test_the_posterior_of_a_normal_regression_is_the_exact_one():
         pm.Normal("y", ps.dot(X, beta), 1.0, observed=y)
         step = pma.PenaltyMH(progressbar=False)
         idata = pm.sample(
-            600, tune=200, step=step, chains=1, random_seed=1, progressbar=False, quiet=True,
+            300, tune=200, step=step, chains=1, random_seed=1, progressbar=False, quiet=True,
             compute_convergence_checks=False,
         )  # fmt: skip
     draws, error = idata.posterior["beta"].to_numpy()[0], as_dataset(az.mcse(idata))["beta"].to_numpy()
