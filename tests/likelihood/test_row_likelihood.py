@@ -20,17 +20,17 @@ from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 #: Evaluates a graph as it is written, by NumPy: to simplify it takes longer than its use.
 AS_WRITTEN = Mode(linker="py", optimizer="merge")
-#: Or C is compiled for a mixture and a softmax.
-without_c = pytensor.config.change_flags(cxx="")
+#: Or C is compiled for constants of a graph, and by numba the range of a column, which PyMC asks for to build a model.
+by_numpy = pytensor.config.change_flags(cxx="", linker="py")
 
 
 @cache
 def read(name):
     """A model, the data as a step reads them and PyMC's own log-probability, for all tests of the model."""
-    model = next(case for case in SPLIT if case.name == name).build()
-    data = read_model(model, model.value_vars, None, None, merge=True)
-    assert data.likelihood.counts is None  # merged rows are others than the model's
-    with without_c:
+    with by_numpy:
+        model = next(case for case in SPLIT if case.name == name).build()
+        data = read_model(model, model.value_vars, None, None, merge=True)
+        assert data.likelihood.counts is None  # merged rows are others than the model's
         return model, data, model.compile_logp(mode=AS_WRITTEN)
 
 
@@ -45,7 +45,7 @@ def random_point(model, rng, spread=0.3):
 def compiled(likelihood):
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     outputs = [likelihood.log_prior, likelihood.row_log_likelihood]
-    with without_c:
+    with by_numpy:
         return pm.compile(inputs, outputs, mode=AS_WRITTEN, on_unused_input="ignore")
 
 
