@@ -1,5 +1,6 @@
 """Barker's test on minibatches: its curve is the logistic one, and what makes it another."""
 
+from collections import namedtuple
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import special, stats
 import pymc_austerity as pma
 from pymc_austerity.acceptance.barker import (
     Barker,
+    BarkerLooks,
     BarkerNoise,
     ExactBarker,
     decide_barker,
@@ -44,45 +46,35 @@ def curve(test, values, grid=GRID, n_tests=N_TESTS):
     return (rates - p) / (MAX_Z * np.sqrt(p * (1 - p) / n_tests) + FINITE)
 
 
+SKIP_NOISE_WHEN_CLEAR, VARIANCE_FOR_SD, GREEDY_AT_FULL_DATA, NO_PRIOR, NO_CORRECTION = range(5)
+LooksWithMistake = namedtuple("LooksWithMistake", [*BarkerLooks._fields, "mistake"])
+
+
 @njit
-def _skip_noise_when_clear(looks, look, moments, offset, scale, noise):
-    estimate = scale * moments.mean + offset
-    if abs(estimate) > 5 * scale * standard_error(moments):
+def _decide_with_mistake(looks, look, m, offset, scale, noise):
+    estimate = scale * m.mean + offset
+    if looks.mistake == SKIP_NOISE_WHEN_CLEAR and abs(estimate) > 5 * scale * standard_error(m):
         return ACCEPT if estimate > 0 else REJECT
-    return decide_barker(looks, look, moments, offset, scale, noise)
+    if looks.mistake == GREEDY_AT_FULL_DATA and m.n == m.n_total:
+        return ACCEPT if estimate > 0 else REJECT
+    if looks.mistake == VARIANCE_FOR_SD:
+        m = Moments(m.n, m.n_total, m.mean, m.sd**2, m.bound, m.shape)
+    if looks.mistake == NO_PRIOR:
+        offset = 0.0
+    if looks.mistake == NO_CORRECTION:
+        noise = BarkerNoise(noise.logistic, noise.normal, 0.5)
+    return decide_barker(looks, look, m, offset, scale, noise)
 
 
-@njit
-def _variance_for_sd(looks, look, m, offset, scale, noise):
-    wrong = Moments(m.n, m.n_total, m.mean, m.sd**2, m.bound, m.shape)
-    return decide_barker(looks, look, wrong, offset, scale, noise)
+@dataclass(frozen=True)
+class Planted(Barker):
+    """Barker's test with a mistake in its decision, which is compiled once for all of them."""
 
+    mistake: int = -1
+    decide = staticmethod(_decide_with_mistake)
 
-@njit
-def _greedy_at_full_data(looks, look, moments, offset, scale, noise):
-    if moments.n == moments.n_total:
-        return ACCEPT if scale * moments.mean + offset > 0 else REJECT
-    return decide_barker(looks, look, moments, offset, scale, noise)
-
-
-@njit
-def _no_prior(looks, look, moments, offset, scale, noise):
-    return decide_barker(looks, look, moments, 0.0, scale, noise)
-
-
-@njit
-def _no_correction(looks, look, moments, offset, scale, noise):
-    return decide_barker(looks, look, moments, offset, scale, BarkerNoise(noise.logistic, noise.normal, 0.5))
-
-
-def planted(mistake):
-    """Return Barker's test with a decision of its own."""
-
-    @dataclass(frozen=True)
-    class Planted(Barker):
-        decide = staticmethod(mistake)
-
-    return Planted
+    def looks(self, n_rows):
+        return LooksWithMistake(*super().looks(n_rows), self.mistake)
 
 
 REGIMES = {
@@ -103,15 +95,16 @@ def test_acceptance_follows_the_logistic_curve(regime):
 @pytest.mark.parametrize(
     ("mistake", "regime"),
     [
-        (_skip_noise_when_clear, "little noise"),
-        (_variance_for_sd, "some batches"),
-        (_greedy_at_full_data, "all rows"),
-        (_no_prior, "little noise"),
-        (_no_correction, "one batch"),
+        (SKIP_NOISE_WHEN_CLEAR, "little noise"),
+        (VARIANCE_FOR_SD, "some batches"),
+        (GREEDY_AT_FULL_DATA, "all rows"),
+        (NO_PRIOR, "little noise"),
+        (NO_CORRECTION, "one batch"),
     ],
+    ids=["noise skipped when clear", "variance for sd", "greedy at full data", "no prior", "no correction"],
 )
 def test_mistakes_leave_the_logistic_curve(mistake, regime):
-    assert np.abs(curve(planted(mistake)(100), REGIMES[regime])).max() > 1
+    assert np.abs(curve(Planted(100, mistake=mistake), REGIMES[regime])).max() > 1
 
 
 @pytest.mark.slow

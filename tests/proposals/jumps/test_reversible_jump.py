@@ -1,6 +1,7 @@
 """Reversible jump without a proxy: against enumeration, with planted mistakes, and the paper's ratio and prior."""
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -100,11 +101,9 @@ def run(step, n_draws, seed=1):
 
 def _go(step, n_draws):
     beta, gamma = (next(b for b in step.decider.likelihood.blocks if b.name == name) for name in ("beta", "gamma"))
-    theta = step.decider.parts.theta0
-    draws = np.empty((n_draws, theta.size))
-    for i in range(n_draws):
-        theta = step.chain.transition(theta, np.empty(0), 1.0).theta
-        draws[i] = theta
+    made = step.chain.draws(n_draws, 1, step.decider.parts.theta0, np.empty(0), 1.0)
+    draws = np.array([draw.outcome.theta for draw in made])
+    assert len(draws) == n_draws
     included = draws[:, gamma.start : gamma.stop]
     return included * draws[:, beta.start : beta.stop], included.astype(int)
 
@@ -283,13 +282,13 @@ def test_ratio_of_a_birth_is_the_papers():
 
 @pytest.fixture(scope="module")
 def with_odd_ones():
-    """The model with other variables beside its own, which are taken for coefficients or indicators."""
+    """The rows of the model with other variables beside its own, which are taken for coefficients or indicators."""
     model = gaussian_model(*gaussian_rows(10))
     with model:
         pm.HalfNormal("positive", shape=D)
         pm.Normal("alone")
         pm.Logistic("odd", 0, 1, shape=D)
-    return model
+    return cache(lambda *names: row_likelihood(model, [model.rvs_to_values[model[n]] for n in names] or None)[0])
 
 
 @pytest.mark.parametrize(
@@ -312,10 +311,8 @@ def with_odd_ones():
     ],
 )
 def test_bad_input_is_named_before_sampling(with_odd_ones, make, message):
-    model = with_odd_ones
-    special_case = {"vars=": None, "excluded=": ["odd", "gamma"], "transform": None, "one indicator": None}
-    names = special_case.get(message, ["beta", "gamma"])
-    likelihood, _, _ = row_likelihood(model, None if names is None else [model.rvs_to_values[model[n]] for n in names])
+    special_case = {"vars=": (), "excluded=": ("odd", "gamma"), "transform": (), "one indicator": ()}
+    likelihood = with_odd_ones(*special_case.get(message, ("beta", "gamma")))
     target = Target(likelihood, None, 1.0, {"mode": "NUMBA"})
     with pytest.raises(ValueError, match=message):
         make().for_model(target).make_state(np.zeros(likelihood.theta_size), np.zeros(0, bool), 10)
