@@ -75,7 +75,7 @@ def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider, bounded):
     assert sum(o.n_rows for o in few) < sum(o.n_rows for o in of_all) / 10
 
 
-def _largest_z(decider, data, refresh=None, n=32_000):
+def _largest_z(decider, data, refresh=None, n=16_000):
     """Of whole draws, or of such that are refreshed once more instead, from where the carried move has led."""
     rng = np.random.default_rng(11)
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
@@ -125,14 +125,8 @@ def test_without_such_a_mistake_nothing_is_seen(decider, bounded):
     assert _largest_z(decider, _data(decider, 30.0), bounded) < MAX_Z
 
 
-def test_a_row_that_breaks_its_bound_is_named(decider, monkeypatch):
-    @njit
-    def too_small(table, g, place):
-        return 1e-9
-
-    monkeypatch.setattr(bounded_refresh, "bound_at", too_small)
-    planted = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
-    outcomes = _refreshed(planted, decider, _data(decider, 30.0))[1]
+def test_a_row_that_breaks_its_bound_is_named(decider, bounded):
+    outcomes = _refreshed(bounded, decider, _data(decider, 0.1))[1]
     broken = next(o for o in outcomes if o.status != DECIDED)
     assert broken.status == BAD_BOUND
     assert 0 <= broken.row < INDEX.size

@@ -14,8 +14,8 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
-from pymc_austerity.kernel.group_shift import build_shift
 from pymc_austerity.likelihood import with_blocks
+from pymc_austerity.likelihood.by_address import VECTOR, reach, tuple_of
 from pymc_austerity.proposals import adapt_shared
 from pymc_austerity.proxy import Conditional, whiten
 from pymc_austerity.proxy.tangent import along_tangent, no_tangent
@@ -228,18 +228,26 @@ def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
 
 
 @njit
-def _level(address, along, theta, others, fixed, batch):
+def _level(along, theta, others, fixed, batch):
     return np.zeros(1)
 
 
 def test_where_a_row_is_level_along_both_there_is_no_shift(decider):
     """Its residual is zero, say: the ratio of the two slopes is then that of nothing to nothing."""
-    data, rng = decider.data(), np.random.default_rng(3)
-    shift = build_shift(decider.parts.density, _level, tuple(a.ndim for a in data.arrays))
-    theta = decider.start(rng)
-    moved, n_accepted = shift(theta, data, pack_generators(*rng.spawn(3)))
-    assert n_accepted == 0
-    assert np.array_equal(moved, theta)
+    data, looks, theta = decider.data(), decider.looks_of_large(), decider.start(np.random.default_rng(3))
+    of_rows = (tuple_of(of) for of in (decider.likelihood.fixed, decider.likelihood.batches))
+    level = reach(_level, VECTOR, VECTOR, VECTOR, *of_rows)
+
+    def drawn(data):
+        generators = pack_generators(*np.random.default_rng(4).spawn(3))
+        return decider.move(theta, data, decider.new_state(), looks, generators)[1]
+
+    # Shifts come last in a draw.
+    found = drawn(data._replace(links=data.links._replace(slope=level.address)))
+    without = drawn(data._replace(shifts=data.shifts._replace(length=np.empty(0))))
+    assert drawn(data).n_shifted > 0
+    assert found.n_shifted == 0
+    assert np.array_equal(found.theta, without.theta)
 
 
 def test_draws_have_the_moments_of_the_posterior(decider, law):
@@ -258,4 +266,4 @@ def test_planted_mistakes_are_seen(decider, law, planted):
     if planted == "a row sees the shift":
         of_some = np.where(np.arange(data.shifts.up.shape[1]) % 4 > 0, data.shifts.up, 0.0)  # a quarter stays behind
         data = data._replace(shifts=data.shifts._replace(up=of_some))
-    assert _largest_z(law, _run(decider, 14_000, data, planted == "stale")[0]) > MAX_Z
+    assert _largest_z(law, _run(decider, 5_000, data, planted == "stale")[0]) > 2 * MAX_Z
