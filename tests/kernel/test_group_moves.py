@@ -131,7 +131,7 @@ def _log_det(theta):
 
 @njit
 def _less_the_log_det(theta, others, fixed):
-    """The log prior, with the log determinant taken off: in the ratio of a move the Jacobian and this add to nothing."""
+    """The log prior less the log determinant: in the ratio of a move the Jacobian and this add to nothing."""
     scaled = (theta[2:] - theta[0]) / np.exp(theta[1])
     prior = -0.5 * (theta[0] ** 2 + ((theta[1] + 0.3) / 0.7) ** 2 + (scaled**2).sum()) - scaled.size * theta[1]
     return prior - _log_det(theta)
