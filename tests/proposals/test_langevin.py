@@ -1,6 +1,7 @@
 """Langevin proposals: the density of the move and of the move back for the same rows, and where the chains go."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -14,9 +15,10 @@ from toy import AnyTest, walk
 import pymc_austerity as pma
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.likelihood import Links, Surroundings, read_model
 from pymc_austerity.proposals import langevin
 from pymc_austerity.proposals.gradients import link_gradient
-from pymc_austerity.proposals.protocol import Move, Proposal, Target
+from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.rows.sources import draw_subset
 
 pytestmark = pytest.mark.slow
@@ -26,7 +28,7 @@ SD = 1 / np.sqrt(600 + 1 / 0.05**2)
 POSTERIOR = stats.norm(ROWS.sum() * SD**2, SD)
 
 X = np.random.default_rng(1).normal(size=(2_000, 3))
-Y = np.random.default_rng(2).random(2_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.2]))
+Y = (np.random.default_rng(2).random(2_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.2]))).astype(int)
 NOTHING = np.zeros(3, dtype=bool)
 
 
@@ -50,26 +52,35 @@ def logistic_slope(beta, numbers=slice(None), temperature=1.0):
 
 
 @pytest.fixture(scope="module")
-def step():
-    """A step on a logistic regression, whose proposal is tried by itself."""
-    return AnyTest(Exact(), proxy=None, proposal=pma.Langevin(1e-4, 50), model=logistic_model(), rng=0)
+def data():
+    """A logistic regression as a proposal sees it, which is tried by itself."""
+    return read(logistic_model())
 
 
-def surroundings(step, temperature=1.0):
-    return step.decider.surroundings(np.empty(0))._replace(temperature=temperature)
+def read(model):
+    return read_model(model, model.value_vars, None, None)
+
+
+def target_of(data, prepared=None):
+    return Target(data.likelihood, prepared, 1.0, {"mode": "NUMBA"})
+
+
+def surroundings(data, reached, temperature=1.0):
+    links = Links(**{name: r.address for name, r in reached.items()})
+    return Surroundings(np.empty(0), data.fixed, data.rows.arrays, temperature, (), links)
 
 
 # The move and the move back
 
 
 @pytest.mark.parametrize("preconditioner", [[1.0, 2.0, 0.5], [[1.0, 0.5, 0.0], [0.5, 2.0, 0.1], [0.0, 0.1, 0.7]]])
-def test_the_ratio_is_that_of_two_gaussians_with_the_same_rows(step, preconditioner):
+def test_the_ratio_is_that_of_two_gaussians_with_the_same_rows(data, preconditioner):
     a, n, theta = 2e-3, 50, np.array([0.6, -0.3, 0.4])
-    move = pma.Langevin(a, n, preconditioner).for_model(target_of(step))
-    state = move.make_state(theta, NOTHING, len(X))
+    move = pma.Langevin(a, n, preconditioner).for_model(target_of(data))
+    state, around = move.make_state(theta, NOTHING, len(X)), surroundings(data, move.reached)
     M = np.asarray(preconditioner) * (np.eye(3) if np.ndim(preconditioner) == 1 else 1.0)
     for seed in range(5):
-        theta_new, log_ratio, n_read = move.propose(np.random.default_rng(seed), theta, state, surroundings(step))
+        theta_new, log_ratio, n_read = move.propose(np.random.default_rng(seed), theta, state, around)
         numbers = draw_subset(np.random.default_rng(seed), len(X), n)
 
         def log_q(to, at, rows):
@@ -81,10 +92,6 @@ def test_the_ratio_is_that_of_two_gaussians_with_the_same_rows(step, preconditio
         mistaken = log_q(theta, theta_new, other) - log_q(theta_new, theta, numbers)
         assert abs(log_ratio) > 0.01
         assert abs(log_ratio - mistaken) > 0.01
-
-
-def target_of(step, prepared=None):
-    return Target(step.decider.likelihood, prepared, 1.0, {"mode": "NUMBA"})
 
 
 def test_on_all_rows_it_is_the_metropolis_adjusted_langevin_algorithm():
@@ -121,15 +128,25 @@ def test_a_test_that_reads_all_rows_makes_the_decisions_of_the_exact_one():
     assert len(np.unique(runs[0])) > 50
 
 
+ROWS_OF_ITS_OWN, FORGOTTEN, ALL_ROWS = range(3)
+
+
+class VariantState(NamedTuple):
+    log_scale: np.ndarray
+    ratio: np.ndarray
+
+
 @dataclass(frozen=True)
 class Variant(Proposal):
-    """A Langevin proposal with its ratio forgotten, taken from all rows, or with rows of its own for the move back."""
+    """A Langevin proposal, of which the state says what its ratio is.
 
-    ratio: str
+    Forgotten, taken from all rows, or with rows of its own for the move back.
+    """
+
     right: pma.Langevin
 
     def for_model(self, target):
-        right, ratio = self.right.for_model(target), self.ratio
+        right = self.right.for_model(target)
         (slope, reached), n = link_gradient(target), self.right.batch_size
 
         @njit
@@ -139,49 +156,61 @@ class Variant(Proposal):
             forward, back = draw_subset(rng, n_rows, n), draw_subset(rng, n_rows, n)
             theta_new = theta + 0.5 * scale**2 * slope(theta, forward, around)
             theta_new += scale * rng.standard_normal(theta.size)
-            if ratio == "forgotten":
+            if state.ratio[0] == FORGOTTEN:
                 return theta_new, 0.0, n
-            if ratio == "all rows":
+            if state.ratio[0] == ALL_ROWS:
                 forward = back = np.arange(n_rows)
             z = (theta_new - theta - 0.5 * scale**2 * slope(theta, forward, around)) / scale
             z_back = (theta - theta_new - 0.5 * scale**2 * slope(theta_new, back, around)) / scale
             return theta_new, 0.5 * (np.dot(z, z) - np.dot(z_back, z_back)), n
 
-        return Move(propose, right.adapt, right.make_state, reached=reached)
+        def make_state(*at):
+            return VariantState(right.make_state(*at).log_scale, np.array([ROWS_OF_ITS_OWN]))
+
+        return Move(propose, adapt_nothing, make_state, reached=reached)
 
 
 SMALL_BATCH = pma.Langevin(SD**2, batch_size=100)
 
 
-def _invariance(proposal, n_starts=3_000, n_steps=12):
+@pytest.fixture(scope="module")
+def variant():
+    return AnyTest(Exact(), proxy=None, proposal=Variant(SMALL_BATCH), model=normal_model())
+
+
+def _invariance(step, n_starts=3_000, n_steps=12):
     """p-value that exact draws are still exact draws after some transitions each, and the share accepted."""
-    step = AnyTest(Exact(), proxy=None, proposal=proposal, model=normal_model(), rng=5)
     starts = POSTERIOR.rvs(n_starts, random_state=1)
-    ends, n_moved = np.empty(n_starts), 0
+    ends, accepted = np.empty(n_starts), np.empty(n_starts)
     for i, start in enumerate(starts):
-        theta = np.array([start])
-        for _ in range(n_steps):
-            outcome = step.chain.transition(theta, np.empty(0), 1.0)
-            n_moved += outcome.theta[0] != theta[0]
-            theta = outcome.theta
-        ends[i] = theta[0]
-    return stats.kstest(ends, POSTERIOR.cdf).pvalue, n_moved / (n_starts * n_steps)
+        ((outcome, _),) = step.chain.draws(1, n_steps, np.array([start]), np.empty(0), 1.0)
+        ends[i], accepted[i] = outcome.theta[0], outcome.accepted
+    return stats.kstest(ends, POSTERIOR.cdf).pvalue, accepted.mean()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("proposal", [SMALL_BATCH, Variant("rows of its own", SMALL_BATCH)], ids=["shared", "anew"])
-def test_exact_draws_stay_exact_draws_with_the_rows_shared_or_drawn_anew(proposal):
-    """Two batches that are drawn independently and change places on the way back are reversible too."""
-    p_value, accepted = _invariance(proposal)
+def _with_ratio(step, ratio):
+    step.start_chain(np.random.default_rng(5))
+    step.chain.state.ratio[:] = ratio
+    return step
+
+
+def test_exact_draws_stay_exact_draws_with_the_rows_of_the_move():
+    p_value, accepted = _invariance(AnyTest(Exact(), proxy=None, proposal=SMALL_BATCH, model=normal_model(), rng=5))
     assert accepted > 0.2
     assert p_value > LEVEL
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ratio", ["forgotten", "all rows"])
-def test_a_ratio_of_other_densities_moves_the_draws(ratio):
+def test_exact_draws_stay_exact_draws_with_rows_drawn_anew(variant):
+    """Two batches that are drawn independently and change places on the way back are reversible too."""
+    p_value, accepted = _invariance(_with_ratio(variant, ROWS_OF_ITS_OWN))
+    assert accepted > 0.2
+    assert p_value > LEVEL
+
+
+@pytest.mark.parametrize("ratio", [FORGOTTEN, ALL_ROWS], ids=["forgotten", "all rows"])
+def test_a_ratio_of_other_densities_moves_the_draws(variant, ratio):
     """All rows in the densities and a batch in the move are a mistake that looks like an improvement."""
-    p_value, accepted = _invariance(Variant(ratio, SMALL_BATCH))
+    p_value, accepted = _invariance(_with_ratio(variant, ratio))
     assert accepted > 0.2
     assert p_value < LEVEL
 
@@ -189,28 +218,24 @@ def test_a_ratio_of_other_densities_moves_the_draws(ratio):
 # The gradient
 
 
-def test_the_gradient_is_that_of_the_model(step):
-    slope, beta = link_gradient(target_of(step)).slope, np.array([0.6, -0.3, 0.4])
+def test_the_gradient_is_that_of_the_model(data):
+    (slope, reached), beta = link_gradient(target_of(data)), np.array([0.6, -0.3, 0.4])
     for temperature in (1.0, 5.0):
-        around = surroundings(step, temperature)
+        around = surroundings(data, reached, temperature)
         some = np.array([4, 1_999, 7])
         np.testing.assert_allclose(slope(beta, some, around), logistic_slope(beta, some, temperature))
         everything = np.arange(2_000)
         np.testing.assert_allclose(slope(beta, everything, around), logistic_slope(beta, temperature=temperature))
 
 
-def test_another_model_of_such_data_shares_the_code_and_has_a_gradient_of_its_own(step):
+def test_another_model_of_such_data_shares_the_code_and_has_a_gradient_of_its_own(data):
     with pm.Model() as other:
         beta = pm.StudentT("beta", 5, shape=3)
         pm.Bernoulli("y", p=pm.math.invprobit(X @ beta), observed=Y)
-    likelihood = AnyTest(Exact(), proxy=None, proposal=pma.RandomWalk(), model=other).decider.likelihood
-    mine, theirs = link_gradient(target_of(step)), link_gradient(target_of(step)._replace(likelihood=likelihood))
+    mine, theirs = link_gradient(target_of(data)), link_gradient(target_of(read(other)))
     assert theirs.slope is mine.slope
-    around, at, numbers = surroundings(step), np.array([0.6, -0.3, 0.4]), np.array([4, 1_999, 7])
-    found = []
-    for _, reached in (mine, theirs):
-        links = around.links._replace(**{name: r.address for name, r in reached.items()})
-        found.append(mine.slope(at, numbers, around._replace(links=links)))
+    at, numbers = np.array([0.6, -0.3, 0.4]), np.array([4, 1_999, 7])
+    found = [mine.slope(at, numbers, surroundings(data, reached)) for _, reached in (mine, theirs)]
     np.testing.assert_allclose(found[0], logistic_slope(at, numbers))
     x, y, total = X[numbers], Y[numbers], X[numbers] @ at
     ratio = np.where(y, 1 / stats.norm.cdf(total), -1 / stats.norm.cdf(-total)) * stats.norm.pdf(total)
@@ -231,8 +256,8 @@ def test_a_proxy_leaves_the_gradient_unbiased_and_takes_its_noise(step_with_prox
     expansion = step.decider.expansion
     if order == 1:
         expansion = expansion._replace(hessian=np.zeros((3, 3)))
-    slope, reached = link_gradient(target_of(step, step.decider.prepared._replace(order=order)))
-    around = surroundings(step, 2.0)._replace(expansion=expansion)
+    slope, reached = link_gradient(target_of(step.decider, step.decider.prepared._replace(order=order)))
+    around = step.decider.surroundings(np.empty(0))._replace(temperature=2.0, expansion=expansion)
     around = around._replace(links=around.links._replace(**{name: r.address for name, r in reached.items()}))
     beta = expansion.centre + 0.05
     everything = slope(beta, np.arange(2_000), around)
@@ -299,8 +324,10 @@ def test_sgld_takes_everything_and_counts_the_rows_of_its_gradient():
 def test_sgld_with_all_rows_and_a_normal_posterior_is_an_autoregression():
     """θ′ − m = (1 − a/2s²)(θ − m) + √a z, so that the variance is s²/(1 − a/4s²): a bias of the order of a."""
     a = SD**2
-    step = pma.SGLD(step_size=a, batch_size=600, model=normal_model(), rng=1)
-    draws, _ = walk(step, {"mu": np.array(POSTERIOR.mean())}, 20_000)
+    step = pma.SGLD(step_size=a, batch_size=1_000, model=normal_model(), rng=1)
+    made = step.chain.draws(20_000, 1, np.array([POSTERIOR.mean()]), np.empty(0), 1.0)
+    assert {draw.outcome.n_rows for draw in made} == {600}
+    draws = np.array([draw.outcome.theta[0] for draw in made])
     shift, expected = draws - POSTERIOR.mean(), SD**2 / (1 - a / (4 * SD**2))
     error = expected * np.sqrt(2 * (1 + 0.25) / (1 - 0.25) / 20_000)  # correlation ½, of squares ¼
     assert abs(np.mean(shift**2) - expected) < 4.4 * error
@@ -353,6 +380,6 @@ def test_settings_that_cannot_work_are_refused(arguments, told):
         pma.Langevin(**arguments)
 
 
-def test_a_preconditioner_of_another_size_is_refused(step):
+def test_a_preconditioner_of_another_size_is_refused(data):
     with pytest.raises(ValueError, match=r"shape \(2,\).* moves 3 numbers"):
-        pma.Langevin(preconditioner=[1.0, 2.0]).for_model(target_of(step))
+        pma.Langevin(preconditioner=[1.0, 2.0]).for_model(target_of(data))
