@@ -35,11 +35,11 @@ def _normal_step(test, **kwargs):
     return AnyTest(test, proposal=pma.RandomWalk(scale=2 * NORMAL_SD), model=model, rng=5, **kwargs)
 
 
-def _beta_step(test):
+def _beta_step(test, **kwargs):
     with pm.Model() as model:
         p = pm.Beta("p", 40, 20)
         pm.Binomial("y", TRIALS, p, observed=SUCCESSES)
-    return AnyTest(test, proposal=pma.RandomWalk(scale=0.1), model=model, rng=5)
+    return AnyTest(test, proposal=pma.RandomWalk(scale=0.1), model=model, rng=5, **kwargs)
 
 
 def _logit(p):
@@ -60,8 +60,8 @@ TARGETS = {
 def _invariance_p(target, test):
     """p-value that draws from the exact posterior are still such draws after some transitions each."""
     build, name, draw, cdf = TARGETS[target]
-    step, starts = build(test), draw()
-    ends = np.array([walk(step, {name: np.array(start)}, 8)[0][-1] for start in starts])
+    step, starts = build(test, thin=8), draw()
+    ends = np.array([walk(step, {name: np.array(start)}, 1)[0][-1] for start in starts])
     assert np.mean(ends != starts) > 0.9
     return stats.kstest(ends, cdf).pvalue
 
@@ -130,6 +130,7 @@ POSTERIOR = np.exp(PRIOR_SLOPE * STATES - np.square(STATE_ROWS[:, None] - STATES
 POSTERIOR /= POSTERIOR.sum()
 
 
+@cache
 def _visits(test, n_steps=40_000):
     with pm.Model() as model:
         k = pm.DiscreteUniform("k", 0, STATES[-1])
