@@ -237,7 +237,10 @@ def test_the_papers_prior_by_quadrature_with_its_scale_moved_by_another_step():
     with paper_model(X, labels, collapsed=False) as model:
         jump = pma.ReversibleJump("beta", "gamma", birth_scale=0.5, update_scale=0.3, smallest=1)
         steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump, proxy=None), pm.Slice([model["log_nu"]])]
-        run = pm.sample(6_000, tune=500, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
+        run = pm.sample(
+            6_000, tune=500, step=steps, chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
     gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
     assert gamma.sum(axis=-1).min() == 1
     z = [mean_z(gamma[..., j], inclusion[j]) for j in range(SIZE)]

@@ -154,12 +154,15 @@ def test_models_and_effects_are_those_of_the_surrogate(kernel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "mistake", [NO_SHIFT, WRONG_SHIFT, NO_FLIP_CHOICE, NO_SWAP_CHOICE, ONE_SIDED_SWAP],
+    ("mistake", "n"),
+    # A quarter of the draws leaves twice what is asked for, but for the last.
+    [(NO_SHIFT, 75_000), (WRONG_SHIFT, 75_000), (NO_FLIP_CHOICE, 75_000), (NO_SWAP_CHOICE, 75_000),
+     (ONE_SIDED_SWAP, 300_000)],
     ids=["birth without the shift", "shift of the wrong sign", "choice of the flip forgotten",
          "choice of the seat forgotten", "choice of the seat one-sided"],
 )  # fmt: skip
-def test_mistakes_in_the_moves_are_caught(kernel, mistake):
-    assert kernel(mistake)[0] > 1.5 * MAX_Z
+def test_mistakes_in_the_moves_are_caught(kernel, mistake, n):
+    assert kernel(mistake, n=n)[0] > 1.5 * MAX_Z
 
 
 def test_a_sweep_gives_the_sub_model_and_another_one_takes_it_back():
@@ -233,7 +236,10 @@ def test_the_papers_prior_by_quadrature_with_a_proxy():
     with paper_model(X, labels, collapsed=False) as model:
         jump = pma.ReversibleJump("beta", "gamma", smallest=1, transitions=5)
         steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump), pm.Slice([model["log_nu"]])]
-        run = pm.sample(6_000, tune=200, step=steps, chains=2, cores=1, random_seed=1, progressbar=False)
+        run = pm.sample(
+            6_000, tune=200, step=steps, chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
     assert steps[0].decider.prepared is not None
     gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
     assert gamma.sum(axis=-1).min() == 1
