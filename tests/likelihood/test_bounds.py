@@ -244,7 +244,7 @@ def data_model():
     with pm.Model() as model:
         x = pm.Data("x", X[:, 0])
         slope = pm.Normal("slope")
-        pm.Bernoulli("y", logit_p=slope * x, observed=pm.Data("y_obs", (RNG.random(N) < 0.5).astype(int)))
+        pm.Bernoulli("y", logit_p=slope * x, observed=(RNG.random(N) < 0.5).astype(int))
     return model
 
 
@@ -336,7 +336,7 @@ def test_no_remainder_exceeds_the_bound_from_the_third_derivative(write, size):
 def test_with_a_proxy_the_bound_on_the_remainder_saves_rows_and_the_posterior_stays():
     rng = np.random.default_rng(21)
     x = rng.normal(size=20_000)
-    y = rng.random(20_000) < 1 / (1 + np.exp(-x))
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-x))).astype(int)
     with pm.Model() as model:
         slope = pm.Normal("slope")
         pm.Bernoulli("y", logit_p=slope * x, observed=y)
