@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache, cached_property
 
 import numpy as np
 import pymc as pm
@@ -138,6 +139,11 @@ class Problem:
         names = [rv.name for rv in model.observed_RVs]
         self.likelihood, source, _ = row_likelihood(model, observed=names)
         self.rows, self.fixed = Rows(source.row_arrays()), source.fixed_arrays()
+        self.centre = 0.2 * np.random.default_rng(1).normal(size=self.likelihood.theta_size)
+
+    @cached_property
+    def _functions(self):
+        """The row terms at a point, and with their three derivatives along a direction."""
         theta, s = self.likelihood.theta, pt.dscalar("s")
         rows = self.likelihood.row_log_likelihood
         data = [*self.likelihood.fixed, *self.likelihood.batches]
@@ -148,23 +154,25 @@ class Problem:
             terms.append(pushforward(terms[-1], s, pt.ones_like(s)))
         at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
         options = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
-        self._rows = pytensor.function([theta, *data], rows, **options)
-        self._terms = pytensor.function([theta, along, *data], at_centre, **options)
-        self.centre = 0.2 * np.random.default_rng(1).normal(size=self.likelihood.theta_size)
-        self.factor = self._surrogate_factor()
+        of_rows = pytensor.function([theta, *data], rows, **options)
+        return of_rows, pytensor.function([theta, along, *data], at_centre, **options)
 
     def log_likelihood(self, theta):
-        return self._rows(theta, *self.fixed, *self.rows.arrays)
+        return self._functions[0](theta, *self.fixed, *self.rows.arrays)
 
-    def _surrogate_factor(self):
+    def terms(self, direction):
+        return self._functions[1](self.centre, direction, *self.fixed, *self.rows.arrays)
+
+    @cached_property
+    def factor(self):
         size = self.likelihood.theta_size
-        gradients = np.array([self._terms(self.centre, e, *self.fixed, *self.rows.arrays)[1] for e in np.eye(size)])
+        gradients = np.array([self.terms(e)[1] for e in np.eye(size)])
         information = gradients @ gradients.T + 4 * np.eye(size)
         return linalg.cholesky(linalg.inv(information), lower=True)
 
     def remainders(self, direction, lengths):
         """Yield |R_i| at each length along a unit direction for orders 2 and 3, and what rounding may have done."""
-        taylor = self._terms(self.centre, self.factor @ direction, *self.fixed, *self.rows.arrays)
+        taylor = self.terms(self.factor @ direction)
         for r in lengths:
             parts = [t * r**j / [1, 1, 2, 6][j] for j, t in enumerate(taylor)]
             exact = self.log_likelihood(self.centre + self.factor @ (r * direction))
@@ -174,9 +182,7 @@ class Problem:
     def directions(self, number):
         """Return directions at random, and those along which single rows change most."""
         rng, size = np.random.default_rng(2), self.likelihood.theta_size
-        gradients = np.array(
-            [self._terms(self.centre, column, *self.fixed, *self.rows.arrays)[1] for column in self.factor.T]
-        ).T
+        gradients = np.array([self.terms(column)[1] for column in self.factor.T]).T
         both = np.concatenate([rng.normal(size=(number, size)), gradients[:number], -gradients[:number]])
         return both / np.linalg.norm(both, axis=1, keepdims=True)
 
@@ -186,13 +192,15 @@ class Problem:
         return find(self.centre, scale * self.factor, radius, self.fixed, self.rows)
 
 
+#: A model is written once for all tests that ask for it.
+problem_of = cache(Problem)
 #: A surrogate as wide as with the rows of the model, and one as with fifty times as many.
 WIDE, NARROW = 1.0, 0.14
 
 
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
 def test_no_row_leaves_more_than_its_bound_and_bounds_are_not_silly(build):
-    problem = Problem(build)
+    problem = problem_of(build)
     c = {(order, scale): problem.bounds(order, scale=scale) for order in (2, 3) for scale in (WIDE, NARROW)}
     largest = {key: np.zeros(bound.size) for key, bound in c.items()}
     for direction in problem.directions(14):
@@ -210,11 +218,11 @@ def test_no_row_leaves_more_than_its_bound_and_bounds_are_not_silly(build):
 
 
 def test_a_normal_likelihood_with_known_scale_leaves_nothing():
-    np.testing.assert_array_less(Problem(normal_known).bounds(2), 1e-100)
+    np.testing.assert_array_less(problem_of(normal_known).bounds(2), 1e-100)
 
 
 def test_on_all_of_space_a_logistic_row_has_the_known_constant():
-    problem = Problem(bernoulli_logit)
+    problem = problem_of(bernoulli_logit)
     lengths = np.linalg.norm(X @ problem.factor, axis=1)
     np.testing.assert_allclose(problem.bounds(2, np.inf), np.sqrt(3) / 18 / 6 * lengths**3, rtol=1e-9)
     np.testing.assert_allclose(problem.bounds(3, np.inf), 1 / 8 / 24 * lengths**4, rtol=1e-9)
@@ -247,8 +255,11 @@ def rounding():
     ],
 )
 def test_what_has_no_bound_is_refused_in_words(build, words):
+    problem = problem_of(build)
     with pytest.raises(NoRemainderBoundError, match=words):
-        Problem(build).bounds(2)
+        RemainderBounds(problem.likelihood)(
+            problem.centre, np.eye(problem.centre.size), RADIUS, problem.fixed, problem.rows
+        )
 
 
 def many_classes():
@@ -268,7 +279,7 @@ def kink():
 
 @pytest.mark.parametrize("build", [many_classes, two_ways_of_one_function, kink])
 def test_what_is_not_smooth_has_no_bound_and_what_only_looks_so_has_one(build):
-    problem = Problem(build)
+    problem = problem_of(build)
     c = problem.bounds(2, scale=NARROW)
     for direction in problem.directions(4):
         for length, sizes, rounding in problem.remainders(direction, (RADIUS * NARROW,)):
@@ -279,14 +290,14 @@ def test_what_is_not_smooth_has_no_bound_and_what_only_looks_so_has_one(build):
 
 
 def test_a_student_t_row_is_bounded_everywhere():
-    problem = Problem(student_t_known)
+    problem = problem_of(student_t_known)
     lengths = np.linalg.norm(X @ problem.factor, axis=1)
     largest = 0.5 * 5 * 2.914 / (1.3 * 2) ** 3
     np.testing.assert_allclose(problem.bounds(2, np.inf), largest / 6 * lengths**3, rtol=1e-3)
 
 
 def test_numbers_shared_by_rows_leave_an_unbounded_box_without_a_bound():
-    assert np.isinf(Problem(normal).bounds(2, np.inf)).all()
+    assert np.isinf(problem_of(normal).bounds(2, np.inf)).all()
 
 
 def test_rows_that_are_computed_in_single_precision_are_refused_and_data_of_it_are_not():

@@ -43,7 +43,8 @@ def wander(propose, rng, theta, state, n_steps):
         theta, log_ratio, n_read = propose(rng, theta, state, None)
         if log_ratio != 0.0 or n_read != 0:
             raise AssertionError("a symmetric walk has no ratio and reads no row")
-        positions[i] = theta
+        for k in range(theta.size):  # of two arrays numba would compile the words of an error too
+            positions[i, k] = theta[k]
     return positions
 
 
@@ -184,8 +185,8 @@ class Drift(Proposal):
         def propose(rng, theta, state, around):
             turn = random_rotation(rng, 2, 1.0)
             if rng.random() < 0.7 and turn[1, 0] < 0:
-                turn = turn.T
-            return np.dot(np.ascontiguousarray(turn), theta.reshape(2, 2)).ravel(), 0.0, 0
+                turn[1, 0], turn[0, 1] = turn[0, 1], turn[1, 0]
+            return np.dot(turn, theta.reshape(2, 2)).ravel(), 0.0, 0
 
         return Move(propose, right.adapt, right.make_state)
 

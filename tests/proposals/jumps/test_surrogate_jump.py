@@ -54,11 +54,13 @@ def swap_or_mistake(state, forward, backward):
     return -forward if state.mistake[0] == ONE_SIDED_SWAP else choice_ratio(state, forward, backward)
 
 
+# Entry by entry: of two arrays numba would compile the words of an error too.
 @njit
 def log_prior(theta, others):
     out = np.zeros(())
-    gamma, always, beta = theta[:D], theta[D], theta[D + 1 :]
-    value = (gamma * LOG_ODDS).sum() - 0.5 * (always / ALWAYS_SD) ** 2 - 0.5 * (((beta - LOC) / SD) ** 2).sum()
+    value = -0.5 * (theta[D] / ALWAYS_SD) ** 2
+    for j in range(D):
+        value += theta[j] * LOG_ODDS[j] - 0.5 * ((theta[D + 1 + j] - LOC) / SD) ** 2
     out[()] = value
     return (out,)
 
@@ -122,7 +124,8 @@ def kernel():
         theta, draws = np.zeros(2 * D + 1), np.empty((n, 2 * D + 1))
         for i in range(n):
             theta = propose(rng, theta, state, surroundings)[0]
-            draws[i] = theta
+            for k in range(theta.size):
+                draws[i, k] = theta[k]
         return draws
 
     surroundings = Surroundings(OTHER, (), (np.zeros(1),), TEMPERATURE, ())
