@@ -14,19 +14,22 @@ from pymc_austerity.kernel.group_given import build_move_given
 
 pytestmark = pytest.mark.slow
 
-INDEX = np.repeat(np.arange(4), 5)
-EFFECTS = np.array([0.3, -1.1, 0.8, 2.0])
+INDEX = np.repeat(np.arange(5), 5)
+EFFECTS = np.array([0.3, -1.1, 0.8, 2.0, 0.1])
 
 
 @pytest.fixture(scope="module")
 def case():
-    """A step, and a weight that counts the prior of the effects once more where it is one."""
+    """A step, and a weight that counts the prior of the effects once more where it is one.
+
+    The model is that of `test_group_moves`, for which moves and graphs are compiled once.
+    """
     with pm.Model() as model:
         mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
-        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=4)
+        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=5)
         again = pm.logp(pm.Normal.dist(mean, pm.math.exp(log_scale)), effect)
         pm.Potential("again", pm.Data("weight", 0.0) * again)
-        pm.Bernoulli("y", logit_p=effect[INDEX], observed=pm.Data("labels", np.arange(20.0) % 2))
+        pm.Normal("y", effect[INDEX], 1, observed=np.arange(25.0) % 2)
         return model, pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False).decider
 
 
