@@ -9,14 +9,15 @@ from pytensor.gradient import grad
 
 from pymc_austerity.graph_compiler import interpret_log_density
 from pymc_austerity.likelihood import (
+    Density,
     GroupsNotFoundError,
     check_groups,
-    compile_density,
     compile_group_prior,
     find_groups,
     numba_options,
     read_model,
 )
+from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.likelihood.group_density import shared_in_graph
 
 N, G = 120, 7
@@ -154,11 +155,18 @@ def test_what_does_not_split_is_refused(write, reason):
         find_groups(model, read_model(model, model.value_vars, None, None))
 
 
+def density_of(data):
+    """The density as the check asks for it: a few times, from Python."""
+    likelihood = data.likelihood
+    log_prior = interpret_log_density([likelihood.theta, likelihood.others, *likelihood.fixed], [likelihood.log_prior])
+    return Density(log_prior, interpret_rows(likelihood))
+
+
 def test_numbers_say_what_the_graph_said():
     with pm.Model() as model:
         slopes()
     groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
-    density = compile_density(data.likelihood)
+    density = density_of(data)
     prior = compile_group_prior(data.likelihood, groups, numba_options(None))
     check_groups(data, groups, density, prior)
     planted = replace(groups, own=np.roll(groups.own, 1, axis=0))
@@ -195,11 +203,12 @@ def test_factors_of_many_groups_are_taken_together_and_those_of_few_are_shared()
     assert np.array_equal(groups.size, np.repeat([1, 2], [40, 35]))
     assert np.array_equal(np.unique([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
     assert np.array_equal(groups.of_rows(data.rows.arrays), [g, 40 + h])
-    density = compile_density(data.likelihood)
-    check_groups(data, groups, density, compile_group_prior(data.likelihood, groups, numba_options(None)))
+    density = density_of(data)
+    prior = compile_group_prior(data.likelihood, groups, numba_options(None))
+    check_groups(data, groups, density, prior)
     swapped = replace(groups, own=np.r_[groups.own[:40], np.roll(groups.own[40:], 1, axis=0)])
     with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
-        check_groups(data, swapped, density, compile_group_prior(data.likelihood, swapped, numba_options(None)))
+        check_groups(data, swapped, density, prior)
 
 
 def test_a_factor_that_is_the_mean_of_another_is_shared():
