@@ -353,7 +353,7 @@ def test_discrete_variables_are_refused_by_name():
         pm.Normal("y", mu + k, 1, observed=ROWS)
         with pytest.raises(ValueError, match=r"\['k'\] is discrete.*vars="):
             pma.ApproxMH(proposal=pma.Langevin())
-        pma.ApproxMH([mu], proposal=pma.Langevin(), proxy=None)
+        pma.ApproxMH([mu], proposal=pma.Langevin(batch_size=30), proxy=None)  # as above, where it is compiled
 
 
 def test_a_likelihood_without_a_gradient_is_refused():

@@ -40,7 +40,8 @@ def asymmetry(propose, nu):
     x = rng.standard_normal((PAIRS, D))
     if np.isfinite(nu):
         x *= np.sqrt(nu / rng.chisquare(nu, size=(PAIRS, 1)))
-    moved = np.array([at.whiten @ (propose(rng, at.centre + at.factor @ row, at, None)[0] - at.centre) for row in x])
+    moved = np.array([propose(rng, theta, at, None)[0] for theta in at.centre + x @ at.factor.T])
+    moved = (moved - at.centre) @ at.whiten.T
     size, size_moved = np.log1p((x**2).sum(axis=1)), np.log1p((moved**2).sum(axis=1))
     differences = (size > 2) * size_moved - (size_moved > 2) * size
     return differences.mean() / (differences.std() / np.sqrt(PAIRS))
