@@ -1,11 +1,14 @@
 """Chains in other processes: the same draws however they are started, and what survives when one must stop."""
 
+import json
+import logging
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children, get_context
 
 import numpy as np
 import pymc as pm
@@ -50,9 +53,9 @@ def test_forked_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["spawn", "forkserver"])
-def test_chains_of_processes_started_afresh_draw_what_chains_in_turn_draw(step_and_model, in_turn, start):
-    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx=start), in_turn)
+def test_chains_of_processes_started_afresh_draw_what_chains_in_turn_draw(step_and_model, in_turn):
+    """By a fork server; by spawning below, with a proxy."""
+    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="forkserver"), in_turn)
 
 
 def test_more_chains_than_cores_draw_what_chains_in_turn_draw(step_and_model):
@@ -76,91 +79,84 @@ def test_a_proxy_travels_to_other_processes():
     assert np.array_equal(_draws(ours, cores=2, mp_ctx="spawn"), in_turn)
 
 
-@pytest.mark.slow
-def test_chains_that_meet_an_impossible_row_return_what_they_drew():
-    """In a process of its own, which would not survive a signal that reaches too far."""
-    script = """
-    import logging, numpy as np, pymc as pm, pymc_austerity as pma
-
-    logging.getLogger("pymc_austerity").addHandler(logging.StreamHandler())
-    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
+def _sample_beside_an_impossible_row(cores, seeds):
+    """Return of each run the draws of a chain."""
+    rows, n_draws = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45), []
     with pm.Model():
         mu = pm.Normal("mu", 0, 1)
         pm.Uniform("y", mu - 0.5, mu + 0.5, observed=rows)
         step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
-        for seed in range(4):
+        for seed in seeds:
             idata = pm.sample(
-                20_000, tune=0, chains=2, cores=2, mp_ctx="fork", step=step, initvals={"mu": 0.0},
-                random_seed=seed, progressbar=False, compute_convergence_checks=False,
+                20_000, tune=0, cores=cores, mp_ctx="fork", step=step, initvals={"mu": 0.0}, random_seed=seed, **QUIET
             )
-            print("draws:", idata.posterior.sizes["draw"], flush=True)
-    """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300)
-    draws = [int(line.split()[1]) for line in ran.stdout.splitlines() if line.startswith("draws:")]
-    assert ran.returncode == 0, ran.stderr
-    assert len(draws) == 4
-    assert all(0 < n < 20_000 for n in draws)
-    assert "is not finite at the current point" in ran.stderr
+            n_draws.append(idata.posterior.sizes["draw"])
+    return n_draws
+
+
+def _exit_code(program, *arguments):
+    """Run a program in a process of its own, forked from this one, where all is imported and compiled."""
+    process = get_context("fork").Process(target=program, args=arguments)
+    process.start()
+    process.join(300)
+    process.kill()  # where it has not ended
+    process.join()
+    return process.exitcode
+
+
+def _meets_an_impossible_row(said, log):
+    # The chains write to it in processes of their own.
+    logging.getLogger("pymc_austerity").addHandler(logging.FileHandler(log))
+    said.write_text(json.dumps(_sample_beside_an_impossible_row(2, range(4))))
 
 
 @pytest.mark.slow
-def test_nothing_reaches_the_program_that_samples_in_processes_of_its_own():
-    script = """
-    import numpy as np, pymc as pm, pymc_austerity as pma, signal, sys
-    from concurrent.futures import ProcessPoolExecutor
-    from itertools import product
-    from multiprocessing import get_context
-
-    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
-
-    def sample(cores_and_seed):
-        cores, seed = cores_and_seed
-        with pm.Model():
-            mu = pm.Normal("mu", 0, 1)
-            pm.Uniform("y", mu - 0.5, mu + 0.5, observed=rows)
-            step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
-            idata = pm.sample(
-                20_000, tune=0, chains=2, cores=cores, mp_ctx="fork", step=step, initvals={"mu": 0.0},
-                random_seed=seed, progressbar=False, compute_convergence_checks=False,
-            )
-        return idata.posterior.sizes["draw"]
-
-    signal.signal(signal.SIGINT, lambda *_: sys.exit("a signal reached the program"))
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        print("draws:", *pool.map(sample, product([1, 2], range(2))), flush=True)
-    """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    draws = [int(n) for n in ran.stdout.split("draws:")[1].split()]
+def test_chains_that_meet_an_impossible_row_return_what_they_drew(tmp_path):
+    """In a process of its own, which would not survive a signal that reaches too far."""
+    said, log = tmp_path / "said", tmp_path / "log"
+    assert _exit_code(_meets_an_impossible_row, said, log) == 0
+    draws = json.loads(said.read_text())
     assert len(draws) == 4
     assert all(0 < n < 20_000 for n in draws)
+    assert "is not finite at the current point" in log.read_text()
+
+
+def _samples_in_processes_of_its_own(said):
+    signal.signal(signal.SIGINT, lambda *_: sys.exit("a signal reached the program"))
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        alone, in_two = pool.map(_sample_beside_an_impossible_row, [1, 2], [range(2)] * 2)
+    said.write_text(json.dumps(alone + in_two))
+
+
+@pytest.mark.slow
+def test_nothing_reaches_the_program_that_samples_in_processes_of_its_own(tmp_path):
+    said = tmp_path / "said"
+    assert _exit_code(_samples_in_processes_of_its_own, said) == 0
+    draws = json.loads(said.read_text())
+    assert len(draws) == 4
+    assert all(0 < n < 20_000 for n in draws)
+
+
+def _is_ended(said):
+    """Sample until a draw at which this process ends itself; say which processes its chains have."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def end(trace, draw):
+        if draw.draw_idx == 20:
+            said.write_text(" ".join(str(child.pid) for child in active_children()))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    model = shift_model(ROWS)
+    step = pma.ExactMH(proxy=None, progressbar=False, model=model)
+    with model:
+        pm.sample(100_000, tune=0, cores=2, mp_ctx="fork", step=step, callback=end, **QUIET)
 
 
 @pytest.mark.slow
 def test_no_process_of_a_chain_outlives_a_program_that_was_ended(tmp_path):
     """Forked processes wait for the next word of the program, and hold their copy of the data."""
-    script = """
-    import multiprocessing, os, signal
-    import numpy as np, pymc as pm, pymc_austerity as pma
-
-    def end(trace, draw):
-        if draw.draw_idx == 20:
-            print(*[child.pid for child in multiprocessing.active_children()], flush=True)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with pm.Model():
-        pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.random.default_rng(0).normal(size=2_000))
-        step = pma.ExactMH(proxy=None, progressbar=False)
-        pm.sample(
-            100_000, tune=0, chains=2, cores=2, mp_ctx="fork", step=step, callback=end, progressbar=False,
-        )
-    """
     said = tmp_path / "said"
-    with said.open("w") as out:  # a pipe would stay open, and be waited for, as long as a process is left
-        ran = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script)], stdout=out, stderr=subprocess.DEVNULL, timeout=300
-        )
-    assert ran.returncode == -signal.SIGTERM
+    assert _exit_code(_is_ended, said) == -signal.SIGTERM
     left = [int(pid) for pid in said.read_text().split()]
     assert len(left) == 2
     for _ in range(100):
