@@ -19,13 +19,18 @@ SETTINGS = {"random_seed": 5, "progressbar": False, "compute_convergence_checks"
 
 
 def grouped(n_groups=N_GROUPS, prior=None):
+    """Data of the types of those in `test_group_mh_known_scale`, so that the moves compiled for one serve the other."""
     rng = np.random.default_rng(3)
     g = rng.integers(0, n_groups, size=N_ROWS)
     g[:n_groups] = np.arange(n_groups)
+    x, kind = rng.normal(size=N_ROWS), rng.integers(0, 3, size=N_ROWS)
     with pm.Model() as model:
-        scale = pm.HalfNormal("scale")
-        effect = pm.Normal("effect", pm.Normal("mean"), scale, shape=n_groups) if prior is None else prior(n_groups)
-        pm.Normal("y", effect[g], 1, observed=rng.normal(size=n_groups)[g] + rng.normal(size=N_ROWS))
+        if prior is None:
+            effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=n_groups)
+            mean = pm.Normal("mean") + pm.Normal("slope") * x + effect[g] + pm.Normal("shift", 0, 1, shape=3)[kind]
+        else:
+            mean = prior(n_groups)[g]
+        pm.Normal("y", mean, 1, observed=rng.normal(size=n_groups)[g] + rng.normal(size=N_ROWS))
     return model
 
 
