@@ -13,7 +13,9 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
 from pymc_austerity.acceptance.subsampling import keep_probability, log_factor
 from pymc_austerity.kernel import bounded_refresh, pack_generators
+from pymc_austerity.kernel.group_parts import RefreshOutcome
 from pymc_austerity.kernel.group_refresh import build_refresh
+from pymc_austerity.rows import bound_at
 
 pytestmark = pytest.mark.slow
 
@@ -60,14 +62,29 @@ def _refreshed(refresh, decider, data, n=400, looks=()):
 
 @pytest.fixture(scope="module")
 def bounded(decider):
-    return bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+    """The refresh of whole draws, in which nothing else moves: what is shared is proposed to be no number."""
+
+    def refresh(theta, f, data, state, looks, generators):
+        shared = state.shared._replace(factor=np.full_like(state.shared.factor, np.nan))
+        data, state = data._replace(unread=np.empty(0, np.int64)), state._replace(shared=shared)
+        carried, found, _ = decider.transition(theta, data, state, (), generators)
+        assert np.array_equal(carried[0], theta)
+        return RefreshOutcome(*found)
+
+    return refresh
 
 
 def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider, bounded):
     draws, outcomes = _refreshed(bounded, decider, _data(decider, radius=0.0))
     by_test = build_refresh(decider.parts._replace(test=pma.Exact()), _ndims(decider))
     looks = replace(decider, parts=decider.parts._replace(bounded=False)).looks_of_large()
-    on_all, of_all = _refreshed(by_test, decider, decider.data(), looks=looks)
+
+    def by_test_alone(theta, f, data, state, looks, generators):
+        bounded(theta, f, data._replace(n_refreshed=0 * data.n_refreshed), state, (), generators)  # the same numbers
+        return by_test(theta, f, data, state, looks, generators)
+
+    on_all, of_all = _refreshed(by_test_alone, decider, decider.data(), looks=looks)
+    assert 0 < sum(o.n_accepted for o in of_all) < sum(o.n_groups for o in of_all)
     assert [o.n_accepted for o in outcomes] == [o.n_accepted for o in of_all]
     np.testing.assert_allclose(draws, on_all, rtol=1e-10)
     assert [o.n_rows for o in outcomes] == [o.n_rows for o in of_all]
@@ -98,26 +115,41 @@ def test_the_whole_draw_keeps_the_posterior_from_few_rows_and_from_many(decider)
 
 
 @njit
-def _ignored(rng, limits, new, old):
-    """Planted: rows are drawn and leave no trace."""
-    return 0.0, -1
+def _signed(table, g, place):
+    """A bound with the sign of the number of groups, which a refresh does not read."""
+    return np.sign(table.n_first) * bound_at(table, g, place)
 
 
 @njit
-def _upside_down(rng, limits, new, old):
-    """Planted: φ/φ′ for φ′/φ."""
+def _mistaken(rng, limits, new, old):
+    """Planted: rows are drawn and leave no trace; where bounds have a minus sign, φ/φ′ for φ′/φ."""
     total = 0.0
     for k in range(limits.size):
-        v = (old[k] - new[k]) / limits[k]
-        if rng.random() < keep_probability(v):
-            total -= log_factor(v)
+        if limits[k] < 0:
+            v = (old[k] - new[k]) / -limits[k]
+            if rng.random() < keep_probability(v):
+                total -= log_factor(v)
     return total, -1
 
 
-@pytest.mark.parametrize("planted", [_ignored, _upside_down])
-def test_rows_that_do_not_count_as_they_should_are_seen(decider, monkeypatch, planted):
-    monkeypatch.setattr(bounded_refresh, "thin", planted)
+@pytest.fixture(scope="module")
+def mistaken(decider):
+    """A refresh with either mistake, compiled once."""
     refresh = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+    with pytest.MonkeyPatch.context() as planted:
+        planted.setattr(bounded_refresh, "bound_at", _signed)
+        planted.setattr(bounded_refresh, "thin", _mistaken)
+        _refreshed(refresh, decider, decider.data(), n=1)
+    return refresh
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["_ignored", "_upside_down"])
+def test_rows_that_do_not_count_as_they_should_are_seen(decider, mistaken, sign):
+    def refresh(theta, f, data, state, looks, generators):
+        bounds, table = data.bounds, data.bounds.table
+        marked = bounds._replace(table=table._replace(n_first=sign * table.n_first))
+        return mistaken(theta, f, data._replace(bounds=marked), state, looks, generators)
+
     assert _largest_z(decider, _data(decider, 30.0), refresh) > MAX_Z
 
 
