@@ -39,7 +39,7 @@ SIZES = [1, pytest.param(2, marks=pytest.mark.slow)]
 
 def _log_marginal(size, phi):
     """By a sum over a grid of the effects of each group."""
-    points = np.stack(np.meshgrid(*[GRID[:: 2 * size - 1]] * size, indexing="ij"), -1).reshape(-1, size)
+    points = np.stack(np.meshgrid(*[GRID[:: 4 * size - 3]] * size, indexing="ij"), -1).reshape(-1, size)
     prior = norm.logpdf(points, phi[0], np.exp(phi[1])).sum(axis=1)
     total = norm.logpdf(phi[0]) + norm.logpdf(phi[1], -0.3, 0.7)
     for g in range(5):
