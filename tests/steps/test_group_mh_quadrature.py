@@ -1,5 +1,7 @@
 """A funnel and correlated effects: `GroupMH` on all rows against quadrature."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -46,6 +48,7 @@ def funnel_quantities(t, effects):
     return [t, t**2, *(np.tanh(e) for e in effects), *(np.tanh(e) ** 2 for e in effects)]
 
 
+@cache
 def funnel_expected():
     effect = np.exp(T)[:, None] * Z
     of_row = {0: expit(-effect), 1: expit(effect)}
@@ -100,6 +103,7 @@ def correlated_quantities(first, second, correlation):
     return [np.exp(-first), np.exp(-second), correlation, correlation**2, np.exp(-first) * correlation]
 
 
+@cache
 def correlated_expected():
     """By Gauss-Legendre in the scales, mapped to the unit interval by their exponential prior, and the correlation."""
     u, w = leggauss(24)  # seven digits
