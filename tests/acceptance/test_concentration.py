@@ -217,7 +217,7 @@ def model():
     x = rng.normal(size=600)
     with pm.Model() as model:
         slope = pm.Normal("slope", 0.3, 0.1)
-        pm.Bernoulli("y", logit_p=slope * x, observed=rng.random(600) < 0.5)
+        pm.Bernoulli("y", logit_p=slope * x, observed=(rng.random(600) < 0.5).astype(int))
     return model
 
 
