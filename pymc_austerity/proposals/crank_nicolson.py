@@ -84,10 +84,17 @@ def propose_normal(
     rng: np.random.Generator, theta: np.ndarray, state: SurrogateState, surroundings: Surroundings
 ) -> tuple[np.ndarray, float, int]:
     """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for N(θ̂, LLᵀ)."""
+    theta_new, log_ratio = _normal_move(rng, theta, state)
+    return theta_new, log_ratio, 0
+
+
+@njit
+def _normal_move(rng: np.random.Generator, theta: np.ndarray, state: SurrogateState) -> tuple[np.ndarray, float]:
+    # By itself, because the data among the surroundings are of other types in other models: compiled once for all.
     fresh = np.exp(state.log_scale[0])
     x = np.dot(state.whiten, theta - state.centre)
     moved = np.sqrt(max(0.0, 1 - fresh * fresh)) * x + fresh * rng.standard_normal(theta.size)
-    return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x)), 0
+    return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x))
 
 
 def build_student(nu: float):  # type: ignore[no-untyped-def]

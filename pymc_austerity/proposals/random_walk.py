@@ -65,10 +65,22 @@ def propose_independent(
     rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
 ) -> tuple[np.ndarray, float, int]:
     """Random walk with independent increments."""
+    return _walk_independently(rng, theta, state), 0.0, 0
+
+
+# These by themselves, because the data among the surroundings are of other types in other models: compiled once for
+# all.
+@njit
+def _walk_independently(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> np.ndarray:
     sd = np.exp(state.log_scale[0]) * state.factor
     step = sd * rng.standard_normal(theta.size)
     _whole_steps(step, sd, state.discrete)
-    return theta + step, 0.0, 0
+    return theta + step
+
+
+@njit
+def _walk_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> np.ndarray:
+    return theta + _correlated_step(rng, theta.size, state)
 
 
 @njit
@@ -76,12 +88,11 @@ def propose_correlated(
     rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
 ) -> tuple[np.ndarray, float, int]:
     """Random walk with increments L z."""
-    return theta + _correlated_step(rng, theta.size, state), 0.0, 0
+    return _walk_correlated(rng, theta, state), 0.0, 0
 
 
 @njit
 def _correlated_step(rng: np.random.Generator, d: int, state: WalkState) -> np.ndarray:
-    # By itself, because the data among the surroundings are of other types in other models: compiled once for all.
     scale = np.exp(state.log_scale[0])
     z = rng.standard_normal(d)
     step = np.zeros(d)

@@ -149,7 +149,8 @@ def build_walk(blocks: Sequence[Block]) -> Propose:
             # Newton–Schulz: squares the distance of rounding from the manifold.
             turned = np.dot(turned, 1.5 * identity - 0.5 * np.dot(turned.T, turned))
             flat = turned.ravel() if rows >= columns else np.ascontiguousarray(turned.T).ravel()
-            theta_new[starts[k] : starts[k] + rows * columns] = flat
+            for i in range(flat.size):  # of two arrays numba would compile the words of an error too
+                theta_new[starts[k] + i] = flat[i]
         return theta_new, 0.0, 0
 
     return propose

@@ -322,8 +322,25 @@ def linear_term(state: SurrogateJumpState, others: np.ndarray) -> np.ndarray:
     """Return the linear term of the summed proxy at the present values of the other variables."""
     linear = state.linear.copy()
     for j in range(state.other_places.size):
-        linear -= state.cross[:, j] * (others[state.other_places[j]] - state.other_centre[j])
+        shift = others[state.other_places[j]] - state.other_centre[j]
+        for p in range(linear.size):
+            linear[p] -= state.cross[p, j] * shift
     return linear
+
+
+# By itself, because the data among the surroundings are of other types in other models; and loops, because of whole
+# arrays numba would compile the words of an error too.
+@njit
+def normal_law(linear: np.ndarray, state: SurrogateJumpState, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return A and b of the full model at a temperature, see `swept_tableau`."""
+    size = linear.size
+    precision, pull = np.empty((size, size)), np.empty(size)
+    for p in range(size):
+        for q in range(size):
+            precision[p, q] = state.curvature[p, q] / temperature
+        precision[p, p] += state.prior_precision[p]
+        pull[p] = linear[p] / temperature + state.prior_precision[p] * state.prior_loc[p]
+    return precision, pull
 
 
 def build_surrogate_jump(
@@ -355,12 +372,9 @@ def build_surrogate_jump(
 
     @njit
     def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
-        temperature, size = surroundings.temperature, state.places.size
+        size = state.places.size
         linear = linear_term(state, surroundings.others)
-        precision = state.curvature / temperature
-        for p in range(size):
-            precision[p, p] += state.prior_precision[p]
-        pull = linear / temperature + state.prior_precision * state.prior_loc
+        precision, pull = normal_law(linear, state, surroundings.temperature)
         included = np.empty(size, np.bool_)
         for p in range(size):
             included[p] = state.switches[p] < 0 or theta[state.switches[p]] > 0.5

@@ -35,9 +35,10 @@ def swept_tableau(precision: np.ndarray, linear: np.ndarray, included: np.ndarra
     """Return the tableau of A = `precision` and b = `linear`, swept on the parameters that are included."""
     size = linear.size
     tableau = np.zeros((size + 1, size + 1))
-    tableau[:size, :size] = precision
-    tableau[:size, size] = linear
-    tableau[size, :size] = linear
+    for i in range(size):  # loops: of whole arrays numba would compile the words of an error too
+        tableau[i, size] = tableau[size, i] = linear[i]
+        for j in range(size):
+            tableau[i, j] = precision[i, j]
     for p in range(size):
         if included[p]:
             sweep(tableau, p, 1.0)
