@@ -14,13 +14,9 @@ from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
 import pymc_austerity as pma
 from pymc_austerity.likelihood.density import Surroundings
 from pymc_austerity.likelihood.prior_laws import NORMAL
+from pymc_austerity.proposals.jumps.model_changes import Corrections, choice_ratio, regression_shift
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
-from pymc_austerity.proposals.jumps.surrogate_jump import (
-    Corrections,
-    build_surrogate_jump,
-    choice_ratio,
-    regression_shift,
-)
+from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.jumps.tableau import conditional, log_evidence_gain, sweep, swept_tableau
 
 # θ = (γ_0..γ_3, a, β_0..β_3): four coefficients and one parameter that is always in, plus one of another step.
