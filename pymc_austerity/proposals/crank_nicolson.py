@@ -8,9 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proposals.adaptation import adapt_scale
-from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
+from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, adapt_nothing, without_data
 from pymc_austerity.proxy import SurrogateState
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
@@ -80,28 +79,22 @@ class CrankNicolson(Proposal):
 
 
 @njit
-def propose_normal(
-    rng: np.random.Generator, theta: np.ndarray, state: SurrogateState, surroundings: Surroundings
-) -> tuple[np.ndarray, float, int]:
-    """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for N(θ̂, LLᵀ)."""
-    theta_new, log_ratio = _normal_move(rng, theta, state)
-    return theta_new, log_ratio, 0
-
-
-@njit
 def _normal_move(rng: np.random.Generator, theta: np.ndarray, state: SurrogateState) -> tuple[np.ndarray, float]:
-    # By itself, because the data among the surroundings are of other types in other models: compiled once for all.
+    """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for N(θ̂, LLᵀ)."""
     fresh = np.exp(state.log_scale[0])
     x = np.dot(state.whiten, theta - state.centre)
     moved = np.sqrt(max(0.0, 1 - fresh * fresh)) * x + fresh * rng.standard_normal(theta.size)
     return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x))
 
 
-def build_student(nu: float):  # type: ignore[no-untyped-def]
+propose_normal = without_data(_normal_move)
+
+
+def build_student(nu: float) -> Propose:
     """Compile the move that is reversible for the multivariate Student t with `nu` degrees of freedom."""
 
     @njit
-    def propose_student(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+    def student_move(rng, theta, state):  # type: ignore[no-untyped-def]
         fresh = np.exp(state.log_scale[0])
         x = np.dot(state.whiten, theta - state.centre)
         d, squares = x.size, np.dot(x, x)
@@ -109,9 +102,9 @@ def build_student(nu: float):  # type: ignore[no-untyped-def]
         w = 0.5 * (nu + squares) / rng.standard_gamma(0.5 * (nu + d))
         moved = np.sqrt(max(0.0, 1 - fresh * fresh)) * x + fresh * np.sqrt(w) * rng.standard_normal(d)
         log_ratio = 0.5 * (nu + d) * (np.log1p(np.dot(moved, moved) / nu) - np.log1p(squares / nu))
-        return state.centre + np.dot(state.factor, moved), log_ratio, 0
+        return state.centre + np.dot(state.factor, moved), log_ratio
 
-    return propose_student
+    return without_data(student_move)
 
 
 @njit(cache=True)

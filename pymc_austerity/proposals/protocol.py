@@ -27,6 +27,28 @@ class Propose(Protocol):
         ...
 
 
+class BlindMove(Protocol):
+    """What a proposal does that looks at θ and its own state alone, compiled."""
+
+    def __call__(self, rng: np.random.Generator, theta: np.ndarray, state: Any) -> tuple[np.ndarray, float]:
+        """Return θ′ and log q(θ|θ′) − log q(θ′|θ)."""
+        ...
+
+
+def without_data(move: BlindMove) -> Propose:
+    """Compile the proposal that makes such a move.
+
+    The data among the surroundings are of other types in other models; the move is compiled once for all of them.
+    """
+
+    @njit
+    def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+        theta_new, log_q_ratio = move(rng, theta, state)
+        return theta_new, log_q_ratio, 0
+
+    return propose
+
+
 class Adapt(Protocol):
     """The compiled tuning of a proposal."""
 

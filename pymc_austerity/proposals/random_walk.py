@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
-from pymc_austerity.proposals.protocol import Move, Proposal, Target
+from pymc_austerity.proposals.protocol import Move, Proposal, Target, without_data
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
@@ -61,48 +60,30 @@ def _whole_steps(step: np.ndarray, sd: np.ndarray, discrete: np.ndarray) -> None
 
 
 @njit
-def propose_independent(
-    rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
-) -> tuple[np.ndarray, float, int]:
+def _walk_independently(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
     """Random walk with independent increments."""
-    return _walk_independently(rng, theta, state), 0.0, 0
-
-
-# These by themselves, because the data among the surroundings are of other types in other models: compiled once for
-# all.
-@njit
-def _walk_independently(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> np.ndarray:
     sd = np.exp(state.log_scale[0]) * state.factor
     step = sd * rng.standard_normal(theta.size)
     _whole_steps(step, sd, state.discrete)
-    return theta + step
+    return theta + step, 0.0
 
 
 @njit
-def _walk_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> np.ndarray:
-    return theta + _correlated_step(rng, theta.size, state)
-
-
-@njit
-def propose_correlated(
-    rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
-) -> tuple[np.ndarray, float, int]:
+def _walk_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
     """Random walk with increments L z."""
-    return _walk_correlated(rng, theta, state), 0.0, 0
-
-
-@njit
-def _correlated_step(rng: np.random.Generator, d: int, state: WalkState) -> np.ndarray:
     scale = np.exp(state.log_scale[0])
-    z = rng.standard_normal(d)
-    step = np.zeros(d)
-    sd = np.zeros(d)
-    for i in range(d):
+    z = rng.standard_normal(theta.size)
+    step = np.zeros(theta.size)
+    sd = np.zeros(theta.size)
+    for i in range(theta.size):
         for j in range(i + 1):
             step[i] += scale * state.factor[i, j] * z[j]
             sd[i] += (scale * state.factor[i, j]) ** 2
     _whole_steps(step, np.sqrt(sd), state.discrete)
-    return step
+    return theta + step, 0.0
+
+
+propose_independent, propose_correlated = without_data(_walk_independently), without_data(_walk_correlated)
 
 
 @njit(cache=True)

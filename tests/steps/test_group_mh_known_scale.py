@@ -25,7 +25,7 @@ FIRST, SECOND, X = RNG.integers(1, G, N), RNG.integers(1, H, N), RNG.normal(size
 Y = 0.4 + 0.5 * X + 0.8 * RNG.normal(size=G)[FIRST] + 0.7 * RNG.normal(size=N)
 APART = {"apart": Y + np.linspace(-0.9, 0.9, H)[SECOND], "all alike": Y}
 DESIGN = np.column_stack([np.ones(N), X, np.eye(G)[FIRST], np.eye(H)[SECOND]])
-#: The few effects that are shared move slowly where their scale is small: a run shorter than that may never leave.
+#: Effects of a factor with few groups that are apart are shared, and move slowly where their scale is small.
 N_DRAWS, N_PLANTED = {"apart": 64_000, "all alike": 16_000}, {"apart": 32_000, "all alike": 16_000}
 WATCHED = [0, 1, 2, 3, 2 + G, 3 + G]
 LOCATION, WIDTH = -0.3, 0.5
