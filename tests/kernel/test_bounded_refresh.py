@@ -15,7 +15,6 @@ from pymc_austerity.acceptance.subsampling import keep_probability, log_factor
 from pymc_austerity.kernel import bounded_refresh, pack_generators
 from pymc_austerity.kernel.group_parts import RefreshOutcome
 from pymc_austerity.kernel.group_refresh import build_refresh
-from pymc_austerity.rows import bound_at
 
 pytestmark = pytest.mark.slow
 
@@ -115,41 +114,26 @@ def test_the_whole_draw_keeps_the_posterior_from_few_rows_and_from_many(decider)
 
 
 @njit
-def _signed(table, g, place):
-    """A bound with the sign of the number of groups, which a refresh does not read."""
-    return np.sign(table.n_first) * bound_at(table, g, place)
+def _ignored(rng, limits, new, old):
+    """Planted: rows are drawn and leave no trace."""
+    return 0.0, -1
 
 
 @njit
-def _mistaken(rng, limits, new, old):
-    """Planted: rows are drawn and leave no trace; where bounds have a minus sign, φ/φ′ for φ′/φ."""
+def _upside_down(rng, limits, new, old):
+    """Planted: φ/φ′ for φ′/φ."""
     total = 0.0
     for k in range(limits.size):
-        if limits[k] < 0:
-            v = (old[k] - new[k]) / -limits[k]
-            if rng.random() < keep_probability(v):
-                total -= log_factor(v)
+        v = (old[k] - new[k]) / limits[k]
+        if rng.random() < keep_probability(v):
+            total -= log_factor(v)
     return total, -1
 
 
-@pytest.fixture(scope="module")
-def mistaken(decider):
-    """A refresh with either mistake, compiled once."""
+@pytest.mark.parametrize("planted", [_ignored, _upside_down])
+def test_rows_that_do_not_count_as_they_should_are_seen(decider, monkeypatch, planted):
+    monkeypatch.setattr(bounded_refresh, "thin", planted)
     refresh = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
-    with pytest.MonkeyPatch.context() as planted:
-        planted.setattr(bounded_refresh, "bound_at", _signed)
-        planted.setattr(bounded_refresh, "thin", _mistaken)
-        _refreshed(refresh, decider, decider.data(), n=1)
-    return refresh
-
-
-@pytest.mark.parametrize("sign", [1, -1], ids=["_ignored", "_upside_down"])
-def test_rows_that_do_not_count_as_they_should_are_seen(decider, mistaken, sign):
-    def refresh(theta, f, data, state, looks, generators):
-        bounds, table = data.bounds, data.bounds.table
-        marked = bounds._replace(table=table._replace(n_first=sign * table.n_first))
-        return mistaken(theta, f, data._replace(bounds=marked), state, looks, generators)
-
     assert _largest_z(decider, _data(decider, 30.0), refresh) > MAX_Z
 
 
