@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.axis import LENGTH, RowAxis
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.likelihood.row_axis import prove_row_axis
@@ -84,8 +85,7 @@ def graphs(draw):
 def values_of(graph):
     """Evaluate with the rows of given numbers; None where the graph makes no sense of their number."""
     inputs = [X, v, g, theta, effects]
-    with pytensor.config.change_flags(cxx=""):  # NumPy evaluates it sooner than C is compiled
-        evaluate = pytensor.function(inputs, graph, mode="FAST_COMPILE", on_unused_input="ignore")
+    evaluate = pytensor.function(inputs, graph, mode=BY_NUMPY, on_unused_input="ignore")
 
     def values(numbers):
         found = {**{name: rows[numbers] for name, rows in DATA.items()}, **PARAMETERS}
