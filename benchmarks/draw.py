@@ -103,7 +103,7 @@ def parts(step: Any) -> dict[str, float]:
         "sum of the proxy, both sides": 2 * microseconds(lambda k: expanded(theta, others, k)),
         "transition, compiled": microseconds(
             lambda k: whole(
-                decider.links, theta, others, fixed, arrays, row_state, state, looks, generators, constants, k
+                decider.links, theta, others, *decider.data_at, row_state, state, looks, generators, constants, k
             )
         ),
         "transition, called from Python": microseconds(

@@ -51,7 +51,7 @@ def main() -> None:
     point = model.initial_point()
     decider = step.decider
     theta, row_state = flatten(point, decider.likelihood.blocks), decider.row_source.state(len(decider.rows))
-    data = (decider.fixed, decider.rows.arrays, row_state)
+    data = (*decider.data_at, row_state)
     arguments = (decider.links, theta, np.empty(0), *data, step.chain.state, step.chain.looks)
     generators = pack_generators(*np.random.default_rng(1).spawn(3))
     seconds = {}

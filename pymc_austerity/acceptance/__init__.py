@@ -37,6 +37,7 @@ from pymc_austerity.acceptance.operating_characteristic import OperatingCharacte
 from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance.signatures import DrawNoise
 from pymc_austerity.acceptance.subsampling import ScalableSubsampling, thin
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "ConcentrationBound",
     "Conclude",
     "Decision",
+    "DrawNoise",
     "Exact",
     "ExactBarker",
     "FixedBatch",

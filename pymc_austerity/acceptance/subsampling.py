@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -16,6 +17,7 @@ from pymc_austerity.acceptance.decision import (
     Conclude,
     Decision,
     RowReader,
+    Terms,
     examine,
 )
 from pymc_austerity.acceptance.metropolis import (
@@ -25,8 +27,9 @@ from pymc_austerity.acceptance.metropolis import (
     metropolis_probability,
 )
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.rows import CHUNK, BoundedSource, draw_in_order
+from pymc_austerity.rows import CHUNK, BoundedSource, RestoreRows, RowsLeft, draw_in_order
 
 #: Rows that no pool holds: where the bounds ask for more, there are none.
 _MOST_ROWS = 2.0**53
@@ -117,50 +120,61 @@ class ScalableSubsampling(AcceptanceTest):
         """Return the compiled way to a decision: by a Poisson number of rows, or by all."""
         terms, rows = reader
         by_bounds = cast("BoundedSource", rows)
-        rate, choose, limits = by_bounds.rate, by_bounds.choose, by_bounds.limits
-        complete, left, restore = rows.complete, rows.left, rows.restore
+        draws = by_bounds.rate, by_bounds.choose, by_bounds.limits
+        return _concluding(terms, *draws, rows.left, rows.restore, rows.complete)
 
-        @njit
-        def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
-            n_always = row_state.always.size
-            mean_rows = rate(row_state, row_bound) * scale / n_total
-            if complete:
-                all_rows = not mean_rows + n_always < n_total
+
+@built_once
+def _concluding(
+    terms: Terms,
+    rate: Callable[..., float],
+    choose: Callable[..., np.ndarray],
+    limits: Callable[..., np.ndarray],
+    left: RowsLeft,
+    restore: RestoreRows,
+    complete: bool,
+) -> Conclude:
+    @njit
+    def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+        n_always = row_state.always.size
+        mean_rows = rate(row_state, row_bound) * scale / n_total
+        if complete:
+            all_rows = not mean_rows + n_always < n_total
+        else:
+            all_rows = False
+            if not mean_rows < _MOST_ROWS:
+                return Decision(False, OUT_OF_REACH, 0, 0, np.nan, np.nan, -1, False, np.nan)
+        n_exact = n_total if all_rows else n_always
+        n, log_ratio = n_exact + (0 if all_rows else rng.poisson(mean_rows)), offset
+        start: Any = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
+        sd = 0.0 if all_rows else np.nan
+        if n > left(row_state):
+            return Decision(False, ROWS_SPENT, 0, 0, np.nan, np.nan, -1, False, np.nan)
+        while start < n:  # one loop for all kinds: the model's code is compiled once for each call
+            exactly = start < n_exact
+            stop = min(start + CHUNK, n_exact if exactly else n)
+            if all_rows:
+                numbers = draw_in_order(rng, row_state, start, stop)
+            elif exactly:
+                numbers = row_state.always[start:stop]
             else:
-                all_rows = False
-                if not mean_rows < _MOST_ROWS:
-                    return Decision(False, OUT_OF_REACH, 0, 0, np.nan, np.nan, -1, False, np.nan)
-            n_exact = n_total if all_rows else n_always
-            n, log_ratio = n_exact + (0 if all_rows else rng.poisson(mean_rows)), offset
-            start: Any = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
-            sd = 0.0 if all_rows else np.nan
-            if n > left(row_state):
-                return Decision(False, ROWS_SPENT, 0, 0, np.nan, np.nan, -1, False, np.nan)
-            while start < n:  # one loop for all kinds: the model's code is compiled once for each call
-                exactly = start < n_exact
-                stop = min(start + CHUNK, n_exact if exactly else n)
-                if all_rows:
-                    numbers = draw_in_order(rng, row_state, start, stop)
-                elif exactly:
-                    numbers = row_state.always[start:stop]
-                else:
-                    numbers = choose(rng, row_state, row_bound, start, stop)
-                new, old = terms(numbers, at)
-                if exactly:
-                    total_new, total_old = new.sum(), old.sum()
-                    status, settled, row = examine(numbers, new, old, total_new, total_old, np.inf)
-                    if settled:
-                        return Decision(False, status, stop, 1, -np.inf, sd, row, stop == n_total, np.nan)
-                    log_ratio += scale / n_total * (total_new - total_old)
-                else:
-                    change, broken = thin(rng, limits(row_state, row_bound, numbers), new, old)
-                    if broken >= 0:
-                        status = BAD_BOUND if np.isfinite(old[broken]) else BAD_ROW
-                        return Decision(False, status, n, 1, log_ratio, sd, int(numbers[broken]), False, noise)
-                    log_ratio += change
-                start = stop
-            if not complete:
-                restore(row_state, n)
-            return Decision(log_ratio > noise, DECIDED, n, 1, log_ratio, sd, -1, all_rows, noise)
+                numbers = choose(rng, row_state, row_bound, start, stop)
+            new, old = terms(numbers, at)
+            if exactly:
+                total_new, total_old = new.sum(), old.sum()
+                status, settled, row = examine(numbers, new, old, total_new, total_old, np.inf)
+                if settled:
+                    return Decision(False, status, stop, 1, -np.inf, sd, row, stop == n_total, np.nan)
+                log_ratio += scale / n_total * (total_new - total_old)
+            else:
+                change, broken = thin(rng, limits(row_state, row_bound, numbers), new, old)
+                if broken >= 0:
+                    status = BAD_BOUND if np.isfinite(old[broken]) else BAD_ROW
+                    return Decision(False, status, n, 1, log_ratio, sd, int(numbers[broken]), False, noise)
+                log_ratio += change
+            start = stop
+        if not complete:
+            restore(row_state, n)
+        return Decision(log_ratio > noise, DECIDED, n, 1, log_ratio, sd, -1, all_rows, noise)
 
-        return conclude
+    return conclude

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 
 from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
 from pymc_austerity.compile_cache import cached
@@ -18,8 +19,21 @@ from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Density, EvaluateBound, LinkedDensity, Links, no_bound
+from pymc_austerity.likelihood import (
+    NOWHERE,
+    VECTOR,
+    Density,
+    EvaluateBound,
+    LinkedDensity,
+    Links,
+    addresses,
+    arrays_at,
+    no_bound,
+)
 from pymc_austerity.rows import CHUNK, RowSource
+
+#: The table of l_i, in place of the data of a model.
+_TERMS = types.Tuple((VECTOR,))
 
 
 class Pair(NamedTuple):
@@ -61,10 +75,8 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
 
 def _bound_at(decider: Decider, proposed: Proposed) -> Any:
     """Return what bounds the changes of the rows' log-likelihoods, as the test takes it."""
-    centre = () if decider.prepared is None else (decider.prepared.expansion.centre,)
-    theta_new, theta, others, _ = proposed
-    at = (theta_new, theta, others, (*centre, *decider.fixed), decider.rows.arrays)
-    return uninterrupted(decider.evaluate_bound, decider.bound_constants, *at)[0]
+    at = decider.place(proposed.theta_new, proposed.theta, proposed.others)
+    return uninterrupted(decider.evaluate_bound, decider.bound_constants, at)[0]
 
 
 def _all_rows(decider: Decider, density: Density, proposed: Proposed, inputs: Any) -> np.ndarray:
@@ -123,13 +135,15 @@ def _nothing(links, theta, others, fixed):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _look_up(links, theta_new, theta, others, fixed, batch):  # type: ignore[no-untyped-def]
-    terms = batch[0]
+def _look_up(links, theta_new, theta, others, centre, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
+    all_terms, terms = arrays_at(arrays, _TERMS)[0], np.empty(numbers.size)
+    for k in range(numbers.size):
+        terms[k] = all_terms[numbers[k]]
     return terms, np.zeros(terms.size)
 
 
 @njit
-def _known_bound(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+def _known_bound(constants, at):  # type: ignore[no-untyped-def]
     return constants[0], 0
 
 
@@ -154,8 +168,8 @@ class RepeatedTest:
         seed = int(self._rng.integers(2**63))
         decide, twin = np.random.default_rng(seed), np.random.default_rng(seed)
         counts = uninterrupted(
-            self._loop, n, pair.terms, pair.offset, self._row_state, looks, self._temperature, pair.bound,
-            self._rng, decide, twin,
+            self._loop, n, pair.terms, (NOWHERE, addresses((pair.terms,), _TERMS)), pair.offset, self._row_state, looks,
+            self._temperature, pair.bound, self._rng, decide, twin,
         )  # fmt: skip
         return Repeats(n, *counts)
 
@@ -187,11 +201,11 @@ def _repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound) -> Cal
 
 def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound) -> Callable[..., Any]:
     density, links = LinkedDensity(_nothing, _look_up), Links()
-    transition = build_transition(density, (1,), _propose, test, rows, bound)
+    transition = build_transition(density, _propose, test, rows, bound)
     decide, draw_noise = test.decide, test.draw_noise
 
     @njit
-    def loop(n, terms, offset, row_state, looks, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
+    def loop(n, terms, data_at, offset, row_state, looks, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
         theta, none, generators = np.zeros(1), np.zeros(0), pack_generators(rng, rng_decide, rng)
         n_total, last = terms.size, looks.sizes.size - 1
         everything = Moments(n_total, n_total, terms.mean(), terms.std(), row_bound, NO_SHAPE)
@@ -199,7 +213,7 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound
         for _ in range(n):
             noise = draw_noise(rng_twin)  # the number that the transition is about to draw
             fields = transition(
-                links, theta, none, (), (terms,), row_state, _Fixed(offset), looks, temperature, generators,
+                links, theta, none, data_at[0], data_at[1], row_state, _Fixed(offset), looks, temperature, generators,
                 (row_bound,), (),
             )  # fmt: skip
             outcome = Outcome(*fields)

@@ -6,10 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE
 from pymc_austerity.kernel.group_parts import GroupData
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import LinkedDensity
+from pymc_austerity.likelihood import LinkedLogPrior
 
 
 class MoveAlong(Protocol):
@@ -32,13 +33,13 @@ def _moved(theta, step, direction):  # type: ignore[no-untyped-def]
     return moved
 
 
-def build_move_along(density: LinkedDensity) -> MoveAlong:
+@built_once
+def build_move_along(log_prior: LinkedLogPrior) -> MoveAlong:
     """Compile a move along a line on which no row changes.
 
     δ is proposed from the normal law at θ, and the way back from that at θ′: where the prior is normal along the line
     that is the prior itself, and all are accepted.
     """
-    log_prior = density.log_prior
 
     @njit
     def normal_along(theta, direction, length, middle, data):  # type: ignore[no-untyped-def]

@@ -7,9 +7,12 @@ which is so seen from both sides, all of them are read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, thin
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.kernel.group_parts import GroupParts, RefreshOutcome, row_numbers
 from pymc_austerity.kernel.group_refresh import (
@@ -21,6 +24,7 @@ from pymc_austerity.kernel.group_refresh import (
     take_back,
 )
 from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import LinkedBothSides, LinkedGroupTerms, n_rows_at
 from pymc_austerity.proxy import (
     largest_beside,
     own_changes,
@@ -29,7 +33,7 @@ from pymc_austerity.proxy import (
     squares_of_groups,
     squares_of_some,
 )
-from pymc_austerity.rows import bound_at, build_gather, draw_of_group, draws_nothing, total_of_group
+from pymc_austerity.rows import bound_at, draw_of_group, draws_nothing, total_of_group
 
 #: Instead of a number of rows that are drawn.
 _ALL = -1
@@ -78,9 +82,15 @@ def _rows_together(first, groups, drawn, data, rng):  # type: ignore[no-untyped-
     return places, last
 
 
-def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
-    """Compile the refresh of groups."""
-    both_sides, gather, prior_terms = parts.seen.both_sides, build_gather(ndims), parts.prior_terms
+def build_bounded_refresh(parts: GroupParts, thin: Callable[..., tuple[float, int]] = thin) -> Refresh:
+    """Compile the refresh of groups; `thin` keeps some of the rows that were drawn."""
+    return _refresh_by(parts.seen.both_sides, parts.prior_terms, thin)
+
+
+@built_once
+def _refresh_by(
+    both_sides: LinkedBothSides, prior_terms: LinkedGroupTerms, thin: Callable[..., tuple[float, int]]
+) -> Refresh:
 
     @njit
     def change_of_rows(g, drawn, reach, places, new, old, table, rng):  # type: ignore[no-untyped-def]
@@ -108,15 +118,17 @@ def build_bounded_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
         drawn, spans = _draw_numbers(theta_new, theta, groups, data, generators[ROWS])
         known = own_changes(theta_new, theta, groups, pull, e)
-        accepted, inputs = np.zeros(n, np.bool_), (e.centre,) + data.fixed
+        accepted = np.zeros(n, np.bool_)
         n_rows, status, bad_row = 0, DECIDED, -1
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
             places, last = _rows_together(first, groups, drawn, data, generators[ROWS])
             new, old = np.empty(0), np.empty(0)
             if places.size > 0:
-                batch = gather(data.arrays, row_numbers(places, data.places, len(data.arrays[0])))
-                new, old = both_sides(links.seen, theta_new, theta, data.others, inputs, batch)
+                rows = row_numbers(places, data.places, n_rows_at(data.arrays))
+                new, old = both_sides(
+                    links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays, rows
+                )
             n_rows += places.size
             stop = 0
             for i in range(first, last):

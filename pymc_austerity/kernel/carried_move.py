@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
+from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, Conclude
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.kernel.group_parts import (
     GroupData,
@@ -22,8 +24,9 @@ from pymc_austerity.kernel.group_parts import (
 )
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import KnownSum, LinkedLogPrior, n_rows_at
 from pymc_austerity.proposals import propose_shared
-from pymc_austerity.proxy import place_all, whiten
+from pymc_austerity.proxy import Condition, place_all, whiten
 
 
 class CarriedMove(Protocol):
@@ -34,11 +37,23 @@ class CarriedMove(Protocol):
         ...
 
 
-def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove:
-    """Compile the carried move."""
-    log_prior, known_sum, expands = parts.density.log_prior, parts.seen.known_sum, parts.seen.expands
-    condition, draw_noise = parts.condition, parts.drawn.draw_noise
-    conclude, reach = build_conclude(parts, parts.drawn, parts.source, ndims), parts.reach
+def build_carried_move(parts: GroupParts, place: Callable[..., None] = place_all) -> CarriedMove:
+    """Compile the carried move; `place` puts the groups where their z say."""
+    conclude = build_conclude(parts, parts.drawn, parts.source)
+    of_model = parts.density.log_prior, parts.seen.known_sum, parts.condition
+    return _carried_by(*of_model, parts.drawn.draw_noise, conclude, parts.reach, place)
+
+
+@built_once
+def _carried_by(
+    log_prior: LinkedLogPrior,
+    known_sum: KnownSum,
+    condition: Condition,
+    draw_noise: Callable[..., Any],
+    conclude: Conclude,
+    reach: Callable[..., Any],
+    place: Callable[..., None],
+) -> CarriedMove:
 
     @njit
     def carry(theta, phi_new, data, conditional):  # type: ignore[no-untyped-def]
@@ -49,12 +64,12 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
         for p in range(e.shared.size):
             theta_new[e.shared[p]] = phi_new[p]
         there = condition(data.links.prior, theta_new, data.others, data.fixed, e)
-        place_all(theta_new, z, e, there)
+        place(theta_new, z, e, there)
         return theta_new, there
 
     @njit
     def carried(theta, data, state, generators):  # type: ignore[no-untyped-def]
-        e, n_total = data.expansion, len(data.arrays[0])
+        e, n_total = data.expansion, n_rows_at(data.arrays)
         phi, moved = np.empty(e.shared.size), False
         for p in range(phi.size):
             phi[p] = theta[e.shared[p]]
@@ -73,8 +88,9 @@ def build_carried_move(parts: GroupParts, ndims: tuple[int, ...]) -> CarriedMove
         offset += known_sum(theta_new, data.others, e) - known_sum(theta, data.others, e)
         if not np.isfinite(offset):
             return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), walks
-        inputs = (e.centre,) + data.fixed if expands else data.fixed
-        at = GroupPlace(data.links.seen, theta_new, theta, data.others, inputs, data.arrays, data.places, 0)
+        at = GroupPlace(
+            data.links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays, data.places, 0
+        )
         within = reach(theta_new, theta, data)
         d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, within, offset, float(n_total), noise)
         if d.accepted:

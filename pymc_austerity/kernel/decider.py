@@ -18,7 +18,7 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.parts import Parts
-from pymc_austerity.kernel.repeated import RepeatedTransition, build_repeated
+from pymc_austerity.kernel.repeated import RepeatedTransition
 from pymc_austerity.kernel.transition import (
     OffsetOf,
     Transition,
@@ -26,11 +26,13 @@ from pymc_austerity.kernel.transition import (
     build_transition,
 )
 from pymc_austerity.likelihood import (
+    Addresses,
     Bound,
     Density,
     EvaluateBound,
     LinkedDensity,
     Links,
+    Place,
     RowLikelihood,
     Surroundings,
     interpret_rows,
@@ -104,7 +106,7 @@ class Decider:
     @cached_property
     def repeated(self) -> RepeatedTransition:
         """Several draws, or one: what Python calls."""
-        return build_repeated(self.transition)
+        return RepeatedTransition(self.transition)
 
     @property
     def likelihood(self) -> RowLikelihood:
@@ -131,6 +133,11 @@ class Decider:
         """Data that are not indexed by row."""
         return self.parts.fixed
 
+    @cached_property
+    def data_at(self) -> tuple[Addresses, Addresses]:
+        """Where data that are not indexed by row lie in this process, and the rows."""
+        return self.likelihood.fixed_at(self.fixed), self.likelihood.rows_at(self.rows.arrays)
+
     @property
     def prepared(self) -> Prepared | None:
         """What was learnt from all rows before sampling, where there is a proxy."""
@@ -150,7 +157,12 @@ class Decider:
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
         temperature = float(self.parts.temperature.final)
-        return Surroundings(others, self.fixed, self.rows.arrays, temperature, self.expansion, self.links)
+        return Surroundings(others, *self.data_at, temperature, self.expansion, self.links)
+
+    def place(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> Place:
+        """Return a proposal, and what its rows are evaluated with."""
+        centre = np.empty(0) if self.prepared is None else self.prepared.expansion.centre
+        return Place(self.links, theta_new, theta, others, centre, *self.data_at)
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
@@ -315,14 +327,13 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         )
         if move.reads_rows and not row_source.complete:
             raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
-        ndims = tuple(a.ndim for a in parts.stored.arrays)
         bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
-        evaluate_bound = bound.build_for(bound_constants, density, ndims)
+        evaluate_bound = bound.build_for(bound_constants)
         if compiled.effects is not None and bound.reads_theta:
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
         row_source = bound.row_source(bound_constants) or row_source
         linked = density.linked(parts.likelihood)
-        transition = build_transition(linked, ndims, move.propose, test, row_source, evaluate_bound)
+        transition = build_transition(linked, move.propose, test, row_source, evaluate_bound)
         # Python calls them only where a chain is watched and a run is judged.
         move = replace(move, propose=cached(move.propose))
         decider = Decider(
@@ -345,8 +356,8 @@ def _warm_up(decider: Decider) -> None:
         decider.links,
         parts.theta0,
         parts.others0,
-        parts.fixed,
-        arrays,
+        decider.data_at[0],
+        parts.likelihood.rows_at(arrays),
         decider.row_source.state(n_rows),
         state,
         decider.test.looks(n_rows),

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.compile_cache import cached
+from pymc_austerity.compile_cache import built_once, cached
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import BothSides, LogPrior
-from pymc_austerity.rows import build_gather
+from pymc_austerity.likelihood import Addresses, LinkedBothSides, LinkedLogPrior, Links
 
 #: Factors evaluated at once at most.
 CHUNK = 4096
@@ -128,12 +127,13 @@ class DrawConditional(Protocol):
 
     def __call__(
         self,
+        links: Links,
         d: int,
         n_values: int,
         theta: np.ndarray,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
-        arrays: tuple[np.ndarray, ...],
+        fixed: Addresses,
+        arrays: Addresses,
         incidence: Incidence,
         looks: Any,
         rng_decide: np.random.Generator,
@@ -148,10 +148,11 @@ class Sweep(Protocol):
 
     def __call__(
         self,
+        links: Links,
         theta: np.ndarray,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
-        arrays: tuple[np.ndarray, ...],
+        fixed: Addresses,
+        arrays: Addresses,
         incidence: Incidence,
         looks: Any,
         n_values: np.ndarray,
@@ -164,13 +165,12 @@ class Sweep(Protocol):
         ...
 
 
-def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> DrawConditional:
+def build_conditional(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> DrawConditional:
     """Compile a draw of one variable from its conditional law."""
-    gather = build_gather(array_ndims)
 
     @njit
     def conditional(  # type: ignore[no-untyped-def]
-        d, n_values, theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
+        links, d, n_values, theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
     ):
         start, stop = incidence.start[d], incidence.start[d + 1]
         n_total = stop - start
@@ -180,7 +180,7 @@ def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: t
         for k in range(n_values):
             states[k] = theta
             states[k, d] = k
-            prior = log_prior(states[k], others, *fixed)[0].item()
+            prior = log_prior(links, states[k], others, fixed)
             offset[k] = prior - np.log(rng_decide.standard_exponential())
             alive[k] = np.isfinite(prior)
         mean, products = np.zeros(n_values), np.zeros((n_values, n_values))
@@ -193,10 +193,10 @@ def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: t
             extend(rng_rows, incidence.members, start, stop, n, size)
             while n < size:
                 until = min(n + CHUNK, size)
-                batch = gather(arrays, incidence.members[start + n : start + until])
+                numbers = incidence.members[start + n : start + until]
                 terms = np.empty((n_values, until - n))
                 for k in range(1, n_values):
-                    new, old = both_sides(states[k], states[0], others, *(fixed + batch))
+                    new, old = both_sides(links, states[k], states[0], others, others, fixed, arrays, numbers)
                     terms[k] = new
                     if k == 1:
                         terms[0] = old
@@ -213,27 +213,26 @@ def build_conditional(log_prior: LogPrior, both_sides: BothSides, array_ndims: t
     return conditional
 
 
-def build_sweep(log_prior: LogPrior, both_sides: BothSides, array_ndims: tuple[int, ...]) -> Sweep:
+@built_once
+def build_sweep(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Sweep:
     """Compile a sweep over variables in random order.
 
     Parameters
     ----------
     log_prior, both_sides : callable
-        See `Density`.
-    array_ndims : tuple of int
-        Number of dimensions of each data array.
+        See `LinkedDensity`.
     """
-    conditional = build_conditional(log_prior, both_sides, array_ndims)
+    conditional = build_conditional(log_prior, both_sides)
 
     @njit
     def sweep(  # type: ignore[no-untyped-def]
-        theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows
+        links, theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows
     ):
         theta = theta.copy()
         changed, n_rows, n_stages, n_full = 0, 0, 0, 0
         for d in rng_order.permutation(variables):
             value, n, n_looks = conditional(
-                d, n_values[d], theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
+                links, d, n_values[d], theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
             )
             if value < 0:
                 return SweepOutcome(theta, changed, n_rows, n_stages, n_full, d)[:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pymc_austerity.kernel.group_parts import (
 )
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import (
+    Addresses,
     Groups,
     RowLikelihood,
 )
@@ -96,11 +98,16 @@ class GroupDecider:
         links = self.model.links
         return links if self.parts.slope is None else links._replace(slope=self.model.linked_slope.reached.address)
 
+    @cached_property
+    def data_at(self) -> tuple[Addresses, Addresses]:
+        """Where data that are not indexed by row lie in this process, and the rows."""
+        return self.likelihood.fixed_at(self.fixed), self.likelihood.rows_at(self.prepared.rows.arrays)
+
     def data(self) -> GroupData:
         """Return what the compiled moves read."""
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
-            self.links, self.others, self.fixed, found.rows.arrays, found.start, found.places, found.expansion,
+            self.links, self.others, *self.data_at, found.start, found.places, found.expansion,
             _bounds_of(found), found.shifts, np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
             self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
@@ -264,7 +271,7 @@ def complete_decider(
         reach_by_group if drawn.draws_by_bounds else without_reach,
         model.linked_slope.slope if prepared.shifts.length.size else None, prepared.bounds is not None,
     )  # fmt: skip
-    transition = cached(build_group_transition(parts, tuple(a.ndim for a in prepared.rows.arrays)))
+    transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)
     rng = np.random.default_rng(0)  # once, so that forked chains inherit the code
     decider.move(decider.start(rng), decider.data(), decider.new_state(), decider.looks_of_large(), rng.spawn(3))

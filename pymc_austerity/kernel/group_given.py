@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.kernel.along_line import build_move_along
+from pymc_austerity.compile_cache import built_once
+from pymc_austerity.kernel.along_line import MoveAlong
 from pymc_austerity.kernel.generators import PROPOSE
 from pymc_austerity.kernel.group_parts import GroupData, GroupState
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import LinkedDensity
 
 #: Parameters that are moved in a draw: of more, some at random.
 _MOST = 4
@@ -30,9 +30,9 @@ class MoveGiven(Protocol):
         ...
 
 
-def build_move_given(density: LinkedDensity) -> MoveGiven:
+@built_once
+def build_move_given(move: MoveAlong) -> MoveGiven:
     """Compile moves along single parameters."""
-    move = build_move_along(density)
 
     @njit
     def given(theta, data, state, generators):  # type: ignore[no-untyped-def]

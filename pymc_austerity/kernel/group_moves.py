@@ -7,12 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.compile_cache import built_once
+from pymc_austerity.kernel.along_line import build_move_along
 from pymc_austerity.kernel.bounded_refresh import build_bounded_refresh
-from pymc_austerity.kernel.carried_move import build_carried_move
-from pymc_austerity.kernel.group_given import build_move_given
+from pymc_austerity.kernel.carried_move import CarriedMove, build_carried_move
+from pymc_austerity.kernel.group_given import MoveGiven, build_move_given
 from pymc_austerity.kernel.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
-from pymc_austerity.kernel.group_refresh import build_refresh
-from pymc_austerity.kernel.group_shift import build_shift
+from pymc_austerity.kernel.group_refresh import Refresh, build_refresh
+from pymc_austerity.kernel.group_shift import Shift, build_shift
 from pymc_austerity.lean_njit import njit
 
 
@@ -34,12 +36,16 @@ class GroupTransition(Protocol):
         ...
 
 
-def build_group_transition(parts: GroupParts, ndims: tuple[int, ...]) -> GroupTransition:
+def build_group_transition(parts: GroupParts) -> GroupTransition:
     """Compile a carried move, a refresh of each factor in turn, and the moves that the prior decides."""
-    carried = build_carried_move(parts, ndims)
-    refresh = build_bounded_refresh(parts, ndims) if parts.bounded else build_refresh(parts, ndims)
-    given = build_move_given(parts.density)
-    shift = _no_shift if parts.slope is None else build_shift(parts.density, parts.slope, ndims)
+    carried, move = build_carried_move(parts), build_move_along(parts.density.log_prior)
+    refresh = build_bounded_refresh(parts) if parts.bounded else build_refresh(parts)
+    shift = _no_shift if parts.slope is None else build_shift(move, parts.slope)
+    return _composed(carried, refresh, build_move_given(move), shift)
+
+
+@built_once
+def _composed(carried: CarriedMove, refresh: Refresh, given: MoveGiven, shift: Shift) -> GroupTransition:
 
     @njit
     def transition(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader
+from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader, Terms
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import LinkedDensity, LinkedGroupTerms, Links
+from pymc_austerity.likelihood import Addresses, LinkedBothSides, LinkedDensity, LinkedGroupTerms, Links, n_rows_at
 from pymc_austerity.proposals import SharedState
 from pymc_austerity.proxy import (
     Condition,
@@ -21,7 +22,7 @@ from pymc_austerity.proxy import (
     SlopeAlong,
     spans_of_groups,
 )
-from pymc_austerity.rows import RowSource, build_gather, draws_nothing
+from pymc_austerity.rows import RowSource, draws_nothing
 
 
 class GroupPlace(NamedTuple):
@@ -31,8 +32,9 @@ class GroupPlace(NamedTuple):
     theta_new: np.ndarray
     theta: np.ndarray
     others: np.ndarray
-    inputs: tuple[np.ndarray, ...]
-    arrays: tuple[np.ndarray, ...]
+    centre: np.ndarray
+    fixed: Addresses
+    arrays: Addresses
     places: np.ndarray
     first: int
 
@@ -45,7 +47,8 @@ class GroupData(NamedTuple):
     links : GroupLinks
         Where the model's own functions lie.
     others : numpy.ndarray
-    fixed, arrays : tuple of numpy.ndarray
+    fixed, arrays : Addresses
+        Of data that are not indexed by row, and of the rows.
     start : numpy.ndarray of int64, shape (G + 1,)
         The rows of group g are ``start[g]`` to ``start[g + 1] - 1`` in the order of its factor.
     places : numpy.ndarray
@@ -68,8 +71,8 @@ class GroupData(NamedTuple):
 
     links: GroupLinks
     others: np.ndarray
-    fixed: tuple[np.ndarray, ...]
-    arrays: tuple[np.ndarray, ...]
+    fixed: Addresses
+    arrays: Addresses
     start: np.ndarray
     places: np.ndarray
     expansion: GroupExpansion
@@ -144,7 +147,7 @@ class RefreshOutcome(NamedTuple):
 
 
 class GroupParts(NamedTuple):
-    """The compiled parts that the moves are made of: nothing of a model but the types of its data.
+    """The compiled parts that the moves are made of: nothing of a model.
 
     Attributes
     ----------
@@ -212,13 +215,16 @@ def row_numbers_from(first, numbers, places, n_rows):  # type: ignore[no-untyped
     return found
 
 
-def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource, ndims: tuple[int, ...]) -> Conclude:
+def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource) -> Conclude:
     """Compile the way of a test to a decision on the rows of a `GroupPlace`."""
-    both_sides, gather = parts.seen.both_sides, build_gather(ndims)
+    return test.for_rows(RowReader(_terms_of_groups(parts.seen.both_sides), source))
 
+
+@built_once
+def _terms_of_groups(both_sides: LinkedBothSides) -> Terms:
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        rows = gather(at.arrays, row_numbers_from(at.first, numbers, at.places, len(at.arrays[0])))
-        return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, rows)
+        rows = row_numbers_from(at.first, numbers, at.places, n_rows_at(at.arrays))
+        return both_sides(at.links, at.theta_new, at.theta, at.others, at.centre, at.fixed, at.arrays, rows)
 
-    return test.for_rows(RowReader(terms, source))
+    return terms

@@ -7,11 +7,13 @@ factors that holds for those of one at a time, the others as they are, and the f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_ROW, DECIDED
+from pymc_austerity.acceptance import BAD_ROW, DECIDED, Conclude
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.kernel.group_parts import (
     GroupData,
@@ -24,8 +26,8 @@ from pymc_austerity.kernel.group_parts import (
     row_numbers,
 )
 from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import LinkedBothSides, LinkedGroupTerms, n_rows_at
 from pymc_austerity.proxy import means_given_others, own_changes, pull_of_others, rate_of_rows, solve_transposed
-from pymc_austerity.rows import build_gather
 
 #: Rows of groups that are evaluated together.
 TOGETHER = 8192
@@ -97,7 +99,7 @@ def _rows_together(first, groups, data):  # type: ignore[no-untyped-def]
             for row in range(data.start[g], data.start[g + 1]):
                 numbers[n] = row
                 n += 1
-    return row_numbers(numbers, data.places, len(data.arrays[0])), last
+    return row_numbers(numbers, data.places, n_rows_at(data.arrays)), last
 
 
 @njit
@@ -115,7 +117,7 @@ def number_among_all(row, g, data):  # type: ignore[no-untyped-def]
     """Return the number among all rows of a row of group g; what is no row stays as it is."""
     if row < 0:
         return row
-    number, n_rows = data.start[g] + row, len(data.arrays[0])
+    number, n_rows = data.start[g] + row, n_rows_at(data.arrays)
     return np.int64(data.places[number - n_rows]) if number >= n_rows else number
 
 
@@ -132,11 +134,21 @@ class Refresh(Protocol):
         ...
 
 
-def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
+def build_refresh(parts: GroupParts) -> Refresh:
     """Compile the refresh of groups."""
-    both_sides, gather, prior_terms = parts.density.both_sides, build_gather(ndims), parts.prior_terms
-    expands, draw_noise = parts.seen.expands, parts.test.draw_noise
-    conclude = build_conclude(parts, parts.test, parts.test.rows, ndims)
+    conclude = build_conclude(parts, parts.test, parts.test.rows)
+    of_rows = parts.density.both_sides, parts.prior_terms
+    return _refresh_by(*of_rows, parts.seen.expands, parts.test.draw_noise, conclude)
+
+
+@built_once
+def _refresh_by(
+    both_sides: LinkedBothSides,
+    prior_terms: LinkedGroupTerms,
+    expands: bool,
+    draw_noise: Callable[..., Any],
+    conclude: Conclude,
+) -> Refresh:
 
     @njit
     def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
@@ -148,15 +160,15 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
         before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
-        inputs = (e.centre,) + data.fixed if expands else data.fixed
         known = own_changes(theta_new, theta, groups, pull, e) if expands else offset
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
             numbers, last = _rows_together(first, groups, data)
             new, old = np.empty(0), np.empty(0)
             if numbers.size > 0:
-                batch = gather(data.arrays, numbers)
-                new, old = both_sides(links.rows, theta_new, theta, data.others, data.fixed, batch)
+                new, old = both_sides(
+                    links.rows, theta_new, theta, data.others, e.centre, data.fixed, data.arrays, numbers
+                )
             n_rows += numbers.size
             row = 0
             for i in range(first, last):
@@ -175,8 +187,9 @@ def build_refresh(parts: GroupParts, ndims: tuple[int, ...]) -> Refresh:
                         log_ratio += known[i]
                     noise = draw_noise(generators[DECIDE])
                     at = GroupPlace(
-                        links.seen, theta_new, theta, data.others, inputs, data.arrays, data.places, data.start[g]
-                    )
+                        links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays, data.places,
+                        data.start[g],
+                    )  # fmt: skip
                     d = conclude(
                         generators[ROWS], state.order[:size], looks_of_large[g], at, size, np.inf, log_ratio,
                         float(size), noise,

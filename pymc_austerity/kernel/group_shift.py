@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_austerity.kernel.along_line import build_move_along
+from pymc_austerity.compile_cache import built_once
+from pymc_austerity.kernel.along_line import MoveAlong
 from pymc_austerity.kernel.group_parts import GroupData
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import LinkedDensity
 from pymc_austerity.proxy import SlopeAlong
-from pymc_austerity.rows import build_gather
 
 
 class Shift(Protocol):
@@ -26,17 +25,17 @@ class Shift(Protocol):
         ...
 
 
-def build_shift(density: LinkedDensity, slope: SlopeAlong, ndims: tuple[int, ...]) -> Shift:
+@built_once
+def build_shift(move: MoveAlong, slope: SlopeAlong) -> Shift:
     """Compile the shifts."""
-    move, gather = build_move_along(density), build_gather(ndims)
 
     @njit
     def shift(theta, data, generators):  # type: ignore[no-untyped-def]
         shifts, n_accepted = data.shifts, 0
         for s in range(shifts.length.size):
-            row = gather(data.arrays, shifts.row[s : s + 1])
-            along = slope(data.links.slope, shifts.up[s], theta, data.others, data.fixed, row)[0]
-            against = slope(data.links.slope, shifts.down[s], theta, data.others, data.fixed, row)[0]
+            row, slope_at = shifts.row[s : s + 1], data.links.slope
+            along = slope(slope_at, shifts.up[s], theta, data.others, data.fixed, data.arrays, row)[0]
+            against = slope(slope_at, shifts.down[s], theta, data.others, data.fixed, data.arrays, row)[0]
             if against == 0.0:  # here and wherever the shift leads: along it no row changes
                 continue
             direction = np.empty(theta.size)

@@ -54,21 +54,17 @@ class RepeatedTransition:
             loop, reached = self._ready
             with suppress(TypingError):  # of what does not fit the types that it was compiled for
                 return loop(reached.address, n_draws, n_transitions, *at)
-        loop, reached = self._ready = self._compile(*map(typeof, at))
+        loop, reached = self._ready = _compiled_for(self._transition, *map(typeof, at))
         return loop(reached.address, n_draws, n_transitions, *at)
-
-    def _compile(self, *taken: types.Type) -> tuple[Callable[..., Any], Reached]:
-        reached = reach(self._transition, *taken)
-        returned = attrgetter("overloads")(reached.function)[taken].signature.return_type
-        if returned != _FIELDS:
-            raise TypeError(f"A transition returned {returned}, not {_FIELDS}.")
-        return build_loop(*taken), reached
 
 
 @built_once
-def build_repeated(transition: Transition) -> RepeatedTransition:
-    """Return draws of several transitions, each from where the one before it ended."""
-    return RepeatedTransition(transition)
+def _compiled_for(transition: Transition, *taken: types.Type) -> tuple[Callable[..., Any], Reached]:
+    reached = reach(transition, *taken)
+    returned = attrgetter("overloads")(reached.function)[taken].signature.return_type
+    if returned != _FIELDS:
+        raise TypeError(f"A transition returned {returned}, not {_FIELDS}.")
+    return build_loop(*taken), reached
 
 
 @cache

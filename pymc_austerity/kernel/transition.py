@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, RowReader, Terms
+from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, Conclude, DrawNoise, RowReader, Terms
 from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
+    Addresses,
     EvaluateBound,
     KnownSum,
     LinkedBothSides,
     LinkedDensity,
     LinkedLogPrior,
     Links,
+    Place,
     Surroundings,
+    n_rows_at,
     no_bound,
 )
 from pymc_austerity.proposals import Propose
-from pymc_austerity.rows import Gather, RowSource, build_gather
+from pymc_austerity.rows import RowSource, TotalRows
 
 
 class Outcome(NamedTuple):
@@ -66,28 +70,6 @@ class Outcome(NamedTuple):
     threshold: float
 
 
-class Place(NamedTuple):
-    """A proposal, and the data that its rows are evaluated with.
-
-    Attributes
-    ----------
-    links : Links
-        Where the model's own functions lie.
-    theta_new, theta, others : numpy.ndarray
-    inputs : tuple of numpy.ndarray
-        Data that are not indexed by row, the centre of the expansion first where there is one.
-    arrays : tuple of numpy.ndarray
-        The rows.
-    """
-
-    links: Links
-    theta_new: np.ndarray
-    theta: np.ndarray
-    others: np.ndarray
-    inputs: tuple[np.ndarray, ...]
-    arrays: tuple[np.ndarray, ...]
-
-
 class OffsetOf(Protocol):
     """The part of a decision that needs no rows, compiled."""
 
@@ -98,7 +80,7 @@ class OffsetOf(Protocol):
         theta: np.ndarray,
         log_q_ratio: float,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
+        fixed: Addresses,
         temperature: float,
         expansion: Any,
     ) -> tuple[int, float]:
@@ -117,8 +99,8 @@ class Transition(Protocol):
         links: Links,
         theta: np.ndarray,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
-        arrays: tuple[np.ndarray, ...],
+        fixed: Addresses,
+        arrays: Addresses,
         row_state: Any,
         state: Any,
         looks: Any,
@@ -156,23 +138,37 @@ def _offset_of(log_prior: LinkedLogPrior, known_sum: KnownSum) -> OffsetOf:
     return offset_of
 
 
-def build_terms(density: LinkedDensity, array_ndims: tuple[int, ...]) -> Terms:
-    """Compile ``terms(numbers, at)``: both sides of the log ratio for some rows, at a `Place`."""
-    return _terms_of(density.both_sides, build_gather(array_ndims))
+@njit
+def _whole(numbers: np.ndarray) -> np.ndarray:
+    """Return row numbers, which a source may keep in fewer bytes, as the model takes them."""
+    whole = np.empty(numbers.size, np.int64)
+    for k in range(numbers.size):
+        whole[k] = numbers[k]
+    return whole
 
 
 @built_once
-def _terms_of(both_sides: LinkedBothSides, gather: Gather) -> Terms:
+def build_terms(both_sides: LinkedBothSides) -> Terms:
+    """Compile ``terms(numbers, at)``: both sides of the log ratio for some rows, at a `Place`."""
+
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        return both_sides(at.links, at.theta_new, at.theta, at.others, at.inputs, gather(at.arrays, numbers))
+        return both_sides(at.links, at.theta_new, at.theta, at.others, at.centre, at.fixed, at.arrays, _whole(numbers))
 
     return terms
 
 
+@built_once
+def _centre_in(expands: bool) -> Callable[[Any], np.ndarray]:
+    @njit
+    def centre_in(expansion):  # type: ignore[no-untyped-def]
+        return expansion[0] if expands else np.empty(0)
+
+    return centre_in
+
+
 def build_transition(
     density: LinkedDensity,
-    array_ndims: tuple[int, ...],
     propose: Propose,
     test: AcceptanceTest,
     rows: RowSource,
@@ -183,17 +179,25 @@ def build_transition(
     Parameters
     ----------
     density : LinkedDensity
-    array_ndims : tuple of int
-        Number of dimensions of each data array.
     propose, test, rows
         The parts; see `Propose`, `AcceptanceTest` and `RowSource`.
     bound : EvaluateBound, optional
     """
-    offset_of, expands = build_offset(density), density.expands
-    n_rows_of = rows.n_total
-    conclude = test.for_rows(RowReader(build_terms(density, array_ndims), rows))
-    draw_noise = test.draw_noise
+    conclude = test.for_rows(RowReader(build_terms(density.both_sides), rows))
+    of_density = build_offset(density), _centre_in(density.expands)
+    return _transition_of(*of_density, propose, bound, rows.n_total, test.draw_noise, conclude)
 
+
+@built_once
+def _transition_of(
+    offset_of: OffsetOf,
+    centre_in: Callable[[Any], np.ndarray],
+    propose: Propose,
+    bound: EvaluateBound,
+    n_rows_of: TotalRows,
+    draw_noise: DrawNoise,
+    conclude: Conclude,
+) -> Transition:
     # Python asks for several draws, or for one, by `RepeatedTransition`: to unpack the arguments takes long to compile.
     @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
     def transition(  # type: ignore[no-untyped-def]
@@ -210,7 +214,7 @@ def build_transition(
         bound_constants,
         expansion,
     ):
-        n_total = n_rows_of(row_state, len(arrays[0]))
+        n_total = n_rows_of(row_state, n_rows_at(arrays))
         scale = n_total / temperature
         noise = draw_noise(generators[DECIDE])
         around = Surroundings(others, fixed, arrays, temperature, expansion, links)
@@ -221,9 +225,8 @@ def build_transition(
         if status == BAD_PRIOR or offset == -np.inf:
             sd = np.nan if status == BAD_PRIOR else 0.0
             return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)[:]
-        inputs = (expansion[0],) + fixed if expands else fixed
-        row_bound, n_scanned = bound(bound_constants, theta_new, theta, others, inputs, arrays)
-        at = Place(links, theta_new, theta, others, inputs, arrays)
+        at = Place(links, theta_new, theta, others, centre_in(expansion), fixed, arrays)
+        row_bound, n_scanned = bound(bound_constants, at)
         decision = conclude(generators[ROWS], row_state, looks, at, n_total, row_bound, offset, scale, noise)
         return Outcome(
             theta_new if decision.accepted else theta, decision.status, decision.accepted,

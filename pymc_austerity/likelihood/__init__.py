@@ -3,6 +3,15 @@
 May import `rows`.
 """
 
+from pymc_austerity.likelihood.addresses import (
+    ADDRESSES,
+    NOWHERE,
+    Addresses,
+    addresses,
+    arrays_at,
+    n_rows_at,
+    tuple_of,
+)
 from pymc_austerity.likelihood.affine import keeps_affine, row_predictor
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region, Unbounded, find_bound, no_bound
 from pymc_austerity.likelihood.by_address import (
@@ -10,19 +19,23 @@ from pymc_austerity.likelihood.by_address import (
     TOTAL_AND_SLOPE,
     VALUE_AND_SLOPE,
     VECTOR,
+    WITHOUT_ROWS,
     Reached,
     build_call,
-    build_prior_slope,
+    build_reading,
     call_at,
+    log_prior_at,
+    prior_slope_at,
     reach,
     reach_graph,
     reach_prior_slope,
-    tuple_of,
+    reach_reading,
 )
 from pymc_austerity.likelihood.density import (
     Density,
     KnownSum,
     LinkedDensity,
+    Place,
     Surroundings,
     compile_density,
     compile_log_prior,
@@ -62,12 +75,16 @@ from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, mome
 from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
 
 __all__ = [
+    "ADDRESSES",
     "LAPLACE",
     "NORMAL",
+    "NOWHERE",
     "ONE_VECTOR",
     "TOTAL_AND_SLOPE",
     "VALUE_AND_SLOPE",
     "VECTOR",
+    "WITHOUT_ROWS",
+    "Addresses",
     "BatchRebuild",
     "Block",
     "BothSides",
@@ -93,6 +110,7 @@ __all__ = [
     "NoGroupsError",
     "NoRemainderBoundError",
     "NotRowWiseError",
+    "Place",
     "Reached",
     "Region",
     "RemainderBounds",
@@ -101,9 +119,11 @@ __all__ = [
     "RowScale",
     "Surroundings",
     "Unbounded",
+    "addresses",
     "array_of",
+    "arrays_at",
     "build_call",
-    "build_prior_slope",
+    "build_reading",
     "call_at",
     "check_groups",
     "check_rows",
@@ -124,12 +144,16 @@ __all__ = [
     "keeps_affine",
     "leaf_identity",
     "likelihood_key",
+    "log_prior_at",
     "moment_rows",
+    "n_rows_at",
     "no_bound",
     "numba_options",
+    "prior_slope_at",
     "reach",
     "reach_graph",
     "reach_prior_slope",
+    "reach_reading",
     "read_model",
     "reads_few_entries",
     "row_predictor",

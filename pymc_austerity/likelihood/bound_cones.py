@@ -90,12 +90,12 @@ def _add_distances(spans, whitened, theta, centre):  # type: ignore[no-untyped-d
 
 
 @njit
-def distances_of_cones(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+def distances_of_cones(constants, at):  # type: ignore[no-untyped-def]
     """Return the M_g(θ, θ′) and that no row was read for them."""
-    whitened, centre = constants[0], fixed[0]
+    whitened = constants[0]
     spans = np.zeros(whitened.off.size)
-    _add_distances(spans, whitened, theta_new, centre)
-    _add_distances(spans, whitened, theta, centre)
+    _add_distances(spans, whitened, at.theta_new, at.centre)
+    _add_distances(spans, whitened, at.theta, at.centre)
     return spans, 0
 
 

@@ -1,7 +1,7 @@
 """Numbers C(θ, θ′) with |ℓ_i(θ′) − ℓ_i(θ)| ≤ C for all rows i: known in advance, given by the user, or scanned for.
 
 A bound has constants, which depend on the data and are computed once for a chain, and a compiled function
-``evaluate(constants, theta_new, theta, others, fixed, arrays)``, which returns C and the rows it evaluated.
+``evaluate(constants, at)``, which returns C and the rows it evaluated.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from pymc.model import Model
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood.density import Density
+from pymc_austerity.likelihood.addresses import n_rows_at
+from pymc_austerity.likelihood.by_address import both_sides_at
+from pymc_austerity.likelihood.density import Place
 from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_predictors
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.rows import CHUNK, Rows, RowSource, build_gather, largest_count
+from pymc_austerity.rows import CHUNK, Rows, RowSource, largest_count
 
 
 class Region(NamedTuple):
@@ -55,18 +57,10 @@ class Region(NamedTuple):
 class EvaluateBound(Protocol):
     """A bound, compiled."""
 
-    def __call__(
-        self,
-        constants: Any,
-        theta_new: np.ndarray,
-        theta: np.ndarray,
-        others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
-        arrays: tuple[np.ndarray, ...],
-    ) -> tuple[float, int]:
+    def __call__(self, constants: Any, at: Place) -> tuple[float, int]:
         """Return a number C with |l_i| ≤ C for all rows, and how many rows were evaluated to find it.
 
-        With a proxy l_i is a remainder, and the centre of the expansion comes first among the fixed data.
+        With a proxy l_i is a remainder.
         """
         ...
 
@@ -112,13 +106,13 @@ class Bound(Protocol):
         """Return how rows are drawn where each has a bound of its own; None where all share one."""
         return None
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build(self) -> EvaluateBound:
         """Return the compiled function."""
         ...
 
-    def build_for(self, constants: tuple[Any, ...], density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build_for(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Return the compiled function for these constants, where it depends on them."""
-        return self.build(density, array_ndims)
+        return self.build()
 
     def of_remainder(self, order: int) -> Bound | None:
         """Return the bound on what an expansion of that order leaves of a row, or None where none is known."""
@@ -126,7 +120,7 @@ class Bound(Protocol):
 
 
 @njit
-def no_bound(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+def no_bound(constants, at):  # type: ignore[no-untyped-def]
     """Know no bound on |l_i|, at no cost."""
     return np.inf, 0
 
@@ -142,13 +136,27 @@ class Unbounded(Bound):
         """Return nothing."""
         return ()
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build(self) -> EvaluateBound:
         """Return the function that knows no bound."""
         return no_bound
 
     def of_remainder(self, order: int) -> Bound:
         """Return no bound either."""
         return self
+
+
+@njit
+def _scan(constants, at):  # type: ignore[no-untyped-def]
+    n_total, largest = n_rows_at(at.arrays), 0.0
+    for start in range(0, n_total, CHUNK):
+        numbers = np.arange(start, min(start + CHUNK, n_total))
+        new, old = both_sides_at(at.links, at.theta_new, at.theta, at.others, at.centre, at.fixed, at.arrays, numbers)
+        for i in range(new.size):
+            difference = abs(new[i] - old[i])
+            if not difference <= largest:
+                # A row that is impossible bounds nothing; the test then reads until it meets it.
+                largest = difference if np.isfinite(difference) else np.inf
+    return largest, n_total
 
 
 @dataclass(frozen=True)
@@ -161,24 +169,9 @@ class Scan(Bound):
         """Return nothing."""
         return ()
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
-        """Compile a pass over all rows."""
-        both_sides, gather = density.both_sides, build_gather(array_ndims)
-
-        @njit
-        def scan(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
-            n_total, largest = len(arrays[0]), 0.0
-            for start in range(0, n_total, CHUNK):
-                batch = gather(arrays, np.arange(start, min(start + CHUNK, n_total)))
-                new, old = both_sides(theta_new, theta, others, *(fixed + batch))
-                for i in range(new.size):
-                    difference = abs(new[i] - old[i])
-                    if not difference <= largest:
-                        # A row that is impossible bounds nothing; the test then reads until it meets it.
-                        largest = difference if np.isfinite(difference) else np.inf
-            return largest, n_total
-
-        return scan
+    def build(self) -> EvaluateBound:
+        """Return a pass over all rows."""
+        return _scan
 
     def of_remainder(self, order: int) -> Bound:
         """Return the scan, which is then over remainders."""
@@ -186,8 +179,9 @@ class Scan(Bound):
 
 
 @njit
-def _through_predictor(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+def _through_predictor(constants, at):  # type: ignore[no-untyped-def]
     radius, reach = constants
+    theta_new, theta = at.theta_new, at.theta
     squares, weighted = 0.0, 0.0
     for d in range(theta.size):
         step = abs(theta_new[d] - theta[d])
@@ -213,7 +207,7 @@ class Lipschitz(Bound):
         radius, reach = sum(radius for radius, _ in found), np.sum([reach for _, reach in found], axis=0)
         return np.array([largest_count * radius]), largest_count * reach
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build(self) -> EvaluateBound:
         """Return the smaller of the two bounds."""
         return _through_predictor
 
@@ -234,11 +228,12 @@ def _cubed(radius, reach, theta, centre):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _through_third_derivative(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+def _through_third_derivative(constants, at):  # type: ignore[no-untyped-def]
     radius, reach = constants
     total = 0.0
     for k in range(radius.size):
-        total += _cubed(radius[k], reach[k], theta_new, fixed[0]) + _cubed(radius[k], reach[k], theta, fixed[0])
+        total += _cubed(radius[k], reach[k], at.theta_new, at.centre)
+        total += _cubed(radius[k], reach[k], at.theta, at.centre)
     return total, 0
 
 
@@ -258,7 +253,7 @@ class Cubic(Bound):
         root = np.cbrt(largest_count)
         return root * np.array([radius for radius, _ in found]), root * np.array([reach for _, reach in found])
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build(self) -> EvaluateBound:
         """Return the sum of the limits at both points."""
         return _through_third_derivative
 
@@ -280,21 +275,21 @@ class Given(Bound):
         """Return the largest count: what was given is a bound for a row of the table."""
         return (largest_count,)
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build(self) -> EvaluateBound:
         """Compile what was given."""
         if self.function is not None:
             function = self.function
 
             @njit
-            def evaluate(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
-                return constants[0] * float(function(theta, theta_new)), 0
+            def evaluate(constants, at):  # type: ignore[no-untyped-def]
+                return constants[0] * float(function(at.theta, at.theta_new)), 0
 
             return evaluate
         graph = pm.compile([self.theta, self.theta_new], [self.graph], mode="NUMBA", on_unused_input="ignore").vm.jit_fn
 
         @njit
-        def evaluate_graph(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
-            return constants[0] * graph(theta, theta_new)[0].item(), 0
+        def evaluate_graph(constants, at):  # type: ignore[no-untyped-def]
+            return constants[0] * graph(at.theta, at.theta_new)[0].item(), 0
 
         return evaluate_graph
 

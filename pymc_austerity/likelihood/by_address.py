@@ -1,8 +1,7 @@
 """The functions of a model, reached by their addresses: what calls them is compiled once, and serves every model.
 
 Code that holds a model's functions is another code for another model, and compiled anew with it.  Code that is handed
-their addresses beside the data is the same for all models whose data have the same types: it is built once in a
-process, so that what is made of it finds its parts compiled.
+their addresses, and those of the data, is the same for all models.
 """
 
 from __future__ import annotations
@@ -14,31 +13,28 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import from_dtype, types
+from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_new_ref
 from numba.extending import intrinsic
-from pytensor.graph.basic import Variable
 
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.lean_njit import LeanDispatcher, njit
-from pymc_austerity.likelihood.signatures import (
-    BothSides,
-    LinkedBothSides,
-    LinkedLogPrior,
-    LinkedPriorSlope,
-    LogPrior,
-    PriorSlope,
-)
+from pymc_austerity.likelihood.addresses import ADDRESSES, arrays_at
+from pymc_austerity.likelihood.signatures import BothSides, LogPrior, PriorSlope
+from pymc_austerity.rows import build_gather
 
 #: θ, and the values of the variables of other steps.
 VECTOR = types.float64[::1]
 #: What the graph of one vector returns, of two, and of a number and its gradient.
-ONE_VECTOR, _PAIR = types.UniTuple(VECTOR, 1), types.UniTuple(VECTOR, 2)
+ONE_VECTOR, PAIR = types.UniTuple(VECTOR, 1), types.UniTuple(VECTOR, 2)
 TOTAL_AND_SLOPE = types.Tuple((types.Array(types.float64, 0, "C"), VECTOR))
 #: A number and its gradient.
 VALUE_AND_SLOPE = types.Tuple((types.float64, VECTOR))
+_NUMBER = types.float64
+#: What is taken by what reads no row: θ, the variables of other steps, and where data that are not indexed by row are.
+WITHOUT_ROWS = types.Tuple((VECTOR, VECTOR, ADDRESSES))
 
 
 class Reached(NamedTuple):
@@ -74,6 +70,8 @@ def call_at(typingctx, address, result, expected, arguments):  # type: ignore[no
     def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
         at, _, _, packed = values
         convention = context.call_conv
+        with cgutils.if_unlikely(builder, cgutils.is_null(builder, at)):
+            convention.return_user_exc(builder, RuntimeError, ("A function of the model that nobody has linked.",))
         pointer = builder.inttoptr(at, convention.get_function_type(returned, taken.types).as_pointer())
         unpacked = cgutils.unpack_tuple(builder, packed, len(taken.types))
         status, value = convention.call_function(builder, pointer, returned, taken.types, unpacked)
@@ -141,33 +139,35 @@ def _one_by_one(arguments: Sequence[types.Type]) -> tuple[types.Type, ...]:
     return tuple(found)
 
 
-def tuple_of(variables: Sequence[Variable]) -> types.Type:
-    """Return the type of a tuple of the values of some variables."""
-    return types.Tuple([types.Array(from_dtype(np.dtype(v.type.dtype)), v.type.ndim, "C") for v in variables])
+def reach_log_prior(log_prior: LogPrior, fixed: types.BaseTuple) -> Reached:
+    """Compile ``log_prior(theta, others, fixed)``, which returns a number, and find it.
 
-
-def reach_log_prior(log_prior: LogPrior, fixed: types.Type) -> Reached:
-    """Compile ``log_prior(theta, others, fixed)``, which returns a number, and find it."""
+    Parameters
+    ----------
+    log_prior : LogPrior
+    fixed : numba.types.BaseTuple
+        Types of the data that are not indexed by row, which it is given the addresses of.
+    """
 
     @njit
-    def value_of(theta, others, fixed):  # type: ignore[no-untyped-def]
-        return log_prior(theta, others, *fixed)[0].item()
+    def value_of(theta, others, fixed_at):  # type: ignore[no-untyped-def]
+        return log_prior(theta, others, *arrays_at(fixed_at, fixed))[0].item()
 
-    return reach(value_of, VECTOR, VECTOR, fixed)
+    return reach(value_of, *WITHOUT_ROWS)
 
 
-def reach_prior_slope(prior: PriorSlope, fixed: types.Type) -> Reached:
+def reach_prior_slope(prior: PriorSlope, fixed: types.BaseTuple) -> Reached:
     """Compile the log prior as a number and its gradient, and find it."""
 
     @njit
-    def value_and_slope(theta, others, fixed):  # type: ignore[no-untyped-def]
-        value, slope = prior(theta, others, *fixed)
+    def value_and_slope(theta, others, fixed_at):  # type: ignore[no-untyped-def]
+        value, slope = prior(theta, others, *arrays_at(fixed_at, fixed))
         return value.item(), np.ascontiguousarray(slope)
 
-    return reach(value_and_slope, VECTOR, VECTOR, fixed)
+    return reach(value_and_slope, *WITHOUT_ROWS)
 
 
-def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Type) -> Reached:
+def reach_both_sides(both_sides: BothSides, inputs: types.BaseTuple, batch: types.BaseTuple) -> Reached:
     """Compile the row terms at both ends of a move, and find them."""
 
     @njit
@@ -175,7 +175,83 @@ def reach_both_sides(both_sides: BothSides, inputs: types.Type, batch: types.Typ
         new, old = both_sides(theta_new, theta, others, *(inputs + batch))
         return np.ascontiguousarray(new), np.ascontiguousarray(old)
 
-    return reach_graph(both_sides, _PAIR, new_and_old, VECTOR, VECTOR, VECTOR, inputs, batch, by_python=True)
+    return reach_graph(both_sides, PAIR, new_and_old, VECTOR, VECTOR, VECTOR, inputs, batch, by_python=True)
+
+
+def _taken_by_reading(n_points: int) -> tuple[types.Type, ...]:
+    points = types.UniTuple(VECTOR, n_points)
+    return types.int64, points, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1]
+
+
+@cache
+def reach_reading(
+    result: types.Type, n_points: int, fixed: types.BaseTuple, batch: types.BaseTuple, expands: bool
+) -> Reached:
+    """Compile the reading of rows for a graph of them, which it is given the address of, and find it.
+
+    Parameters
+    ----------
+    result : numba.types.Type
+        What the graph returns.
+    n_points : int
+        Vectors that it takes first: θ′ or none, θ, and the variables of other steps.
+    fixed, batch : numba.types.BaseTuple
+        Types of what it takes then: data that are not indexed by row, and some rows.
+    expands : bool
+        Whether the centre of an expansion comes first among the data that are not indexed by row.
+    """
+    inputs = types.Tuple((VECTOR, *fixed.types)) if expands else fixed
+    expected = types.Tuple((*(VECTOR,) * n_points, inputs, batch))
+    gather = build_gather(tuple(array.ndim for array in batch.types))
+
+    @njit
+    def read(address, points, centre, fixed_at, rows_at, numbers):  # type: ignore[no-untyped-def]
+        given = arrays_at(fixed_at, fixed)
+        with_centre = (centre,) + given if expands else given
+        some = gather(arrays_at(rows_at, batch), numbers)
+        return call_at(address, result, expected, points + (with_centre, some))
+
+    return reach(read, *_taken_by_reading(n_points))
+
+
+@cache
+def build_reading(result: types.Type, n_points: int) -> Callable[..., Any]:
+    """Compile ``read(reading, address, points, centre, fixed, arrays, numbers)`` for data of all types.
+
+    Parameters
+    ----------
+    result, n_points
+        As for `reach_reading`, whose address `reading` is.
+    """
+    expected = types.Tuple(_taken_by_reading(n_points))
+
+    @njit
+    def read(reading, address, points, centre, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
+        return call_at(reading, result, expected, (address, points, centre, fixed, arrays, numbers))
+
+    return read
+
+
+@njit
+def log_prior_at(links, theta, others, fixed):  # type: ignore[no-untyped-def]
+    """Return the log prior of whichever model the links lead to; a `LinkedLogPrior`."""
+    return call_at(links.log_prior, _NUMBER, WITHOUT_ROWS, (theta, others, fixed))
+
+
+@njit
+def prior_slope_at(links, theta, others, fixed):  # type: ignore[no-untyped-def]
+    """Return the log prior of whichever model the links lead to and its gradient; a `LinkedPriorSlope`."""
+    return call_at(links.prior_slope, VALUE_AND_SLOPE, WITHOUT_ROWS, (theta, others, fixed))
+
+
+_read_pair = build_reading(PAIR, 3)
+
+
+@njit
+def both_sides_at(links, theta_new, theta, others, centre, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
+    """Return the row terms of whichever model the links lead to; a `LinkedBothSides`."""
+    points = (theta_new, theta, others)
+    return _read_pair(links.reading, links.both_sides, points, centre, fixed, arrays, numbers)
 
 
 @cache
@@ -188,39 +264,3 @@ def build_call(result: types.Type, *taken: types.Type) -> Callable[..., Any]:
         return call_at(address, result, expected, arguments)
 
     return call
-
-
-@cache
-def build_log_prior(fixed: types.Type) -> LinkedLogPrior:
-    """Compile the log prior for any model whose fixed data have these types."""
-    result, expected = types.float64, types.Tuple((VECTOR, VECTOR, fixed))
-
-    @njit
-    def log_prior(links, theta, others, fixed):  # type: ignore[no-untyped-def]
-        return call_at(links.log_prior, result, expected, (theta, others, fixed))
-
-    return log_prior
-
-
-@cache
-def build_prior_slope(fixed: types.Type) -> LinkedPriorSlope:
-    """Compile the log prior and its gradient for any model whose fixed data have these types."""
-    result, expected = VALUE_AND_SLOPE, types.Tuple((VECTOR, VECTOR, fixed))
-
-    @njit
-    def prior_slope(links, theta, others, fixed):  # type: ignore[no-untyped-def]
-        return call_at(links.prior_slope, result, expected, (theta, others, fixed))
-
-    return prior_slope
-
-
-@cache
-def build_both_sides(inputs: types.Type, batch: types.Type) -> LinkedBothSides:
-    """Compile the row terms at both ends of a move for any model of such data."""
-    result, expected = _PAIR, types.Tuple((VECTOR, VECTOR, VECTOR, inputs, batch))
-
-    @njit
-    def both_sides(links, theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
-        return call_at(links.both_sides, result, expected, (theta_new, theta, others, inputs, batch))
-
-    return both_sides

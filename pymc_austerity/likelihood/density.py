@@ -12,14 +12,16 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood.addresses import Addresses, tuple_of
 from pymc_austerity.likelihood.by_address import (
+    PAIR,
     VECTOR,
     Reached,
-    build_both_sides,
-    build_log_prior,
+    both_sides_at,
+    log_prior_at,
     reach_both_sides,
     reach_log_prior,
-    tuple_of,
+    reach_reading,
 )
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.signatures import BothSides, LinkedBothSides, LinkedLogPrior, Links, LogPrior
@@ -32,10 +34,10 @@ class Surroundings(NamedTuple):
     ----------
     others : numpy.ndarray, shape (O,)
         Present values of the variables of other steps.
-    fixed : tuple of numpy.ndarray
-        Shared variables that are not indexed by row.
-    arrays : tuple of numpy.ndarray
-        The data, rows on the first axis.
+    fixed : Addresses
+        Of shared variables that are not indexed by row.
+    arrays : Addresses
+        Of the data, rows on the first axis.
     temperature : float
         What every row's log-likelihood is divided by.
     expansion : Expansion or tuple of nothing
@@ -45,11 +47,34 @@ class Surroundings(NamedTuple):
     """
 
     others: np.ndarray
-    fixed: tuple[np.ndarray, ...]
-    arrays: tuple[np.ndarray, ...]
+    fixed: Addresses
+    arrays: Addresses
     temperature: float
     expansion: Any
     links: Links = Links()
+
+
+class Place(NamedTuple):
+    """A proposal, and the data that its rows are evaluated with.
+
+    Attributes
+    ----------
+    links : Links
+        Where the model's own functions lie.
+    theta_new, theta, others : numpy.ndarray
+    centre : numpy.ndarray
+        Of the expansion; of no length without one.
+    fixed, arrays : Addresses
+        Of data that are not indexed by row, and of the rows.
+    """
+
+    links: Links
+    theta_new: np.ndarray
+    theta: np.ndarray
+    others: np.ndarray
+    centre: np.ndarray
+    fixed: Addresses
+    arrays: Addresses
 
 
 class KnownSum(Protocol):
@@ -88,11 +113,15 @@ class Density:
         return self.known_sum is not nothing_known
 
     def linked(self, likelihood: RowLikelihood) -> LinkedDensity:
-        """Return the density for code that is compiled once for all models whose data have the types of this one's."""
+        """Return the density for code that is compiled once for all models."""
         fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
         inputs = types.Tuple((VECTOR, *fixed.types)) if self.expands else fixed
-        reached = reach_log_prior(self.log_prior, fixed), reach_both_sides(self.both_sides, inputs, batch)
-        return LinkedDensity(build_log_prior(fixed), build_both_sides(inputs, batch), self.known_sum, reached)
+        reached = (
+            reach_log_prior(self.log_prior, fixed),
+            reach_both_sides(self.both_sides, inputs, batch),
+            reach_reading(PAIR, 3, fixed, batch, self.expands),
+        )
+        return LinkedDensity(known_sum=self.known_sum, reached=reached)
 
 
 @dataclass(frozen=True)
@@ -105,13 +134,13 @@ class LinkedDensity:
     both_sides : LinkedBothSides
     known_sum : KnownSum
     reached : tuple of Reached
-        What lies at the addresses: the log prior, and both sides.
+        What lies at the addresses: the log prior, both sides, and the reading of rows for these.
     """
 
-    log_prior: LinkedLogPrior
-    both_sides: LinkedBothSides
+    log_prior: LinkedLogPrior = log_prior_at
+    both_sides: LinkedBothSides = both_sides_at
     known_sum: KnownSum = nothing_known
-    reached: tuple[Reached, Reached] | None = None
+    reached: tuple[Reached, Reached, Reached] | None = None
 
     @property
     def expands(self) -> bool:
@@ -122,8 +151,8 @@ class LinkedDensity:
     def links(self) -> Links:
         """The addresses."""
         assert self.reached is not None
-        log_prior, both_sides = self.reached
-        return Links(log_prior.address, both_sides.address)
+        log_prior, both_sides, reading = self.reached
+        return Links(log_prior.address, both_sides.address, reading.address)
 
 
 def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:

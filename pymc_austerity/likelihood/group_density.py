@@ -14,7 +14,8 @@ from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood.by_address import VECTOR, Reached, build_call, reach, tuple_of
+from pymc_austerity.likelihood.addresses import Addresses, arrays_at, tuple_of
+from pymc_austerity.likelihood.by_address import VECTOR, WITHOUT_ROWS, Reached, build_call, reach
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError
 from pymc_austerity.likelihood.indices import entries_taken
@@ -27,6 +28,8 @@ _RELATIVE_ERROR = 1e-8
 #: Where the parameters of each group lie in θ and how many they are; and a gradient and a matrix for each group.
 _OWN = types.int64[:, ::1], types.int64[::1]
 _DERIVATIVES = types.Tuple((types.float64[:, ::1], types.float64[:, :, ::1]))
+_terms_at = build_call(VECTOR, *WITHOUT_ROWS)
+_derivatives_at = build_call(_DERIVATIVES, *WITHOUT_ROWS, *_OWN)
 
 
 class GroupTerms(Protocol):
@@ -44,7 +47,7 @@ class GroupDerivatives(Protocol):
         self,
         theta: np.ndarray,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
+        fixed: Addresses,
         own: np.ndarray,
         n_own: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -58,9 +61,7 @@ class GroupDerivatives(Protocol):
 class LinkedGroupTerms(Protocol):
     """The prior terms of whichever model the address leads to, compiled."""
 
-    def __call__(
-        self, address: int, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...]
-    ) -> np.ndarray:
+    def __call__(self, address: int, theta: np.ndarray, others: np.ndarray, fixed: Addresses) -> np.ndarray:
         """Return log p(u_g | φ) for all groups."""
         ...
 
@@ -73,7 +74,7 @@ class LinkedGroupDerivatives(Protocol):
         address: int,
         theta: np.ndarray,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
+        fixed: Addresses,
         own: np.ndarray,
         n_own: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -94,15 +95,15 @@ class GroupPrior(NamedTuple):
     derivatives: GroupDerivatives
 
     def linked(self, likelihood: RowLikelihood) -> LinkedGroupPrior:
-        """Return the prior for code that is compiled once for all models whose data have the types of this one's."""
-        terms, at = self.terms, (VECTOR, VECTOR, tuple_of(likelihood.fixed))
+        """Return the prior for code that is compiled once for all models."""
+        terms, fixed = self.terms, tuple_of(likelihood.fixed)
 
         @njit
-        def terms_of(theta, others, fixed):  # type: ignore[no-untyped-def]
-            return np.ascontiguousarray(terms(theta, others, *fixed)[0])
+        def terms_of(theta, others, fixed_at):  # type: ignore[no-untyped-def]
+            return np.ascontiguousarray(terms(theta, others, *arrays_at(fixed_at, fixed))[0])
 
-        reached = reach(terms_of, *at), reach(self.derivatives, *at, *_OWN)
-        return LinkedGroupPrior(build_call(VECTOR, *at), build_call(_DERIVATIVES, *at, *_OWN), reached)
+        reached = reach(terms_of, *WITHOUT_ROWS), reach(self.derivatives, *WITHOUT_ROWS, *_OWN)
+        return LinkedGroupPrior(_terms_at, _derivatives_at, reached)
 
 
 class GroupPriorLinks(NamedTuple):
@@ -153,8 +154,11 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     gradient_of = compile_part(inputs, [gradient], **options)
     product_of = compile_part([along, *inputs], [product], **options)
 
+    types_of_fixed = tuple_of(likelihood.fixed)
+
     @njit
-    def derivatives(theta, others, fixed, own, n_own):  # type: ignore[no-untyped-def]
+    def derivatives(theta, others, fixed_at, own, n_own):  # type: ignore[no-untyped-def]
+        fixed = arrays_at(fixed_at, types_of_fixed)
         n_groups, size = own.shape
         slope, curvature = np.zeros((n_groups, size)), np.zeros((n_groups, size, size))
         by_theta = gradient_of(theta, others, *fixed)[0]

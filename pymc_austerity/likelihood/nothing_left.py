@@ -9,12 +9,11 @@ import numpy as np
 
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
-from pymc_austerity.likelihood.density import Density
 from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
 
 
 @njit
-def no_span(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+def no_span(constants, at):  # type: ignore[no-untyped-def]
     """Return 0, wherever the two points are."""
     return 0.0, 0
 
@@ -30,7 +29,7 @@ class NothingLeft(Bound):
         """Return a table from which nothing is ever drawn."""
         return (), bound_table(np.zeros(1))
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build(self) -> EvaluateBound:
         """Return the function that is zero."""
         return no_span
 

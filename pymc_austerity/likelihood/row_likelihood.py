@@ -15,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.printing import debugprint
 
 from pymc_austerity.graph_compiler import stabilised
+from pymc_austerity.likelihood.addresses import Addresses, addresses, tuple_of
 from pymc_austerity.likelihood.layout import Block, layout, split
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
@@ -91,6 +92,14 @@ class RowLikelihood:
     def psi_vector(self, name: str) -> Variable:
         """Return a new symbolic vector of the length of ψ."""
         return pt.dvector(name, shape=(self.psi_blocks[-1].stop,))
+
+    def fixed_at(self, fixed: Sequence[np.ndarray]) -> Addresses:
+        """Return where values of the `fixed` lie, for compiled code."""
+        return addresses(fixed, tuple_of(self.fixed))
+
+    def rows_at(self, arrays: Sequence[np.ndarray]) -> Addresses:
+        """Return where the arrays of some rows lie, for compiled code."""
+        return addresses(arrays, tuple_of(self.batches))
 
 
 @dataclass(frozen=True)

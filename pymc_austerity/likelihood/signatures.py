@@ -6,6 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_austerity.likelihood.addresses import Addresses
+
 
 class LogPrior(Protocol):
     """The log prior, compiled."""
@@ -41,23 +43,32 @@ class Links(NamedTuple):
     log_prior : int
     both_sides : int
         The row terms at both ends of a move.
+    reading : int
+        Reads rows for them.
     prior_slope : int
         The log prior and its gradient.
     prior_gradient, row_gradient : int
         The gradient of the log prior, and that of the sum of row terms, for a proposal that moves along it.
+    gradient_reading : int
+        Reads rows for the latter.
+    excluded_law : int
+        The law of coefficients that are left out, for a proposal that draws them.
     """
 
     log_prior: int = 0
     both_sides: int = 0
+    reading: int = 0
     prior_slope: int = 0
     prior_gradient: int = 0
     row_gradient: int = 0
+    gradient_reading: int = 0
+    excluded_law: int = 0
 
 
 class LinkedLogPrior(Protocol):
     """The log prior of whichever model the links lead to, compiled."""
 
-    def __call__(self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...]) -> float:
+    def __call__(self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: Addresses) -> float:
         """Return log ρ(θ)."""
         ...
 
@@ -66,7 +77,7 @@ class LinkedPriorSlope(Protocol):
     """The log prior of whichever model the links lead to and its gradient, compiled."""
 
     def __call__(
-        self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...]
+        self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: Addresses
     ) -> tuple[float, np.ndarray]:
         """Return log ρ(θ) and its gradient by θ."""
         ...
@@ -81,11 +92,13 @@ class LinkedBothSides(Protocol):
         theta_new: np.ndarray,
         theta: np.ndarray,
         others: np.ndarray,
-        inputs: tuple[np.ndarray, ...],
-        batch: tuple[np.ndarray, ...],
+        centre: np.ndarray,
+        fixed: Addresses,
+        arrays: Addresses,
+        numbers: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return ℓ_i(θ′) and ℓ_i(θ) for the rows of a batch.
+        """Return ℓ_i(θ′) and ℓ_i(θ) for the rows with these numbers.
 
-        With a proxy they are remainders, and the centre of the expansion comes first among the inputs.
+        With a proxy they are remainders from an expansion with that centre, which nobody reads without one.
         """
         ...

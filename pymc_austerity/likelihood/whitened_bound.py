@@ -20,7 +20,6 @@ from scipy import linalg, special
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.bound_cones import rows_in_cones
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
-from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.nothing_left import NothingLeft
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
@@ -80,10 +79,10 @@ def _power_of_distance(whitened, theta, centre):  # type: ignore[no-untyped-def]
 
 
 @njit
-def whitened_distance(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
+def whitened_distance(constants, at):  # type: ignore[no-untyped-def]
     """Return M(θ, θ′) and that no row was read for it."""
-    whitened, centre = constants[0], fixed[0]
-    return _power_of_distance(whitened, theta_new, centre) + _power_of_distance(whitened, theta, centre), 0
+    whitened, centre = constants[0], at.centre
+    return _power_of_distance(whitened, at.theta_new, centre) + _power_of_distance(whitened, at.theta, centre), 0
 
 
 def typical_span(size: int, order: int) -> float:
@@ -153,11 +152,11 @@ class WhitenedBound(Bound):
                 return in_cones, stored
         return (whitened, table), stored
 
-    def build(self, density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build(self) -> EvaluateBound:
         """Return M, compiled."""
         return whitened_distance
 
-    def build_for(self, constants: tuple[Any, ...], density: Density, array_ndims: tuple[int, ...]) -> EvaluateBound:
+    def build_for(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Return M, or those of all cones, compiled."""
         evaluate: EvaluateBound = constants[0].evaluate
         return evaluate

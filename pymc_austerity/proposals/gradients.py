@@ -18,16 +18,22 @@ from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
     ONE_VECTOR,
     VECTOR,
+    WITHOUT_ROWS,
     Reached,
     RowLikelihood,
     Surroundings,
+    arrays_at,
     build_call,
+    build_reading,
+    n_rows_at,
+    reach,
     reach_graph,
+    reach_reading,
     tuple_of,
 )
 from pymc_austerity.proposals.protocol import Target
 from pymc_austerity.proxy import along_line, product, shift_from
-from pymc_austerity.rows import CHUNK, build_gather
+from pymc_austerity.rows import CHUNK
 
 
 def summed_gradient(likelihood: RowLikelihood) -> Variable:
@@ -102,40 +108,39 @@ def link_gradient(target: Target) -> LinkedGradient:
     taken = types.Tuple((*[VECTOR for _ in centre], *fixed.types))
 
     @njit
-    def of_prior(theta, others, fixed):  # type: ignore[no-untyped-def]
-        return (np.ascontiguousarray(prior(theta, others, *fixed)[0]),)
+    def of_prior(theta, others, fixed_at):  # type: ignore[no-untyped-def]
+        return np.ascontiguousarray(prior(theta, others, *arrays_at(fixed_at, fixed))[0])
 
     @njit
     def of_rows(theta, others, inputs, batch):  # type: ignore[no-untyped-def]
         return (np.ascontiguousarray(rows(theta, others, *(inputs + batch))[0]),)
 
     reached = {
-        "prior_gradient": reach_graph(prior, ONE_VECTOR, of_prior, VECTOR, VECTOR, fixed),
+        "prior_gradient": reach(of_prior, *WITHOUT_ROWS),
         "row_gradient": reach_graph(rows, ONE_VECTOR, of_rows, VECTOR, VECTOR, taken, batch),
+        "gradient_reading": reach_reading(ONE_VECTOR, 2, fixed, batch, prepared is not None),
     }
-    return LinkedGradient(_build_slope(fixed, taken, batch), reached)
+    return LinkedGradient(_build_slope(prepared is not None), reached)
 
 
 @cache
-def _build_slope(fixed: types.Type, taken: types.Type, batch: types.Type) -> Slope:
-    """Compile the estimate for any model of such data, with a proxy where the rows take more than the prior."""
-    prior = build_call(ONE_VECTOR, VECTOR, VECTOR, fixed)
-    rows = build_call(ONE_VECTOR, VECTOR, VECTOR, taken, batch)
-    gather, expanded = build_gather(tuple(array.ndim for array in batch)), len(taken) > len(fixed)
+def _build_slope(expanded: bool) -> Slope:
+    """Compile the estimate for any model, with a proxy or without."""
+    prior, rows = build_call(VECTOR, *WITHOUT_ROWS), build_reading(ONE_VECTOR, 2)
 
     @njit
     def slope(theta, numbers, surroundings: Surroundings):  # type: ignore[no-untyped-def]
         others, fixed, expansion = surroundings.others, surroundings.fixed, surroundings.expansion
-        links = surroundings.links
-        inputs = (expansion[0],) + fixed if expanded else fixed
+        links, arrays = surroundings.links, surroundings.arrays
+        centre = expansion[0] if expanded else others
         total = np.zeros(theta.size)
         for start in range(0, numbers.size, CHUNK):
-            batch = gather(surroundings.arrays, numbers[start : start + CHUNK])
-            total += rows(links.row_gradient, theta, others, inputs, batch)[0]
-        total *= len(surroundings.arrays[0]) / numbers.size
+            some = numbers[start : start + CHUNK]
+            total += rows(links.gradient_reading, links.row_gradient, (theta, others), centre, fixed, arrays, some)[0]
+        total *= n_rows_at(arrays) / numbers.size
         if expanded:
             add_expanded_gradient(total, theta, others, expansion)
-        return prior(links.prior_gradient, theta, others, fixed)[0] + total / surroundings.temperature
+        return prior(links.prior_gradient, theta, others, fixed) + total / surroundings.temperature
 
     return slope
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from pymc_austerity.compile_cache import built_once
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Surroundings
+from pymc_austerity.likelihood import Surroundings, n_rows_at
 from pymc_austerity.proposals.gradients import Slope, link_gradient
 from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, log_scale_of
 from pymc_austerity.proposals.random_walk import (
@@ -199,7 +199,7 @@ def build_langevin(slope: Slope, batch_size: int) -> Propose:
     def propose(  # type: ignore[no-untyped-def]
         rng: np.random.Generator, theta: np.ndarray, state: WalkState, surroundings: Surroundings
     ):
-        n_rows = len(surroundings.arrays[0])
+        n_rows = n_rows_at(surroundings.arrays)
         numbers = draw_subset(rng, n_rows, min(batch_size, n_rows))
         z = rng.standard_normal(theta.size)
         move, theta_new = _step_along(slope(theta, numbers, surroundings), z, theta, state)

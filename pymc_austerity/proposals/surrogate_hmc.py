@@ -7,9 +7,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
-from pymc_austerity.proxy import SurrogateState, path_search, product
+from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, adapt_nothing
+from pymc_austerity.proxy import SurrogateState, Trajectory, path_search, product
 
 #: Path lengths to choose from, in quarter periods: shorter ones are for proxies that are poor far from the start.
 _LENGTHS = (1.0, 0.5, 0.25, 0.125)
@@ -85,20 +86,11 @@ class SurrogateHMC(Proposal):
         assert target.prepared is not None
         assert target.surrogate is not None
         tuned = target.prepared.move
-        trajectory = target.surrogate.trajectory
-
-        @njit
-        def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
-            theta_new, value, value_new, _ = trajectory(rng, theta, state, surroundings)
-            for _ in range(state.search.transitions[state.search.choice[0]] - 1):
-                # π̃-reversible transitions of one kernel in a row are reversible together.
-                theta_new, _, value_new, _ = trajectory(rng, theta_new, state, surroundings)
-            return theta_new, value - value_new, 0
-
         choices = self.choices(tuned.search.lengths[0])
         state = tuned._replace(search=path_search(choices, tuned.centre.size), t=np.zeros(1, np.int64))
         if self.step_size != "adapt":
             state = state._replace(log_scale=np.log([self.step_size]))
+        propose = _in_a_row(target.surrogate.trajectory)
         return Move(propose, adapt_path if len(choices) > 1 else adapt_nothing, state.at_start, _step_and_path)
 
     def choices(self, quarter: float) -> list[tuple[float, int]]:
@@ -136,3 +128,18 @@ def adapt_path(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None
         search.choice[0] = state.t[0] % n
     else:
         search.choice[0] = np.argmax(search.jumps / search.costs)
+
+
+@built_once
+def _in_a_row(trajectory: Trajectory) -> Propose:
+    """Compile as many trajectories as the state says."""
+
+    @njit
+    def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+        theta_new, value, value_new, _ = trajectory(rng, theta, state, surroundings)
+        for _ in range(state.search.transitions[state.search.choice[0]] - 1):
+            # π̃-reversible transitions of one kernel in a row are reversible together.
+            theta_new, _, value_new, _ = trajectory(rng, theta_new, state, surroundings)
+        return theta_new, value - value_new, 0
+
+    return propose

@@ -35,7 +35,7 @@ from pymc_austerity.proxy.resolved_remainder import compile_resolved_density
 from pymc_austerity.proxy.robbins_monro import towards_target
 from pymc_austerity.proxy.row_sums import RowSums, compile_sums
 from pymc_austerity.proxy.steering import Steering
-from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, compile_surrogate, path_search
+from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState, Trajectory, compile_surrogate, path_search
 from pymc_austerity.proxy.third_derivatives import check_triples
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "Surrogate",
     "SurrogateState",
     "Taylor",
+    "Trajectory",
     "along_line",
     "build_condition",
     "build_effects",

@@ -17,7 +17,7 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Block, Density, EvaluateBound, RowLikelihood
+from pymc_austerity.likelihood import Block, Density, EvaluateBound, Place, RowLikelihood
 from pymc_austerity.rows import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.
@@ -69,8 +69,9 @@ class Effects:
         of = self.of
 
         @njit
-        def at_theta(constants, theta_new, theta, others, fixed, arrays):  # type: ignore[no-untyped-def]
-            return bound(constants, of(theta_new), of(theta), others, fixed, arrays)
+        def at_theta(constants, at):  # type: ignore[no-untyped-def]
+            in_effects = Place(at.links, of(at.theta_new), of(at.theta), at.others, at.centre, at.fixed, at.arrays)
+            return bound(constants, in_effects)
 
         return at_theta
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pymc_austerity.compile_cache import built_once, cached
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import GroupPriorLinks, LinkedGroupDerivatives, LinkedLogPrior
+from pymc_austerity.likelihood import Addresses, GroupPriorLinks, LinkedGroupDerivatives, LinkedLogPrior
 from pymc_austerity.proxy.crossed_means import factorise, join, solve_group
 from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.proxy.known_scale import rate_of_rows
@@ -52,7 +52,7 @@ class Condition(Protocol):
         links: GroupPriorLinks,
         theta: np.ndarray,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
+        fixed: Addresses,
         e: GroupExpansion,
     ) -> Conditional:
         """Return the `Conditional` given the φ in θ; what θ holds of the groups is not read."""
@@ -63,13 +63,13 @@ class Marginal(Protocol):
     """The surrogate's marginal of φ, compiled."""
 
     def __call__(
-        self, links: Any, theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...], e: GroupExpansion
+        self, links: Any, theta: np.ndarray, others: np.ndarray, fixed: Addresses, e: GroupExpansion
     ) -> tuple[float, np.ndarray]:
         """Return its logarithm at the φ in θ, up to a constant, and θ with all groups at their means."""
         ...
 
 
-#: The same for one model, whose links are given.
+#: The same for one model, whose links are given, from the data themselves.
 ConditionOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], Conditional]
 MarginalOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], tuple[float, np.ndarray]]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from pymc_austerity.likelihood import (
     Density,
@@ -23,7 +26,7 @@ from pymc_austerity.likelihood import (
 )
 from pymc_austerity.proxy.expansion import compile_remainder_density
 from pymc_austerity.proxy.group_conditional import ConditionOf, MarginalOf, build_condition, build_marginal
-from pymc_austerity.proxy.group_expansion import grouped_sum
+from pymc_austerity.proxy.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.proxy.group_pass import GroupPass, LinkedSlope
 from pymc_austerity.proxy.group_score import GroupScore
 from pymc_austerity.proxy.known_scale import nothing_of_linked_rows, nothing_of_rows
@@ -131,10 +134,18 @@ class GroupModel:
     @property
     def condition(self) -> ConditionOf:
         """The normal approximation of all groups given φ."""
-        return partial(build_condition(self.linked_prior.derivatives), self.linked_prior.links)
+        return self._of_data(build_condition(self.linked_prior.derivatives), self.linked_prior.links)
 
     @property
     def marginal(self) -> MarginalOf:
         """The surrogate's marginal of φ."""
         condition = build_condition(self.linked_prior.derivatives)
-        return partial(build_marginal(self.linked.log_prior, condition), self.links)
+        return self._of_data(build_marginal(self.linked.log_prior, condition), self.links)
+
+    def _of_data(self, compiled: Callable[..., Any], links: Any) -> Callable[..., Any]:
+        """Return what is compiled for all models as a function of this one's data."""
+
+        def of_data(theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...], e: GroupExpansion) -> Any:
+            return compiled(links, theta, others, self.likelihood.fixed_at(fixed), e)
+
+        return of_data

@@ -8,19 +8,34 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
+from numba import types
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import VECTOR, Groups, Reached, RowLikelihood, build_call, reach, tuple_of
+from pymc_austerity.likelihood import (
+    ADDRESSES,
+    VECTOR,
+    Addresses,
+    Groups,
+    Reached,
+    RowLikelihood,
+    arrays_at,
+    build_call,
+    reach,
+    tuple_of,
+)
 from pymc_austerity.proxy.group_expansion import GroupExpansion
 from pymc_austerity.proxy.known_scale import no_scale
 from pymc_austerity.proxy.tangent import no_tangent
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Rows, build_gather
 
 #: Rows a call.
 _CHUNK = 8192
+#: What a slope takes: the direction, θ, the variables of other steps, where the data are, and the numbers of the rows.
+_OF_SLOPE = VECTOR, VECTOR, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1]
+_slope_at = build_call(VECTOR, *_OF_SLOPE)
 
 
 class Cells(NamedTuple):
@@ -71,10 +86,11 @@ class SlopeAlong(Protocol):
         along: np.ndarray,
         theta: np.ndarray,
         others: np.ndarray,
-        fixed: tuple[np.ndarray, ...],
-        batch: tuple[np.ndarray, ...],
+        fixed: Addresses,
+        arrays: Addresses,
+        numbers: np.ndarray,
     ) -> np.ndarray:
-        """Return the slope of each row of the batch."""
+        """Return the slope of each of the rows with these numbers."""
         ...
 
 
@@ -123,15 +139,17 @@ class GroupPass:
         self.derivatives = compile_part([first, second, *inputs], outputs, **options)
 
     def linked_slope(self) -> LinkedSlope:
-        """Return the slope of rows along a direction for code that is compiled for all models of such data."""
-        derivatives, batch = self.derivatives, tuple_of(self._likelihood.batches)
-        taken = (VECTOR, VECTOR, VECTOR, tuple_of(self._likelihood.fixed), batch)
+        """Return the slope of rows along a direction for code that is compiled for all models."""
+        derivatives, likelihood = self.derivatives, self._likelihood
+        fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
+        gather = build_gather(tuple(array.ndim for array in batch.types))
 
         @njit
-        def slope_of(along, theta, others, fixed, batch):  # type: ignore[no-untyped-def]
-            return np.ascontiguousarray(derivatives(along, along, theta, others, *(fixed + batch))[0])
+        def slope_of(along, theta, others, fixed_at, rows_at, numbers):  # type: ignore[no-untyped-def]
+            data = arrays_at(fixed_at, fixed) + gather(arrays_at(rows_at, batch), numbers)
+            return np.ascontiguousarray(derivatives(along, along, theta, others, *data)[0])
 
-        return LinkedSlope(build_call(VECTOR, *taken), reach(slope_of, *taken))
+        return LinkedSlope(_slope_at, reach(slope_of, *_OF_SLOPE))
 
     def value(self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> float:
         """Return Σ ℓ_i(θ)."""

@@ -46,9 +46,9 @@ def nothing_of_rows(theta_new, theta, others, centre, *data):  # type: ignore[no
 
 
 @njit
-def nothing_of_linked_rows(links, theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
+def nothing_of_linked_rows(links, theta_new, theta, others, centre, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
     """Return the same for code that is compiled for all models."""
-    return np.zeros(batch[0].shape[0]), np.zeros(batch[0].shape[0])
+    return np.zeros(numbers.size), np.zeros(numbers.size)
 
 
 @njit

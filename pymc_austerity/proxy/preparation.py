@@ -13,6 +13,7 @@ from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.likelihood import (
+    NOWHERE,
     Density,
     Region,
     RowLikelihood,
@@ -150,7 +151,9 @@ def prepare(
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
     given = taylor.centre is not None
     of = rows, samples.average
-    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, temperature, scaling)
+    others, fixed_at = psi[likelihood.theta_size :].copy(), likelihood.fixed_at(fixed)
+    around = Surroundings(others, fixed_at, NOWHERE, temperature, (), surrogate.links)
+    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, around, scaling)
     d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
@@ -171,7 +174,6 @@ def prepare(
         table = _weigh(sizes_of, rows, floor, progressbar)
     passes = full_pass.rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
-    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), surrogate.links)
     normality = normality_of(surrogate, tuned.normal, tuned.draws, around)
     return Prepared(expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes)
 
@@ -239,7 +241,7 @@ def _settle(
     given: bool,
     of: tuple[Table, Table],
     fixed: Sequence[np.ndarray],
-    temperature: float,
+    around: Surroundings,
     scaling: Scaling,
 ) -> tuple[np.ndarray, Sums, Tuned]:
     """Tune moves on the surrogate, and move its centre to its mean where that is far off.
@@ -252,21 +254,23 @@ def _settle(
         Whether the user gave the centre, which promises that it stays and that one pass is enough.
     of : tuple of Table
         All rows, and those that derivatives are averaged over.
+    around : Surroundings
+        Of the surrogate.
     scaling : Scaling
         Of the coordinates that the rows read.
     """
     rows, part = of
-    run_pilot, d, c = build_pilot(surrogate), full_pass.theta_size, full_pass.coordinates
+    run_pilot, d, c = build_pilot(surrogate.trajectory), full_pass.theta_size, full_pass.coordinates
     of_theta = scaling.of_theta(c, d)
 
     def tune(psi: np.ndarray, sums: Sums) -> Tuned:
-        steering = steer(c, psi, sums, lambda: prior(psi, fixed, c).hessian, temperature, scaling)
-        tuned = tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot, surrogate.links, of_theta)
+        steering = steer(c, psi, sums, lambda: prior(psi, fixed, c).hessian, around.temperature, scaling)
+        tuned = tune_moves(prior, steering, psi, d, fixed, around, run_pilot, of_theta)
         if stays(tuned):
             return tuned
         # A prior that curves down at ψ̂ need not do so further out.
         steering = steer(c, psi, sums, scaling=scaling)
-        return tune_moves(prior, steering, psi, d, fixed, temperature, run_pilot, surrogate.links, of_theta)
+        return tune_moves(prior, steering, psi, d, fixed, around, run_pilot, of_theta)
 
     averaged, known = given, sums
     for moves_left in reversed(range(_MAX_MOVES + 1)):

@@ -14,7 +14,7 @@ from pytensor.gradient import grad
 from scipy import linalg
 
 from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.compile_cache import cached
+from pymc_austerity.compile_cache import built_once, cached
 from pymc_austerity.graph_compiler import compile_part
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
@@ -23,7 +23,7 @@ from pymc_austerity.likelihood import (
     Reached,
     RowLikelihood,
     Surroundings,
-    build_prior_slope,
+    prior_slope_at,
     reach_prior_slope,
     tuple_of,
 )
@@ -178,11 +178,14 @@ def compile_surrogate(likelihood: RowLikelihood, compile_kwargs: dict[str, Any])
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     prior = compile_part(inputs, [likelihood.log_prior, gradient], **compile_kwargs)
     fixed = tuple_of(likelihood.fixed)
-    evaluate = cached(_build_evaluation(build_prior_slope(fixed)))
-    return Surrogate(evaluate, _build_trajectory(evaluate), reach_prior_slope(prior, fixed))
+    evaluate = build_evaluation(prior_slope_at)
+    return Surrogate(evaluate, build_trajectory(evaluate), reach_prior_slope(prior, fixed))
 
 
-def _build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
+@built_once
+def build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
+    """Compile log π̃ and its gradient."""
+
     @njit
     def evaluate(theta, steering, surroundings):  # type: ignore[no-untyped-def]
         others, temperature = surroundings.others, surroundings.temperature
@@ -197,10 +200,13 @@ def _build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
                 slope[c] += (steering.gradient[k] + curved[k]) / temperature
         return total, slope
 
-    return evaluate
+    return cached(evaluate)
 
 
-def _build_trajectory(surrogate: Evaluate) -> Trajectory:
+@built_once
+def build_trajectory(surrogate: Evaluate) -> Trajectory:
+    """Compile Hamiltonian transitions on a surrogate."""
+
     @njit
     def trajectory(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         step = np.exp(state.log_scale[0])

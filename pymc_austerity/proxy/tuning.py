@@ -9,10 +9,10 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from pymc_austerity.compile_cache import cached
+from pymc_austerity.compile_cache import built_once, cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Links, Surroundings
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense, is_positive_definite
 from pymc_austerity.proxy.mode import PriorCurvature
 from pymc_austerity.proxy.scaling import Scaling
@@ -22,6 +22,7 @@ from pymc_austerity.proxy.surrogate import (
     QUARTER_PERIOD,
     Surrogate,
     SurrogateState,
+    Trajectory,
     adapt_step_size,
     path_search,
 )
@@ -92,18 +93,20 @@ def tune_moves(
     psi: np.ndarray,
     d: int,
     fixed: Sequence[np.ndarray],
-    temperature: float,
+    around: Surroundings,
     run_pilot: RunPilot,
-    links: Links,
     scaling: Scaling,
 ) -> Tuned:
     """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it.
 
     Parameters
     ----------
+    around : Surroundings
+        Of the surrogate.
     scaling : Scaling
         Of θ: the coordinates in which the scales of different directions can be compared.
     """
+    temperature = around.temperature
     _, slope, curvature = prior(psi, fixed, np.arange(d))
     precision = -curvature
     own = steering.coordinates < d
@@ -131,7 +134,6 @@ def tune_moves(
             quarter = path_search([(QUARTER_PERIOD / smallest, 1)], d)
             state = state.with_factor(sd, 0.1)._replace(search=quarter)
     rng = np.random.default_rng(2015)  # the same surrogate whatever the seed of the chains
-    around = Surroundings(psi[d:].copy(), tuple(fixed), (), temperature, (), links)
     theta = psi[:d].copy()
     for n in _PILOT if d <= WIDE else _PILOT_WIDE:
         state.t[0] = 0
@@ -192,9 +194,9 @@ def normality_of(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray
     return float(np.exp(np.minimum(log_ratio, 0)).mean())
 
 
-def build_pilot(surrogate: Surrogate) -> RunPilot:
+@built_once
+def build_pilot(trajectory: Trajectory) -> RunPilot:
     """Compile a chain on the surrogate that adapts its step size."""
-    trajectory = surrogate.trajectory
 
     @njit
     def run(rng, theta, state, surroundings, n):  # type: ignore[no-untyped-def]

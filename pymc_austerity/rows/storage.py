@@ -128,8 +128,8 @@ class Rows:
     Parameters
     ----------
     arrays : tuple of numpy.ndarray
-        Arrays of equal length.  One that is not contiguous row by row is copied once, because gathering a row
-        from it would touch as many places in memory as the row has entries.
+        Arrays of equal length.  One that is not contiguous row by row, or not aligned, is copied once, because
+        gathering a row from it would touch as many places in memory as the row has entries.
     first : numpy.ndarray of int64, optional
         Where rows stand for several of a table: the number in it of the first that each stands for.  The last array
         then holds their counts.
@@ -212,7 +212,7 @@ def _open_again(arrays: tuple[np.ndarray | MappedFile, ...], first: np.ndarray |
 
 
 def _row_contiguous(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return np.require(array, requirements=["C", "A"])
 
 
 class Gather(Protocol):

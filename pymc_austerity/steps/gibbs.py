@@ -160,7 +160,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         names = [f"{b.name}[{i}]" for b in likelihood.blocks for i in range(b.stop - b.start)]
         at = (self._theta0, self._others0)
         check_incidence(self._incidence, self._n_values, density, self._rows, self._fixed, *at, names)
-        self._sweep = self._compile(density)
+        self._compile(density)
         self.start_chain(get_random_generator(rng))
 
     def start_chain(self, rng: np.random.Generator) -> None:
@@ -168,6 +168,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         end_with_parent()
         if self._data is not None and (changed := self._data.changed()):
             self._data, self._rows, self._fixed = changed, changed.rows, changed.fixed
+            self._find_data()
         self.rng = rng
         self.rng_order, self.rng_decide, self.rng_rows = rng.spawn(3)
         self.members = self._incidence.members.copy()
@@ -192,7 +193,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         """Draw some or all variables from flat vectors of this step's variables and of all others."""
         incidence = Incidence(self._incidence.start, self.members)
         chosen = np.arange(theta.size) if variables is None else variables
-        outcome: SweepOutcome = self._call(self._sweep, theta, others, self._rows.arrays, incidence, chosen, self._rngs)
+        outcome: SweepOutcome = self._call(theta, others, incidence, chosen, self._rngs)
         return outcome
 
     @property
@@ -200,26 +201,24 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         return self.rng_order, self.rng_decide, self.rng_rows
 
     def _call(
-        self,
-        sweep: Any,
-        theta: np.ndarray,
-        others: np.ndarray,
-        arrays: Any,
-        incidence: Incidence,
-        chosen: Any,
-        rngs: Any,
-    ) -> Any:
-        data = (theta, others, self._fixed, arrays, incidence)
-        outcome = uninterrupted(sweep, *data, self._looks, self._n_values, chosen, *rngs)
+        self, theta: np.ndarray, others: np.ndarray, incidence: Incidence, chosen: np.ndarray, rngs: Any
+    ) -> SweepOutcome:
+        at = (self._linked.links, theta, others, *self._data_at, incidence)
+        outcome = uninterrupted(self._sweep, *at, self._looks, self._n_values, chosen, *rngs)
         return SweepOutcome(*outcome)
 
-    def _compile(self, density: Density) -> Any:
+    def _compile(self, density: Density) -> None:
         """Compile by drawing one variable, so that forked chains inherit the code."""
-        sweep = build_sweep(density.log_prior, density.both_sides, tuple(a.ndim for a in self._rows.arrays))
+        self._linked = density.linked(self._likelihood)
+        self._sweep = build_sweep(self._linked.log_prior, self._linked.both_sides)
+        self._find_data()
         incidence = Incidence(self._incidence.start, self._incidence.members.copy())
         rngs = np.random.default_rng(0).spawn(3)
-        self._call(sweep, self._theta0, self._others0, self._rows.arrays, incidence, np.arange(1), rngs)
-        return sweep
+        self._call(self._theta0, self._others0, incidence, np.arange(1), rngs)
+
+    def _find_data(self) -> None:
+        """Learn where the data lie."""
+        self._data_at = self._likelihood.fixed_at(self._fixed), self._likelihood.rows_at(self._rows.arrays)
 
     def _progressbar_config(self, n_chains: int = 1) -> Any:
         return progress_columns(n_chains)
@@ -229,7 +228,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process compiles for itself; it gets the data, not the model that they came from.
-        return {**self.__dict__, **dict.fromkeys(("_sweep", "_data", "_BlockedStep__newargs"))}
+        return {**self.__dict__, **dict.fromkeys(("_sweep", "_linked", "_data_at", "_data", "_BlockedStep__newargs"))}
 
     def __reduce__(self) -> Any:
         return _revive, (type(self), self.__getstate__())
@@ -238,7 +237,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
 def _revive(cls: type[ApproxGibbs], state: dict[str, Any]) -> ApproxGibbs:
     step: ApproxGibbs = object.__new__(cls)
     step.__dict__.update(state)
-    step._sweep = step._compile(compile_density(step._likelihood, step._compile_kwargs))
+    step._compile(compile_density(step._likelihood, step._compile_kwargs))
     return step
 
 

@@ -188,10 +188,9 @@ def _checked_before(density: Density) -> None:
 
 def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
     """Return the mean number of rows that a draw reads with these constants of the bound."""
-    at = (decider.parts.others0, (decider.expansion.centre, *decider.fixed), decider.rows.arrays)
     evaluate = decider.evaluate_bound if constants is decider.bound_constants else constants[0].evaluate
     span, rate = partial(uninterrupted, evaluate, constants), constants[1].source().rate
-    spans = (span(*pair, *at)[0] for pair in pairwise(_draws_of_surrogate(decider)))
+    spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(_draws_of_surrogate(decider)))
     # Of no rows that are drawn the rate is not a number outside the radius.
     drawn = np.nan_to_num([rate(constants[1], s) for s in spans], nan=0.0, posinf=np.inf)
     temperature = float(decider.parts.temperature.final)

@@ -12,7 +12,8 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
 from pymc_austerity.acceptance.subsampling import keep_probability, log_factor
-from pymc_austerity.kernel import bounded_refresh, pack_generators
+from pymc_austerity.kernel import pack_generators
+from pymc_austerity.kernel.bounded_refresh import build_bounded_refresh
 from pymc_austerity.kernel.group_parts import RefreshOutcome
 from pymc_austerity.kernel.group_refresh import build_refresh
 
@@ -39,10 +40,6 @@ def _data(decider, raised=1.0, radius=None):
     table = data.bounds.table._replace(sums=raised * data.bounds.table.sums)
     bounds = data.bounds._replace(table=table, radius=data.bounds.radius if radius is None else radius)
     return data._replace(bounds=bounds, row_state=table)
-
-
-def _ndims(decider):
-    return tuple(a.ndim for a in decider.prepared.rows.arrays)
 
 
 def _refreshed(refresh, decider, data, n=400, looks=()):
@@ -75,7 +72,7 @@ def bounded(decider):
 
 def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider, bounded):
     draws, outcomes = _refreshed(bounded, decider, _data(decider, radius=0.0))
-    by_test = build_refresh(decider.parts._replace(test=pma.Exact()), _ndims(decider))
+    by_test = build_refresh(decider.parts._replace(test=pma.Exact()))
     looks = replace(decider, parts=decider.parts._replace(bounded=False)).looks_of_large()
 
     def by_test_alone(theta, f, data, state, looks, generators):
@@ -131,9 +128,8 @@ def _upside_down(rng, limits, new, old):
 
 
 @pytest.mark.parametrize("planted", [_ignored, _upside_down])
-def test_rows_that_do_not_count_as_they_should_are_seen(decider, monkeypatch, planted):
-    monkeypatch.setattr(bounded_refresh, "thin", planted)
-    refresh = bounded_refresh.build_bounded_refresh(decider.parts, _ndims(decider))
+def test_rows_that_do_not_count_as_they_should_are_seen(decider, planted):
+    refresh = build_bounded_refresh(decider.parts, planted)
     assert _largest_z(decider, _data(decider, 30.0), refresh) > MAX_Z
 
 

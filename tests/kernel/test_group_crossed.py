@@ -10,12 +10,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
-from numba import njit
+from numba import njit, types
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
-from pymc_austerity.likelihood import with_blocks
-from pymc_austerity.likelihood.by_address import VECTOR, reach, tuple_of
+from pymc_austerity.likelihood import ADDRESSES, VECTOR, reach, with_blocks
 from pymc_austerity.proposals import adapt_shared
 from pymc_austerity.proxy import Conditional, whiten
 from pymc_austerity.proxy.tangent import along_tangent, no_tangent
@@ -228,15 +227,14 @@ def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
 
 
 @njit
-def _level(along, theta, others, fixed, batch):
+def _level(along, theta, others, fixed, arrays, numbers):
     return np.zeros(1)
 
 
 def test_where_a_row_is_level_along_both_there_is_no_shift(decider):
     """Its residual is zero, say: the ratio of the two slopes is then that of nothing to nothing."""
     data, looks, theta = decider.data(), decider.looks_of_large(), decider.start(np.random.default_rng(3))
-    of_rows = (tuple_of(of) for of in (decider.likelihood.fixed, decider.likelihood.batches))
-    level = reach(_level, VECTOR, VECTOR, VECTOR, *of_rows)
+    level = reach(_level, VECTOR, VECTOR, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1])
 
     def drawn(data):
         generators = pack_generators(*np.random.default_rng(4).spawn(3))

@@ -10,6 +10,7 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import pack_generators
+from pymc_austerity.kernel.along_line import build_move_along
 from pymc_austerity.kernel.group_given import build_move_given
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,7 @@ def _law():
 
 @cache
 def _many_moves(density):
-    move = build_move_given(density)
+    move = build_move_given(build_move_along(density.log_prior))
 
     @njit
     def run(theta, data, state, generators, n):
@@ -61,7 +62,7 @@ def _many_moves(density):
 def _largest_z(decider, fixed, n=20_000):
     run = _many_moves(decider.parts.density)
     generators = pack_generators(*np.random.default_rng(3).spawn(3))
-    data = decider.data()._replace(fixed=fixed)
+    data = decider.data()._replace(fixed=decider.likelihood.fixed_at(fixed))
     draws = run(np.concatenate([[0.0, 0.0], EFFECTS]), data, decider.new_state(), generators, n)
     assert (draws[:, 2:] == EFFECTS).all()
     assert len(np.unique(draws[:, 0])) > n / 4

@@ -8,7 +8,7 @@ from compilations import compilations
 from numba import njit
 
 from pymc_austerity.acceptance import DECIDED
-from pymc_austerity.kernel.repeated import build_repeated
+from pymc_austerity.kernel.repeated import RepeatedTransition
 from pymc_austerity.kernel.transition import Outcome
 
 
@@ -37,11 +37,11 @@ def run(repeated, array, n_draws=3, n_transitions=2):
 
 
 def test_draws_follow_each_other_and_count_what_their_transitions_read():
-    assert run(build_repeated(adding(0.5)), np.full(3, 7.0)) == ([1.0, 2.0, 3.0], [14.0] * 3)
+    assert run(RepeatedTransition(adding(0.5)), np.full(3, 7.0)) == ([1.0, 2.0, 3.0], [14.0] * 3)
 
 
 def test_another_transition_of_such_arguments_shares_the_loop(nothing_on_disk):
-    first, second, array = build_repeated(adding(0.5)), build_repeated(adding(2.0)), np.full(3, 7.0)
+    first, second, array = RepeatedTransition(adding(0.5)), RepeatedTransition(adding(2.0)), np.full(3, 7.0)
     run(first, array)
     with compilations() as names:
         assert run(second, array)[0] == [4.0, 8.0, 12.0]
@@ -54,11 +54,11 @@ def test_another_transition_of_such_arguments_shares_the_loop(nothing_on_disk):
     "other", [np.full(3, 7), np.full((3, 1), 7.0)[:, 0], np.full(6, 7.0)[::2], np.full(3, 7.0, "f4")]
 )
 def test_data_of_other_types_are_read_for_what_they_are(other):
-    repeated = build_repeated(adding(0.5))
+    repeated = RepeatedTransition(adding(0.5))
     for array in (np.full(3, 8.0), other, np.full(3, 8.0), other):
         assert run(repeated, array)[1] == [2 * float(array[0])] * 3
 
 
 def test_a_transition_that_returns_other_types_is_refused():
     with pytest.raises(TypeError, match="A transition returned"):
-        run(build_repeated(adding(0.5, row=1.5)), np.full(3, 7.0))
+        run(RepeatedTransition(adding(0.5, row=1.5)), np.full(3, 7.0))

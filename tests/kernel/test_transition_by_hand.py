@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.transition import build_transition
-from pymc_austerity.likelihood import Links
+from pymc_austerity.likelihood import Links, addresses, arrays_at
 from pymc_austerity.likelihood.density import LinkedDensity
 from pymc_austerity.proxy.expansion import Expansion, expanded_sum
 from pymc_austerity.rows.sources import InOrder
@@ -16,6 +16,7 @@ from pymc_austerity.rows.sources import InOrder
 N, TEMPERATURE, N_READ, N_SCANNED, WALL = 6, 2.0, 3, 5, 4.0
 VALUES = np.random.default_rng(3).normal(size=N) / N
 OTHERS, FIXED = np.array([0.7]), (np.array([1.3, -0.4]),)
+VECTORS = types.Tuple((types.float64[::1],))
 EXPANSION = Expansion(
     np.array([0.5, 0.1, 0.0]), np.array([0, 1]), np.array([0.3, -0.8]), np.array([[-1.0, 0.2], [0.2, -2.0]])
 )
@@ -31,10 +32,10 @@ def _log_prior(links, theta, others, fixed):
 
 
 @njit
-def _both_sides(links, theta_new, theta, others, inputs, batch):
-    # The data that are not rows come last, behind the centre of an expansion.
-    at = inputs[-1][0] * others[0] + len(inputs) + inputs[0][0]
-    return batch[0] * at * theta_new[0], batch[0] * at * theta[0]
+def _both_sides(links, theta_new, theta, others, centre, fixed, arrays, numbers):
+    at = arrays_at(fixed, VECTORS)[0][0] * others[0] + centre.size + centre.sum()
+    rows = arrays_at(arrays, VECTORS)[0][numbers] * at
+    return rows * theta_new[0], rows * theta[0]
 
 
 @njit
@@ -43,7 +44,7 @@ def _propose(rng, theta, state, surroundings):
 
 
 @njit
-def _bound(constants, theta_new, theta, others, inputs, arrays):
+def _bound(constants, at):
     return constants[0], N_SCANNED
 
 
@@ -55,20 +56,22 @@ def run(request):
     """A transition, which only compiled code calls, with everything that does not differ between these tests."""
     expands = request.param
     density = LinkedDensity(_log_prior, _both_sides, *([expanded_sum] if expands else []))
-    transition = build_transition(density, (1,), _propose, Exact(), InOrder(), _bound)
-    links, arrays, looks, expansion = Links(), (VALUES,), Exact().looks(N), EXPANSION if expands else ()
+    transition = build_transition(density, _propose, Exact(), InOrder(), _bound)
+    links, looks, expansion = Links(), Exact().looks(N), EXPANSION if expands else ()
+    data_at = addresses(FIXED, VECTORS), addresses((VALUES,), VECTORS)
 
     @njit
-    def call(theta, row_state, state, looks, generators, constants, expansion):
+    def call(data_at, theta, row_state, state, looks, generators, constants, expansion):
         return transition(
-            links, theta, OTHERS, FIXED, arrays, row_state, state, looks, TEMPERATURE, generators, constants, expansion
-        )
+            links, theta, OTHERS, data_at[0], data_at[1], row_state, state, looks, TEMPERATURE, generators, constants,
+            expansion,
+        )  # fmt: skip
 
     def run(theta, jump, log_q_ratio=0.25, seed=1, bound=np.inf):
         generators = [np.random.default_rng(seed + k) for k in range(3)]
         state, theta = np.array([*jump, log_q_ratio]), np.asarray(theta)
         row_state = InOrder().state(N)
-        found = call(theta, row_state, state, looks, pack_generators(*generators), (bound,), expansion)
+        found = call(data_at, theta, row_state, state, looks, pack_generators(*generators), (bound,), expansion)
         return found, generators, expands
 
     return run
@@ -76,8 +79,8 @@ def run(request):
 
 def log_ratio(theta, theta_new, log_q_ratio, expands):
     """The log ratio of all rows, prior and proposal; of remainders and what is known of them."""
-    inputs = (EXPANSION.centre, *FIXED) if expands else FIXED
-    rows = (VALUES * (theta_new[0] - theta[0]) * (inputs[-1][0] * OTHERS[0] + len(inputs) + inputs[0][0])).sum()
+    centre = EXPANSION.centre if expands else np.empty(0)
+    rows = (VALUES * (theta_new[0] - theta[0]) * (FIXED[0][0] * OTHERS[0] + centre.size + centre.sum())).sum()
     known = 0.0
     if expands:
         h_new, h = theta_new - EXPANSION.centre[:2], theta - EXPANSION.centre[:2]

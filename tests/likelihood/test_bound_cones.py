@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
-from pymc_austerity.likelihood import RemainderBounds, bound_cones, read_model
+from pymc_austerity.likelihood import NOWHERE, Links, Place, RemainderBounds, bound_cones, read_model
 from pymc_austerity.likelihood.bound_cones import distances_of_cones, rows_in_cones
 from pymc_austerity.likelihood.whitened_bound import Whitened, typical_span
 from pymc_austerity.rows import RowsByCones, cone_table
@@ -66,7 +66,8 @@ class Expanded:
 
     def limits(self, z_new, z, whitened=None):
         theta_new, theta = self.centre + self.factor @ z_new, self.centre + self.factor @ z
-        spans, read = distances_of_cones((whitened or self.whitened,), theta_new, theta, (), (self.centre,), ())
+        at = Place(Links(), theta_new, theta, np.empty(0), self.centre, NOWHERE, NOWHERE)
+        spans, read = distances_of_cones((whitened or self.whitened,), at)
         assert read == 0
         everything = np.arange(N)
         return RowsByCones(self.table).limits(self.table, spans, everything), spans

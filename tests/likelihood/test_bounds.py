@@ -12,6 +12,7 @@ from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
 from pymc_austerity.graph_compiler import interpret_log_density
+from pymc_austerity.likelihood import NOWHERE, Links, Place
 from pymc_austerity.likelihood.bounds import Cubic, find_bound
 from pymc_austerity.likelihood.density import compile_density
 from pymc_austerity.likelihood.model_data import read_model
@@ -136,12 +137,14 @@ def _built(write, bound):
         [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches], likelihood.row_log_likelihood
     )
     found = find_bound(bound, model, data)
-    density = compile_density(likelihood) if bound == "scan" else None  # no other reads rows
-    evaluate = found.build(density, tuple(a.ndim for a in arrays))
-    constants, none = found.constants(), np.empty(0)
+    density = compile_density(likelihood).linked(likelihood) if bound == "scan" else None  # no other reads rows
+    links = Links() if density is None else density.links
+    evaluate, constants, none = found.build(), found.constants(), np.empty(0)
+    data_at = likelihood.fixed_at(fixed), likelihood.rows_at(arrays)
 
     def bounded(theta, theta_new):
-        return evaluate(constants, theta_new, theta, none, fixed, arrays)
+        assert density is None or density.reached  # whose code lives as long
+        return evaluate(constants, Place(links, theta_new, theta, none, none, *data_at))
 
     def largest(theta, theta_new):
         new, old = (rows(at, none, *fixed, *arrays) for at in (theta_new, theta))
@@ -294,10 +297,10 @@ def _remainders(write, centre):
     likelihood, (graph, at) = data.likelihood, row_remainder(data.likelihood, 2)
     remainders = _by_numpy([likelihood.theta, likelihood.others, at, *likelihood.fixed, *likelihood.batches], graph)
     bound = find_bound("lipschitz", model, data).of_remainder(2)
-    evaluate, constants, none = bound.build(None, ()), bound.constants(), np.empty(0)
+    evaluate, constants, none = bound.build(), bound.constants(), np.empty(0)
 
     def bounded(theta, new):
-        return evaluate(constants, new, theta, none, (centre, *data.fixed), data.rows.arrays)[0]
+        return evaluate(constants, Place(Links(), new, theta, none, centre, NOWHERE, NOWHERE))[0]
 
     def largest(theta, new):
         sides = [remainders(at, none, centre, *data.fixed, *data.rows.arrays) for at in (new, theta)]

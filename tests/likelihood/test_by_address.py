@@ -1,18 +1,26 @@
 """A model's functions by their addresses: called like any other, and what calls them is compiled for all models."""
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
 import pymc as pm
 import pytest
-from numba import njit, types
-from numba.core.errors import TypingError
+from numba import from_dtype, njit, types
 
 import pymc_austerity as pma
 from pymc_austerity.code_key import cache_key
 from pymc_austerity.kernel.transition import build_transition
 from pymc_austerity.likelihood import Links
-from pymc_austerity.likelihood.by_address import build_both_sides, build_log_prior, reach_both_sides, reach_log_prior
+from pymc_austerity.likelihood.addresses import NOWHERE, addresses, arrays_at, n_rows_at
+from pymc_austerity.likelihood.by_address import (
+    PAIR,
+    both_sides_at,
+    log_prior_at,
+    reach_both_sides,
+    reach_log_prior,
+    reach_reading,
+)
 
 NO_DATA = types.Tuple(())
 N = 300
@@ -33,33 +41,69 @@ def log_prior(scale):
 
 def test_two_models_are_told_apart_by_their_addresses():
     one, two = (reach_log_prior(log_prior(scale), NO_DATA) for scale in (1.0, 3.0))
-    call = build_log_prior(NO_DATA)
     theta, others = np.array([1.0, 2.0]), np.empty(0)
-    found = [call(Links(log_prior=reached.address), theta, others, ()) for reached in (one, two, one)]
+    found = [log_prior_at(Links(log_prior=reached.address), theta, others, NOWHERE) for reached in (one, two, one)]
     assert found == [-5.0, -15.0, -5.0]
-    assert len(call.signatures) == 1
+    assert len(log_prior_at.signatures) == 1
 
 
 def test_an_error_comes_through():
-    reached, call = reach_log_prior(log_prior(1.0), NO_DATA), build_log_prior(NO_DATA)
+    reached = reach_log_prior(log_prior(1.0), NO_DATA)
     with pytest.raises(ValueError, match="beyond five"):
-        call(Links(log_prior=reached.address), np.full(2, 6.0), np.empty(0), ())
+        log_prior_at(Links(log_prior=reached.address), np.full(2, 6.0), np.empty(0), NOWHERE)
+
+
+def test_a_function_that_nobody_has_linked_is_refused():
+    with pytest.raises(RuntimeError, match="nobody has linked"):
+        log_prior_at(Links(), np.zeros(2), np.empty(0), NOWHERE)
+
+
+def test_arrays_are_found_again_whatever_their_types():
+    matrix, flags, cube = np.arange(6.0).reshape(3, 2), np.array([True, False, True]), np.arange(24, dtype=np.int8)
+    arrays = matrix, flags, cube.reshape(3, 4, 2), np.array(2.5, np.float32), np.empty((0, 3))
+    given = types.Tuple([types.Array(from_dtype(a.dtype), a.ndim, "C") for a in arrays])
+
+    @njit
+    def copies(at):
+        first, second, third, fourth, fifth = arrays_at(at, given)
+        return first.copy(), second.copy(), third.copy(), fourth.item(), fifth.shape
+
+    at = addresses(arrays, given)
+    *found, number, shape = copies(at)
+    for array, expected in zip(found, arrays):
+        assert array.dtype == expected.dtype
+        np.testing.assert_array_equal(array, expected)
+    assert (number, shape, n_rows_at(at)) == (2.5, (0, 3), 3)
+
+
+def test_arrays_live_as_long_as_their_addresses_are_in_use():
+    class Seen(np.ndarray):
+        pass
+
+    array = np.arange(5.0).view(Seen)
+    seen, at = weakref.ref(array), addresses((array,), types.Tuple((types.float64[::1],)))
+    del array
+    assert seen() is not None
+    del at
+    assert seen() is None
 
 
 def test_arrays_of_another_type_are_refused_and_not_misread():
-    call = build_both_sides(types.Tuple(()), types.Tuple((types.float64[:, ::1],)))
+    rows = types.Tuple((types.float64[:, ::1],))
 
     @njit
     def terms(theta_new, theta, others, x):
         return x @ theta_new, x @ theta
 
-    reached = reach_both_sides(terms, types.Tuple(()), types.Tuple((types.float64[:, ::1],)))
-    links, theta = Links(both_sides=reached.address), np.array([1.0, -1.0])
-    new, old = call(links, 2 * theta, theta, np.empty(0), (), (X,))
+    reached, reading = reach_both_sides(terms, NO_DATA, rows), reach_reading(PAIR, 3, NO_DATA, rows, False)
+    links, theta = Links(both_sides=reached.address, reading=reading.address), np.array([1.0, -1.0])
+    at, some, none = addresses((X,), rows), np.array([7, 0, 7]), np.empty(0)
+    new, old = both_sides_at(links, 2 * theta, theta, none, none, NOWHERE, at, some)
     np.testing.assert_array_equal(new, 2 * old)
-    np.testing.assert_allclose(old, X @ theta)
-    with pytest.raises(TypingError, match="for a function that was compiled for"):
-        call(links, theta, theta, np.empty(0), (), (X[:, 0].copy(),))
+    np.testing.assert_allclose(old, X[some] @ theta)
+    for wrong in (X[:, 0].copy(), X.astype(np.float32), X.T, X[:, ::-1]):
+        with pytest.raises(TypeError, match="are expected"):
+            addresses((wrong,), rows)
 
 
 def step_of(prior, link, x=X):
@@ -89,9 +133,9 @@ def key_with_its_own_prior(decider):
 
     @njit
     def log_prior(links, theta, others, fixed):
-        return own(theta, others, *fixed)[0].item()
+        return own(theta, others)[0].item()
 
-    parts = (2,), decider.move.propose, decider.test, decider.row_source, decider.evaluate_bound
+    parts = decider.move.propose, decider.test, decider.row_source, decider.evaluate_bound
     return cache_key(build_transition(replace(decider.linked, log_prior=log_prior), *parts))
 
 
@@ -108,7 +152,7 @@ def test_another_model_of_such_data_shares_all_code_that_is_not_its_own():
         at = decider.surroundings(np.empty(0))
         assert at.links == decider.links
         value = decider.offset_of(at.links, moved, theta, 0.0, at.others, at.fixed, 1.0, at.expansion)[1]
-        prior = [decider.density.log_prior(t, at.others, *at.fixed)[0].item() for t in (moved, theta)]
+        prior = [decider.density.log_prior(t, at.others)[0].item() for t in (moved, theta)]
         known = [decider.density.known_sum(t, at.others, at.expansion) for t in (moved, theta)]
         assert value == prior[0] - prior[1] + (known[0] - known[1])
     assert first.decider.links != second.decider.links

@@ -15,7 +15,7 @@ from toy import AnyTest, walk
 import pymc_austerity as pma
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.likelihood import Links, Surroundings, read_model
+from pymc_austerity.likelihood import Links, Surroundings, n_rows_at, read_model
 from pymc_austerity.proposals import langevin
 from pymc_austerity.proposals.gradients import link_gradient
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
@@ -67,7 +67,8 @@ def target_of(data, prepared=None):
 
 def surroundings(data, reached, temperature=1.0):
     links = Links(**{name: r.address for name, r in reached.items()})
-    return Surroundings(np.empty(0), data.fixed, data.rows.arrays, temperature, (), links)
+    data_at = data.likelihood.fixed_at(data.fixed), data.likelihood.rows_at(data.rows.arrays)
+    return Surroundings(np.empty(0), *data_at, temperature, (), links)
 
 
 # The move and the move back
@@ -151,7 +152,7 @@ class Variant(Proposal):
 
         @njit
         def propose(rng, theta, state, around):
-            n_rows = len(around.arrays[0])
+            n_rows = n_rows_at(around.arrays)
             scale = np.exp(state.log_scale[0])
             forward, back = draw_subset(rng, n_rows, n), draw_subset(rng, n_rows, n)
             theta_new = theta + 0.5 * scale**2 * slope(theta, forward, around)

@@ -112,7 +112,7 @@ def _nowhere(*_):
 
 def _refreshed(decider):
     """What becomes of a refresh by the parts of a step."""
-    refresh = cached(build_refresh(decider.parts, tuple(a.ndim for a in decider.prepared.rows.arrays)))
+    refresh = cached(build_refresh(decider.parts))
     rng, state = np.random.default_rng(2), decider.new_state()
     theta = decider.start(rng)
     at = decider.others, decider.fixed, decider.prepared.expansion

@@ -2,19 +2,19 @@
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
 from toy import FACTOR, surrogate_state
 
-from pymc_austerity.likelihood import Links, Reached, Surroundings
+from pymc_austerity.likelihood import NOWHERE, Links, Reached, Surroundings, addresses, arrays_at
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
     QUARTER_PERIOD,
     Surrogate,
-    _build_evaluation,
-    _build_trajectory,
     adapt_step_size,
+    build_evaluation,
+    build_trajectory,
     path_search,
 )
 
@@ -24,6 +24,7 @@ CENTRE, COORDINATES = np.array([0.2, 0.0, -0.5, 0.7, 0.0]), np.array([0, 2, 3])
 GRADIENT = np.array([0.4, -1.0, 2.0])
 HESSIAN = -np.array([[2.0, 0.5, 0.3], [0.5, 1.0, -0.2], [0.3, -0.2, 3.0]])
 STEERING = Steering(CENTRE, COORDINATES, GRADIENT, HESSIAN)
+FIXED = types.Tuple((types.float64[::1],))
 OTHERS, TEMPERATURE = np.array([1.5, 0.9]), 2.0
 NO_WALL, START = np.inf, np.array([0.3, -0.6, 0.1])
 
@@ -33,21 +34,22 @@ def _prior_slope(links, theta, others, fixed):
     """A normal prior with a mean that depends on the others, and nothing beyond a wall, or no slope beyond another."""
     slope = -(theta - others[0])
     value = -0.5 * np.dot(slope, slope)
-    if theta[0] > fixed[0][0]:
+    wall, no_slope = arrays_at(fixed, FIXED)[0]
+    if theta[0] > wall:
         value = -np.inf
-    if theta[0] > fixed[0][1]:
+    if theta[0] > no_slope:
         slope = slope * np.nan
     return value, slope
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    evaluate = _build_evaluation(_prior_slope)
-    return evaluate, _build_trajectory(evaluate)
+    evaluate = build_evaluation(_prior_slope)
+    return evaluate, build_trajectory(evaluate)
 
 
 def around(wall=NO_WALL, no_slope=NO_WALL):
-    return Surroundings(OTHERS, (np.array([wall, no_slope]),), (), TEMPERATURE, ())
+    return Surroundings(OTHERS, addresses((np.array([wall, no_slope]),), FIXED), NOWHERE, TEMPERATURE, ())
 
 
 def state(step=0.3, path=1.5):

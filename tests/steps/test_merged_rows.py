@@ -145,7 +145,7 @@ def test_bounds_for_all_rows_hold_for_the_largest_count(bound):
     decider, none = step.decider, np.empty(0)
     rng, shares = np.random.default_rng(4), []
     for theta, new in rng.normal(size=(200, 2, 5)):
-        limit = decider.evaluate_bound(decider.bound_constants, new, theta, none, decider.fixed, decider.rows.arrays)[0]
+        limit = decider.evaluate_bound(decider.bound_constants, decider.place(new, theta, none))[0]
         sides = decider.density.both_sides(new, theta, none, *decider.fixed, *decider.rows.arrays)
         shares.append(np.abs(sides[0] - sides[1]).max() / limit)
     assert 0.1 < max(shares) <= 1

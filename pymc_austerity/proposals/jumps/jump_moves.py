@@ -12,7 +12,7 @@ from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proposals.adaptation import adapt_scale
-from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw
+from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
 from pymc_austerity.proposals.protocol import Propose
 
 UPDATE, BIRTH, DEATH = 0, 1, 2
@@ -126,7 +126,10 @@ def log_birth_ratio(layout: Layout, k: int) -> float:
 
 
 def build_jump(
-    layout: Layout, family: int, excluded_law: ExcludedLaw, count: Callable[..., float] = log_birth_ratio
+    layout: Layout,
+    family: int,
+    excluded_law: LinkedExcludedLaw = excluded_law_at,
+    count: Callable[..., float] = log_birth_ratio,
 ) -> Propose:
     """Compile the proposal.
 
@@ -135,7 +138,7 @@ def build_jump(
     layout : Layout
     family : int
         Family of the law from which an excluded coefficient is drawn.
-    excluded_law : ExcludedLaw
+    excluded_law : LinkedExcludedLaw, optional
     count : callable, optional
         `log_birth_ratio`.
     """
@@ -158,7 +161,8 @@ def build_jump(
         birth = u < probabilities[UPDATE] + probabilities[BIRTH]
         j = choose(rng, indicators, not birth)
         theta_new[layout.indicators + j] = 1.0 if birth else 0.0
-        loc, scale, df = excluded_law(theta if birth else theta_new, surroundings.others, *surroundings.fixed)
+        at = (theta if birth else theta_new, surroundings.others, surroundings.fixed)
+        loc, scale, df = excluded_law(surroundings.links, *at)
         centre, spread = layout.birth_centre[j], layout.birth_scale[j]
         if birth:
             value, discarded = centre + spread * rng.standard_normal(), theta[first + j]

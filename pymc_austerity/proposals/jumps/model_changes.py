@@ -13,10 +13,11 @@ import numpy as np
 
 from pymc_austerity.bounded_integers import integer_below
 from pymc_austerity.lean_njit import njit
+from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw
 from pymc_austerity.proposals.jumps.inclusion_odds import choose_weighted, flip_weights, log_share, seat_weights
 from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
 from pymc_austerity.proposals.jumps.signatures import ChangeModel, Exclude, Include, LeaveOut, LogLeftOut, UpdateModel
-from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw, SurrogateJumpState
+from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import conditional, sweep
 
 #: Autocorrelation of an update, one of the two at random: independent draws, and a small step where the prior is far
@@ -72,7 +73,7 @@ class Membership(NamedTuple):
     log_left_out: LogLeftOut
 
 
-def build_membership(family: int, excluded_law: ExcludedLaw, shift: Callable[..., float]) -> Membership:
+def build_membership(family: int, excluded_law: LinkedExcludedLaw, shift: Callable[..., float]) -> Membership:
     """Compile how a coefficient comes into a model and leaves it."""
 
     @njit
@@ -103,7 +104,7 @@ def build_membership(family: int, excluded_law: ExcludedLaw, shift: Callable[...
         j = 0
         for i in range(p):
             j += state.switches[i] >= 0
-        loc, scale, df = excluded_law(theta, surroundings.others, *surroundings.fixed)
+        loc, scale, df = excluded_law(surroundings.links, theta, surroundings.others, surroundings.fixed)
         return loc[j], scale[j], df[j]
 
     @njit

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_austerity.graph_compiler import BY_NUMPY, compile_part
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import NORMAL, Block, Law, RowLikelihood
+from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.likelihood import NORMAL, Block, RowLikelihood
+from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw, compile_law, constant_law, reach_law
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
-from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw, SubModels, SurrogateJumpState
+from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy import Effects, Prepared, build_effects
@@ -185,7 +182,8 @@ class ReversibleJump(Proposal):
             rate = np.array([self.target_accept])
             return JumpState(scales[:1].copy(), scales, np.zeros(size, np.int64), np.full(1, -1), rate)
 
-        return Move(build_jump(layout, family, excluded_law), adapt_updates, make_state, _all_scales)
+        reached = {"excluded_law": reach_law(excluded_law, likelihood)}
+        return Move(build_jump(layout, family), adapt_updates, make_state, _all_scales, reached=reached)
 
     def _on_surrogate(self, target: Target, prepared: Prepared, largest: int) -> Move:
         """Return moves on the surrogate of the full model."""
@@ -200,8 +198,8 @@ class ReversibleJump(Proposal):
             _check_start(theta[gamma.start : gamma.stop], self.smallest, largest)
             return sub_models.state(theta, self.smallest, largest)
 
-        propose = build_surrogate_jump(log_prior, family, excluded_law, self.excluded is None, int(self.transitions))
-        return Move(propose, adapt_nothing, make_state)
+        propose = build_surrogate_jump(family, self.excluded is None, int(self.transitions))
+        return Move(propose, adapt_nothing, make_state, reached={"excluded_law": reach_law(excluded_law, likelihood)})
 
     def _blocks(self, likelihood: RowLikelihood) -> tuple[Block, Block]:
         beta = _block(likelihood, self.coefficients, "coefficients")
@@ -214,7 +212,7 @@ class ReversibleJump(Proposal):
     ) -> tuple[int, ExcludedLaw]:
         if self.excluded is not None:
             scale = _entries(self.excluded, "excluded", beta)
-            return NORMAL, _constant(np.zeros(scale.size), scale, np.ones(scale.size))
+            return NORMAL, constant_law(np.zeros(scale.size), scale, np.ones(scale.size))
         if beta.name not in likelihood.laws:
             raise ValueError(
                 f"The prior of {beta.name!r} is not normal, Laplace, Student or Cauchy, so that ReversibleJump cannot "
@@ -222,28 +220,12 @@ class ReversibleJump(Proposal):
                 "prior of an excluded coefficient as excluded=."
             )
         law = likelihood.laws[beta.name]
-        return law.family, _compile_law(law, likelihood, beta, compile_kwargs)
+        return law.family, compile_law(law, likelihood, beta, compile_kwargs)
 
 
 def _all_scales(state: JumpState) -> tuple[np.ndarray, ...]:
     """Return what tuning changes: a scale for every coefficient."""
     return (state.log_scales,)
-
-
-def _compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]) -> Any:
-    graphs = [pt.broadcast_to(g, beta.shape).ravel().astype("float64") for g in law[1:]]
-    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    if not set(explicit_graph_inputs(graphs)).intersection(inputs):
-        return _constant(*(np.array(g.eval(mode=BY_NUMPY)) for g in graphs))
-    return pytensor.function(inputs, graphs, on_unused_input="ignore", **compile_kwargs).vm.jit_fn
-
-
-def _constant(loc: np.ndarray, scale: np.ndarray, df: np.ndarray) -> ExcludedLaw:
-    @njit
-    def constant(theta, others, *fixed):  # type: ignore[no-untyped-def]
-        return loc, scale, df
-
-    return constant
 
 
 def _block(likelihood: RowLikelihood, variable: Variable | str, argument: str) -> Block:

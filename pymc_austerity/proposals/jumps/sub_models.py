@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import LAPLACE, NORMAL, LogPrior
+from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw
 from pymc_austerity.proxy import Effects, Steering, dense
 
 #: Probabilities of a flip, a swap and an update.
@@ -54,16 +55,6 @@ class SurrogateJumpState(NamedTuple):
     prior_precision: np.ndarray
     prior_log_odds: np.ndarray
     kinds: np.ndarray
-
-
-class ExcludedLaw(Protocol):
-    """The law from which excluded coefficients are drawn."""
-
-    def __call__(
-        self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return loc, scale and df, each of shape (D,), for a θ in which the coefficient is excluded."""
-        ...
 
 
 class SubModels(NamedTuple):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_austerity.bounded_integers import integer_below
+from pymc_austerity.compile_cache import built_once
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import LogPrior
+from pymc_austerity.likelihood import LinkedLogPrior, log_prior_at
+from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
 from pymc_austerity.proposals.jumps.model_changes import (
     CORRECT,
     Corrections,
@@ -20,17 +22,17 @@ from pymc_austerity.proposals.jumps.model_changes import (
     build_update,
 )
 from pymc_austerity.proposals.jumps.signatures import LogSurrogate
-from pymc_austerity.proposals.jumps.sub_models import ExcludedLaw, SurrogateJumpState
+from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import sweep, swept_tableau
 from pymc_austerity.proposals.protocol import Propose
 
 
-def build_log_surrogate(log_prior: LogPrior) -> LogSurrogate:
+def build_log_surrogate(log_prior: LinkedLogPrior) -> LogSurrogate:
     """Compile the log density of the surrogate, up to a constant."""
 
     @njit
     def log_surrogate(theta, linear, state, surroundings):  # type: ignore[no-untyped-def]
-        prior = log_prior(theta, surroundings.others, *surroundings.fixed)[0].item()
+        prior = log_prior(surroundings.links, theta, surroundings.others, surroundings.fixed)
         effects = theta[state.places]
         for p in range(effects.size):
             if state.switches[p] >= 0:
@@ -58,8 +60,7 @@ def linear_term(state: SurrogateJumpState, others: np.ndarray) -> np.ndarray:
     return linear
 
 
-# By itself, because the data among the surroundings are of other types in other models; and loops, because of whole
-# arrays numba would compile the words of an error too.
+# Loops: of whole arrays numba would compile the words of an error too.
 @njit
 def normal_law(linear: np.ndarray, state: SurrogateJumpState, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """Return A and b of the full model at a temperature, see `swept_tableau`."""
@@ -73,26 +74,27 @@ def normal_law(linear: np.ndarray, state: SurrogateJumpState, temperature: float
     return precision, pull
 
 
+@built_once
 def build_surrogate_jump(
-    log_prior: LogPrior,
     family: int,
-    excluded_law: ExcludedLaw,
     redraw: bool,
     transitions: int,
+    log_prior: LinkedLogPrior = log_prior_at,
+    excluded_law: LinkedExcludedLaw = excluded_law_at,
     corrections: Corrections = CORRECT,
 ) -> Propose:
     """Compile some transitions on the surrogate.
 
     Parameters
     ----------
-    log_prior : LogPrior
     family : int
         Of the law from which excluded coefficients are drawn.
-    excluded_law : ExcludedLaw
     redraw : bool
         Whether an update draws all excluded coefficients anew.
     transitions : int
         At most; how many is drawn uniformly each time.
+    log_prior : LinkedLogPrior, optional
+    excluded_law : LinkedExcludedLaw, optional
     corrections : Corrections
     """
     shift, flip_ratio, swap_ratio = corrections

@@ -58,7 +58,7 @@ class Biased(Proposal):
             state = move.make_state(theta, discrete, n_rows)
             return BiasedState(state.log_scale, state, np.zeros(D + 1))
 
-        return Move(biased, _adapt, make_state)
+        return Move(biased, _adapt, make_state, reached=move.reached)
 
 
 def gaussian_rows(n_rows, seed=3):

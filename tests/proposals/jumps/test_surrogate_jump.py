@@ -12,7 +12,7 @@ from scipy import special, stats
 from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
 
 import pymc_austerity as pma
-from pymc_austerity.likelihood.density import Surroundings
+from pymc_austerity.likelihood import NOWHERE, Surroundings
 from pymc_austerity.likelihood.prior_laws import NORMAL
 from pymc_austerity.proposals.jumps.model_changes import Corrections, choice_ratio, regression_shift
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
@@ -50,19 +50,16 @@ def swap_or_mistake(state, forward, backward):
     return -forward if state.mistake[0] == ONE_SIDED_SWAP else choice_ratio(state, forward, backward)
 
 
-# Entry by entry: of two arrays numba would compile the words of an error too.
 @njit
-def log_prior(theta, others):
-    out = np.zeros(())
+def log_prior(links, theta, others, fixed):
     value = -0.5 * (theta[D] / ALWAYS_SD) ** 2
     for j in range(D):
         value += theta[j] * LOG_ODDS[j] - 0.5 * ((theta[D + 1 + j] - LOC) / SD) ** 2
-    out[()] = value
-    return (out,)
+    return value
 
 
 @njit
-def prior_law(theta, others):
+def prior_law(links, theta, others, fixed):
     return np.full(D, LOC), np.full(D, SD), np.ones(D)
 
 
@@ -113,7 +110,7 @@ def enumerate_surrogate(state):
 @pytest.fixture(scope="module")
 def kernel():
     mistakes = Corrections(shift_or_mistake, flip_or_mistake, swap_or_mistake)
-    propose = build_surrogate_jump(log_prior, NORMAL, prior_law, True, 1, mistakes)
+    propose = build_surrogate_jump(NORMAL, True, 1, log_prior, prior_law, mistakes)
 
     @njit
     def chain(rng, state, surroundings, n):
@@ -124,7 +121,7 @@ def kernel():
                 draws[i, k] = theta[k]
         return draws
 
-    surroundings = Surroundings(OTHER, (), (np.zeros(1),), TEMPERATURE, ())
+    surroundings = Surroundings(OTHER, NOWHERE, NOWHERE, TEMPERATURE, ())
 
     def run(mistake, seed=4, n=300_000):
         state = surrogate(mistake)

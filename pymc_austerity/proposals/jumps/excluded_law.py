@@ -1,0 +1,91 @@
+"""The law from which excluded coefficients are drawn, compiled, and reached by its address."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from numba import types
+from pytensor.graph.traversal import explicit_graph_inputs
+
+from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.likelihood import (
+    VECTOR,
+    WITHOUT_ROWS,
+    Addresses,
+    Block,
+    Law,
+    Links,
+    Reached,
+    RowLikelihood,
+    arrays_at,
+    build_call,
+    reach,
+    tuple_of,
+)
+
+_LOC_SCALE_DF = types.UniTuple(VECTOR, 3)
+
+
+class ExcludedLaw(Protocol):
+    """The law from which excluded coefficients are drawn."""
+
+    def __call__(
+        self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return loc, scale and df, each of shape (D,), for a θ in which the coefficient is excluded."""
+        ...
+
+
+class LinkedExcludedLaw(Protocol):
+    """The law of whichever model the links lead to, compiled."""
+
+    def __call__(
+        self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: Addresses
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what an `ExcludedLaw` returns."""
+        ...
+
+
+def compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]) -> ExcludedLaw:
+    """Compile the prior of the coefficients as a model has it."""
+    graphs = [pt.broadcast_to(g, beta.shape).ravel().astype("float64") for g in law[1:]]
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+    if not set(explicit_graph_inputs(graphs)).intersection(inputs):
+        return constant_law(*(np.array(g.eval(mode=BY_NUMPY)) for g in graphs))
+    compiled: ExcludedLaw = pytensor.function(inputs, graphs, on_unused_input="ignore", **compile_kwargs).vm.jit_fn
+    return compiled
+
+
+def constant_law(loc: np.ndarray, scale: np.ndarray, df: np.ndarray) -> ExcludedLaw:
+    """Compile a law that depends on nothing."""
+
+    @njit
+    def constant(theta, others, *fixed):  # type: ignore[no-untyped-def]
+        return loc, scale, df
+
+    return constant
+
+
+def reach_law(law: ExcludedLaw, likelihood: RowLikelihood) -> Reached:
+    """Compile a law of a model for code that is compiled for all models, and find it."""
+    fixed = tuple_of(likelihood.fixed)
+
+    @njit
+    def law_of(theta, others, fixed_at):  # type: ignore[no-untyped-def]
+        loc, scale, df = law(theta, others, *arrays_at(fixed_at, fixed))
+        return np.ascontiguousarray(loc), np.ascontiguousarray(scale), np.ascontiguousarray(df)
+
+    return reach(law_of, *WITHOUT_ROWS)
+
+
+_call = build_call(_LOC_SCALE_DF, *WITHOUT_ROWS)
+
+
+@njit
+def excluded_law_at(links, theta, others, fixed):  # type: ignore[no-untyped-def]
+    """Return the law of whichever model the links lead to; a `LinkedExcludedLaw`."""
+    return _call(links.excluded_law, theta, others, fixed)
