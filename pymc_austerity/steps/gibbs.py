@@ -19,6 +19,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.compat import ChainSetup
+from pymc_austerity.deep_calls import goes_deep
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import (
     Incidence,
@@ -125,6 +126,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         "n_full": (np.int64, []),
     }
 
+    @goes_deep
     def __init__(
         self,
         vars: Sequence[Variable],
@@ -234,6 +236,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
         return _revive, (type(self), self.__getstate__())
 
 
+@goes_deep
 def _revive(cls: type[ApproxGibbs], state: dict[str, Any]) -> ApproxGibbs:
     step: ApproxGibbs = object.__new__(cls)
     step.__dict__.update(state)
