@@ -149,7 +149,7 @@ class Decider:
         """The expansion of the proxy; nothing without one."""
         return () if self.prepared is None else self.prepared.expansion
 
-    @property
+    @cached_property
     def links(self) -> Links:
         """Where the model's functions lie in this process."""
         links = self.linked.links._replace(**{name: r.address for name, r in self.move.reached.items()})

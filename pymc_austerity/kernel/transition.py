@@ -159,10 +159,10 @@ def build_terms(both_sides: LinkedBothSides) -> Terms:
 
 
 @built_once
-def _centre_in(expands: bool) -> Callable[[Any], np.ndarray]:
+def _centre_in(expands: bool) -> Callable[[Any, np.ndarray], np.ndarray]:
     @njit
-    def centre_in(expansion):  # type: ignore[no-untyped-def]
-        return expansion[0] if expands else np.empty(0)
+    def centre_in(expansion, otherwise):  # type: ignore[no-untyped-def]
+        return expansion[0] if expands else otherwise
 
     return centre_in
 
@@ -191,7 +191,7 @@ def build_transition(
 @built_once
 def _transition_of(
     offset_of: OffsetOf,
-    centre_in: Callable[[Any], np.ndarray],
+    centre_in: Callable[[Any, np.ndarray], np.ndarray],
     propose: Propose,
     bound: EvaluateBound,
     n_rows_of: TotalRows,
@@ -225,7 +225,7 @@ def _transition_of(
         if status == BAD_PRIOR or offset == -np.inf:
             sd = np.nan if status == BAD_PRIOR else 0.0
             return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)[:]
-        at = Place(links, theta_new, theta, others, centre_in(expansion), fixed, arrays)
+        at = Place(links, theta_new, theta, others, centre_in(expansion, others), fixed, arrays)
         row_bound, n_scanned = bound(bound_constants, at)
         decision = conclude(generators[ROWS], row_state, looks, at, n_total, row_bound, offset, scale, noise)
         return Outcome(

@@ -63,7 +63,7 @@ class Place(NamedTuple):
         Where the model's own functions lie.
     theta_new, theta, others : numpy.ndarray
     centre : numpy.ndarray
-        Of the expansion; of no length without one.
+        Of the expansion; any vector, which nobody reads, without one.
     fixed, arrays : Addresses
         Of data that are not indexed by row, and of the rows.
     """
