@@ -79,7 +79,7 @@ def run(request):
 
 def log_ratio(theta, theta_new, log_q_ratio, expands):
     """The log ratio of all rows, prior and proposal; of remainders and what is known of them."""
-    centre = EXPANSION.centre if expands else np.empty(0)
+    centre = EXPANSION.centre if expands else OTHERS  # which a model that expands nothing does not read
     rows = (VALUES * (theta_new[0] - theta[0]) * (FIXED[0][0] * OTHERS[0] + centre.size + centre.sum())).sum()
     known = 0.0
     if expands:
