@@ -4,6 +4,10 @@ import inspect
 import resource
 from threading import Thread
 
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
 from pymc_austerity.deep_calls import goes_deep
 
 #: Calls at each depth, and depths at which a piece of the stack ends somewhere.
@@ -42,6 +46,39 @@ def without_room(function):
     thread.start()
     thread.join()
     return found[0]
+
+
+class Seen(Exception):
+    """What there was to see has been seen."""
+
+
+@pytest.mark.parametrize(
+    ("module", "make"),
+    [
+        ("row_step", lambda x: pma.ExactMH()),
+        ("groups", lambda x: pma.GroupMH()),
+        ("gibbs", lambda x: pma.ApproxGibbs([x], factors=[[0], [0], [0]])),
+    ],
+    ids=["rows", "groups", "gibbs"],
+)
+def test_steps_are_set_up_with_room(monkeypatch, module, make):
+    found = []
+
+    def reads(*_, **__):
+        faults()
+        found.append(max(faults()))
+        raise Seen
+
+    def build():
+        with pm.Model():
+            x = pm.Bernoulli("x", 0.5) if module == "gibbs" else pm.Normal("x")
+            pm.Normal("y", x, 1, observed=[0.0, 1.0, 0.5])
+            with pytest.raises(Seen):
+                make(x)
+
+    monkeypatch.setattr(f"pymc_austerity.steps.{module}.read_model", reads)
+    without_room(build)
+    assert found[0] < CALLS / 10
 
 
 def test_a_function_is_called_as_before_and_looks_as_before():
