@@ -55,12 +55,14 @@ $(BIN)/python:
 	echo "Creating $(VENV) with $$found (`$$found --version`)"; "$$found" -m venv "$(VENV)"
 
 # The stamps say what was installed and when; a changed pyproject.toml installs again, anything else does not.
+# Python compiles modules when they are first imported: pip would compile every one of every package, for half a minute.
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --editable
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[demo,test]" $(foreach pin,$(PINS),"$(pin)")
+	$(INSTALL) ".[demo,test]" $(foreach pin,$(PINS),"$(pin)")
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]" $(foreach pin,$(PINS),"$(pin)")
+	$(INSTALL) ".[dev]" $(foreach pin,$(PINS),"$(pin)")
 	@touch $@ $(VENV)/.installed-test
 
 demo: $(VENV)/.installed-test ## Real rows with PenaltyMH and with NUTS; DATA=file.npz for your own X and y, ROWS=1000000 for made-up ones
