@@ -10,7 +10,7 @@ import arviz as az
 import matplotlib as mpl
 import numpy as np
 import pytest
-from _pytest.runner import runtestprotocol
+from _pytest import runner
 from hypothesis import settings
 
 from pymc_austerity import compile_cache
@@ -30,10 +30,7 @@ gc.set_threshold(100_000, 50, 100)
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
     """Run a test as pytest does, with room for calls that go deep, which is where most of what tests do is compiled."""
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    goes_deep(runtestprotocol)(item, nextitem=nextitem)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
+    return goes_deep(runner.pytest_runtest_protocol)(item, nextitem)
 
 
 def pytest_sessionfinish():

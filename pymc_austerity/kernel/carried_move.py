@@ -24,7 +24,7 @@ from pymc_austerity.kernel.group_parts import (
 )
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import KnownSum, LinkedLogPrior, n_rows_at
+from pymc_austerity.likelihood import KnownSum, LinkedLogPrior, Place, n_rows_at
 from pymc_austerity.proposals import propose_shared
 from pymc_austerity.proxy import Condition, place_all, whiten
 
@@ -88,9 +88,8 @@ def _carried_by(
         offset += known_sum(theta_new, data.others, e) - known_sum(theta, data.others, e)
         if not np.isfinite(offset):
             return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), walks
-        at = GroupPlace(
-            data.links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays, data.places, 0
-        )
+        proposed = Place(data.links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays)
+        at = GroupPlace(proposed, data.places, 0)
         within = reach(theta_new, theta, data)
         d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, within, offset, float(n_total), noise)
         if d.accepted:

@@ -9,8 +9,9 @@ import numpy as np
 
 from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader, Terms
 from pymc_austerity.compile_cache import built_once
+from pymc_austerity.kernel.transition import build_terms
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Addresses, LinkedBothSides, LinkedDensity, LinkedGroupTerms, Links, n_rows_at
+from pymc_austerity.likelihood import Addresses, LinkedDensity, LinkedGroupTerms, Place, n_rows_at
 from pymc_austerity.proposals import SharedState
 from pymc_austerity.proxy import (
     Condition,
@@ -26,15 +27,9 @@ from pymc_austerity.rows import RowSource, draws_nothing
 
 
 class GroupPlace(NamedTuple):
-    """A proposal, what its rows are evaluated with, and where the first row there is stands in the order."""
+    """A proposal with what its rows are evaluated with, and where the first row there is stands in the order."""
 
-    links: Links
-    theta_new: np.ndarray
-    theta: np.ndarray
-    others: np.ndarray
-    centre: np.ndarray
-    fixed: Addresses
-    arrays: Addresses
+    proposed: Place
     places: np.ndarray
     first: int
 
@@ -217,14 +212,13 @@ def row_numbers_from(first, numbers, places, n_rows):  # type: ignore[no-untyped
 
 def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource) -> Conclude:
     """Compile the way of a test to a decision on the rows of a `GroupPlace`."""
-    return test.for_rows(RowReader(_terms_of_groups(parts.seen.both_sides), source))
+    return test.for_rows(RowReader(_terms_of_groups(build_terms(parts.seen.both_sides)), source))
 
 
 @built_once
-def _terms_of_groups(both_sides: LinkedBothSides) -> Terms:
+def _terms_of_groups(terms_of_rows: Terms) -> Terms:
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        rows = row_numbers_from(at.first, numbers, at.places, n_rows_at(at.arrays))
-        return both_sides(at.links, at.theta_new, at.theta, at.others, at.centre, at.fixed, at.arrays, rows)
+        return terms_of_rows(row_numbers_from(at.first, numbers, at.places, n_rows_at(at.proposed.arrays)), at.proposed)
 
     return terms

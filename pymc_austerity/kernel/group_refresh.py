@@ -26,7 +26,7 @@ from pymc_austerity.kernel.group_parts import (
     row_numbers,
 )
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import LinkedBothSides, LinkedGroupTerms, n_rows_at
+from pymc_austerity.likelihood import LinkedBothSides, LinkedGroupTerms, Place, n_rows_at
 from pymc_austerity.proxy import means_given_others, own_changes, pull_of_others, rate_of_rows, solve_transposed
 
 #: Rows of groups that are evaluated together.
@@ -186,10 +186,8 @@ def _refresh_by(
                     if expands:
                         log_ratio += known[i]
                     noise = draw_noise(generators[DECIDE])
-                    at = GroupPlace(
-                        links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays, data.places,
-                        data.start[g],
-                    )  # fmt: skip
+                    proposed = Place(links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays)
+                    at = GroupPlace(proposed, data.places, data.start[g])
                     d = conclude(
                         generators[ROWS], state.order[:size], looks_of_large[g], at, size, np.inf, log_ratio,
                         float(size), noise,
