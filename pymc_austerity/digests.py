@@ -1,0 +1,88 @@
+"""Digests of arrays: whether data are still what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, time, timedelta
+from decimal import Decimal
+from numbers import Number
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import xxhash
+
+_ENTRIES_AT_ONCE = 65_536  # half a megabyte of float64: what has to be copied stays in the processor's cache
+_PLAIN = (str, bytes, Number, date, time, timedelta, Decimal, UUID, type(None))
+
+
+def digest_of(array: Any) -> str:
+    """Return a digest of an array's data type, shape and entries, which is the same in every process.
+
+    Entries are read in C order, so that the memory layout does not matter: a transposed view and a contiguous copy of
+    it have the same digest.  Arrays that are not contiguous are copied piece by piece.
+
+    Parameters
+    ----------
+    array : array_like
+        Numbers, truth values, dates, text, records, or Python objects that are numbers, text, bytes, dates or None.
+
+    Returns
+    -------
+    str
+        128 bits, as 32 hexadecimal digits.
+
+    Raises
+    ------
+    TypeError
+        For arrays of other Python objects: what they hold cannot be told from the array.
+    """
+    array = np.asarray(array)
+    digest = xxhash.xxh3_128(f"{array.dtype.descr if array.dtype.names else array.dtype.str} {array.shape}".encode())
+    if array.dtype.hasobject:
+        for entry in array.flat:
+            text = _text_of(entry).encode("utf-8", "surrogatepass")
+            digest.update(f"{len(text)} ".encode())
+            digest.update(text)
+    elif array.dtype.itemsize:
+        pieces = np.nditer(
+            array,
+            flags=["external_loop", "buffered", "zerosize_ok"],
+            op_flags=[["readonly", "contig"]],
+            order="C",
+            buffersize=_ENTRIES_AT_ONCE,
+        )
+        for piece in pieces:
+            digest.update(piece.view(np.uint8))
+    return digest.hexdigest()
+
+
+def digest_of_all(parts: Iterable[Any]) -> str:
+    """Return one digest of several parts in their order.
+
+    Parameters
+    ----------
+    parts : iterable of str or array_like
+        Text is taken as it is (digests are text too), and everything else by `digest_of`.
+
+    Returns
+    -------
+    str
+        128 bits, as 32 hexadecimal digits.
+    """
+    digest = xxhash.xxh3_128()
+    for part in parts:
+        text = f"text {part}" if isinstance(part, str) else f"array {digest_of(part)}"
+        digest.update(f"{len(text)} {text}".encode())
+    return digest.hexdigest()
+
+
+def _text_of(entry: Any) -> str:
+    if isinstance(entry, np.void) and entry.dtype.names:  # a record with an object among its fields
+        return "; ".join(f"{name} {_text_of(entry[name])}" for name in entry.dtype.names)
+    if not isinstance(entry, _PLAIN):
+        raise TypeError(
+            f"An array holds a Python object of type {type(entry).__name__}: whether it is still what it was cannot be "
+            "told. Give the column as numbers, text or dates."
+        )
+    return f"{type(entry).__name__} {entry!r}"
