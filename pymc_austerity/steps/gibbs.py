@@ -40,7 +40,7 @@ from pymc_austerity.likelihood import (
     with_blocks,
 )
 from pymc_austerity.steps.options import describes_options
-from pymc_austerity.steps.orphans import end_with_parent
+from pymc_austerity.steps.process import OneThread, end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 
 
@@ -56,7 +56,7 @@ class ApproxGibbsState(StepMethodState):
 
 
 @describes_options
-class ApproxGibbs(ChainSetup, BlockedStep):
+class ApproxGibbs(OneThread, ChainSetup, BlockedStep):
     """Gibbs sampling of binary and categorical variables in a model that is a sum of many factors.
 
     A draw visits all variables in random order.  Each takes a new value from its conditional law, which a sequential
@@ -168,6 +168,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
+        self.take_thread()
         if self._data is not None and (changed := self._data.changed()):
             self._data, self._rows, self._fixed = changed, changed.rows, changed.fixed
             self._find_data()
@@ -178,6 +179,7 @@ class ApproxGibbs(ChainSetup, BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Draw every variable once."""
+        self.check_thread()
         theta = flatten(point, self._likelihood.blocks)
         outcome = self.sweep(theta, flatten(point, self._likelihood.other_blocks))
         if outcome.bad >= 0:

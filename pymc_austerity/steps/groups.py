@@ -34,11 +34,9 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import adapt_shared, learn_shared
 from pymc_austerity.proxy import GroupModeError
 from pymc_austerity.steps.draw_statistics import OF_GROUPS
-from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.options import describes_options
-from pymc_austerity.steps.orphans import end_with_parent
+from pymc_austerity.steps.process import OneThread, end_with_parent, revive, stop_at
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
-from pymc_austerity.steps.revival import revive
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -62,7 +60,7 @@ class GroupMHState(StepMethodState):
 
 
 @describes_options
-class GroupMH(ChainSetup, BlockedStep):
+class GroupMH(OneThread, ChainSetup, BlockedStep):
     """Metropolis–Hastings for models with many groups (random effects), a move for each part of their structure.
 
     Groups are found in the graph of the model: a variable with an entry for each group that the rows read through an
@@ -215,6 +213,7 @@ class GroupMH(ChainSetup, BlockedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
+        self.take_thread()
         if self._data is not None and (changed := self._data.changed()):
             self._data, self.decider = changed, self._relearn(changed)
             self.test = self.decider.test
@@ -239,6 +238,7 @@ class GroupMH(ChainSetup, BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Move what is shared with the groups carried along, and then some of the groups."""
+        self.check_thread()
         likelihood = self.decider.likelihood
         theta = flatten(point, likelihood.blocks)
         if self.n_steps == 0 and np.array_equal(theta, self.decider.theta0):

@@ -9,7 +9,7 @@ from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.likelihood import Bound, ModelData, likelihood_key
-from pymc_austerity.steps.orphans import chain_of_worker
+from pymc_austerity.steps.process import chain_of_worker
 
 #: Draws that are tried to see how long a pool lasts.
 _TRIED = 50

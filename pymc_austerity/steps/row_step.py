@@ -51,12 +51,10 @@ from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted, number_in_table
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
-from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.many_groups import groups_worth_a_step
-from pymc_austerity.steps.orphans import end_with_parent
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
+from pymc_austerity.steps.process import OneThread, end_with_parent, revive, stop_at
 from pymc_austerity.steps.progress import RunningRates, progress_columns, progress_fields
-from pymc_austerity.steps.revival import revive
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -71,7 +69,7 @@ class RowStepState(StepMethodState):
     temperature: Any = field(metadata={"frozen": True})
 
 
-class RowStep(ChainSetup, BlockedStep):
+class RowStep(OneThread, ChainSetup, BlockedStep):
     """A step method whose acceptance test reads rows of the data.
 
     Not meant to be used itself: `ApproxMH` and its siblings choose the test.
@@ -177,6 +175,7 @@ class RowStep(ChainSetup, BlockedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
+        self.take_thread()
         self._shares.check(self.decider.row_source.shares, rng)
         if self._data is not None and (changed := self._data.changed()):
             self._data, self.decider = changed, with_data(self.decider, changed.rows, changed.fixed)
@@ -217,30 +216,31 @@ class RowStep(ChainSetup, BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Make a draw from `point`: one transition while tuning, and `thin` of them afterwards."""
-        chain, likelihood = self.chain, self.decider.likelihood
+        self.check_thread()
+        chain, ahead, tune, likelihood = self.chain, self._ahead, self.tune, self.decider.likelihood
         theta, others = flatten(point, likelihood.blocks), flatten(point, likelihood.other_blocks)
         if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, self.decider.parts.theta0):
             theta = chain.start
             point = with_blocks(point, theta, likelihood.blocks)
         schedule = self.temperature
-        if self.tune:
-            self._ahead.settle()
+        if tune:
+            ahead.settle()
             n, outcome = 1, chain.transition(theta, others, float(schedule.at(chain.n_steps)))
         else:
-            n, (outcome, log_scale) = self.thin, self._ahead.draw(self.thin, theta, others, float(schedule.final))
+            n, (outcome, log_scale) = self.thin, ahead.draw(self.thin, theta, others, float(schedule.final))
         if outcome.status != DECIDED:
             point = with_blocks(point, outcome.theta, likelihood.blocks)
             outcome = outcome._replace(row=number_in_table(self.decider.rows, outcome.row))
             called = chain.decider.row_source.called
-            return point, [stop_at(point, outcome, chain.n_steps, self.tune, self.test.broken_bound, called)]
-        if self.tune:
+            return point, [stop_at(point, outcome, chain.n_steps, tune, self.test.broken_bound, called)]
+        if tune:
             if self.decider.parts.tune:
                 chain.adapt(outcome)
             log_scale = chain.state.log_scale[0]
         chain.n_steps += 1
         stats = statistics_of(outcome, log_scale, chain.decider.test)
-        stats["warning"] = None if self.tune else self._watch.after(chain, outcome, others)
-        stats.update(self._of_setup, **self._tuned.stats(chain, self.tune))
+        stats["warning"] = None if tune else self._watch.after(chain, outcome, others)
+        stats.update(self._of_setup, **self._tuned.stats(chain, tune))
         if self.thin > 1:
             stats[TRANSITIONS] = n
         self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows))

@@ -18,8 +18,8 @@ from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.kernel import Chain
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.rows import Reservoir, Rows
-from pymc_austerity.steps.failure import stop_at
 from pymc_austerity.steps.pooled import open_table
+from pymc_austerity.steps.process import stop_at
 
 N = 1_500
 PIECE = 128

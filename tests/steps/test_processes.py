@@ -3,19 +3,24 @@
 import json
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from copy import copy
 from multiprocessing import active_children, get_context
 
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.exceptions import SamplingError
 from toy import shift_model
 
 import pymc_austerity as pma
+from pymc_austerity.acceptance import ROWS_SPENT
+from pymc_austerity.steps.process import WORKER, stop_at
 
 pytestmark = pytest.mark.contract
 
@@ -77,6 +82,64 @@ def test_a_proxy_travels_to_other_processes():
     assert (in_turn[1] < 800).all()
     assert np.array_equal(_draws(ours, cores=2, mp_ctx="fork"), in_turn)
     assert np.array_equal(_draws(ours, cores=2, mp_ctx="spawn"), in_turn)
+
+
+def test_a_thread_whose_chain_was_replaced_by_another_thread_is_refused(step_and_model):
+    step, model = step_and_model
+    point = model.initial_point()
+
+    def begin_and_draw():
+        step.start_chain(np.random.default_rng(1))
+        return step.step(point)
+
+    with ThreadPoolExecutor(1) as other:
+        begin_and_draw()
+        other.submit(begin_and_draw).result()
+        with pytest.raises(SamplingError, match="Build a step for each thread"):
+            step.step(point)
+        other.submit(step.step, point).result()
+    begin_and_draw()
+    assert len(step.step(point)) == 2
+
+
+def test_one_step_sampled_by_four_threads_gives_draws_or_says_why_not(step_and_model, in_turn):
+    def sampled(_):
+        try:
+            return _draws(step_and_model, cores=1)
+        except SamplingError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(sampled, range(4)))
+    kept = [draws for draws in found if not isinstance(draws, str)]
+    assert kept
+    assert all(draws.shape == in_turn.shape for draws in kept)
+    assert all("Build a step for each thread" in said for said in found if isinstance(said, str))
+
+
+def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, in_turn):
+    step, model = step_and_model
+    steps = [step_and_model, (copy(step), model)]
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda step: _draws(step, cores=1), steps))
+    assert all(np.array_equal(draws, in_turn) for draws in found)
+
+
+def _stopped(step, said):
+    outcome = step.chain.transition(step.decider.parts.theta0, np.empty(0), 1.0)
+    said.write_bytes(pickle.dumps(stop_at({}, outcome._replace(status=ROWS_SPENT), 5, False, "")))
+
+
+def test_what_stops_a_chain_is_harmless_to_unpickle_and_interrupts_what_records_it(step_and_model, tmp_path):
+    said = tmp_path / "said"
+    process = get_context("fork").Process(target=_stopped, args=(step_and_model[0], said), name=f"{WORKER}0")
+    process.start()
+    process.join(60)
+    stopped = pickle.loads(pickle.loads(pickle.dumps(said.read_bytes())))
+    assert dict(stopped) == {}
+    for take_up in (stopped.items, lambda: stopped.get("warning")):
+        with pytest.raises(KeyboardInterrupt):
+            take_up()
 
 
 def _sample_beside_an_impossible_row(cores, seeds):

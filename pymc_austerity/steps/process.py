@@ -1,0 +1,178 @@
+"""A step in the process and the thread that a chain runs in: how it gets there, how it ends, and how it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from multiprocessing import connection, current_process, parent_process
+from typing import Any
+
+from pymc.blocking import PointType
+from pymc.exceptions import SamplingError
+
+from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR, OUT_OF_REACH, ROWS_SPENT
+from pymc_austerity.kernel import Outcome
+from pymc_austerity.steps.progress import DrawStats
+
+_log = logging.getLogger("pymc_austerity")
+
+#: How PyMC names the processes in which it runs chains.
+WORKER = "worker_chain_"
+
+
+def in_worker() -> bool:
+    """Whether this is a process in which PyMC runs a chain."""
+    return current_process().name.startswith(WORKER)
+
+
+def chain_of_worker() -> int | None:
+    """Return the number of the chain that runs in this process, if it is one of PyMC's own."""
+    return int(current_process().name.removeprefix(WORKER)) if in_worker() else None
+
+
+def end_with_parent() -> None:
+    """In a process of PyMC's own, watch the program that started it, and end when it is gone.
+
+    A program that SIGTERM or SIGKILL has ended leaves forked processes behind, which wait for its next message and hold
+    their copy of the data.  There is nothing to save in them: draws are kept by the program.
+    """
+    parent = parent_process()
+    if parent is None or not in_worker() or any(t.name == _watch.__name__ for t in threading.enumerate()):
+        return
+    threading.Thread(target=_watch, args=(parent.sentinel,), name=_watch.__name__, daemon=True).start()
+
+
+def _watch(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
+
+
+def revive(cls: type[Any], state: dict[str, Any]) -> Any:
+    """Return a step as it was pickled; its constructor would ask for the model."""
+    step = object.__new__(cls)
+    step.__dict__.update(state)
+    return step
+
+
+class OneThread:
+    """Refuses a draw to a thread whose chain was replaced by one that another thread began.
+
+    A step holds the state of one chain.
+    """
+
+    _thread: int | None = None
+    _replaced: frozenset[int | None] = frozenset()
+
+    def take_thread(self) -> None:
+        """Note that a chain begins in this thread."""
+        here = threading.get_ident()
+        self._replaced, self._thread = (self._replaced | {self._thread}) - {here}, here
+
+    def check_thread(self) -> None:
+        """Refuse a draw where another thread has begun a chain since.
+
+        Raises
+        ------
+        pymc.exceptions.SamplingError
+        """
+        if threading.get_ident() in self._replaced:
+            raise SamplingError(
+                f"Another thread has begun to sample with this {type(self).__name__}, which holds the state of one "
+                "chain, so the chain of this thread cannot go on. Build a step for each thread."
+            )
+
+
+class ChainStopped(DrawStats):
+    """Statistics of a draw that a chain in a process of PyMC's own could not make.
+
+    PyMC keeps the draws of all chains when sampling is interrupted, and discards them when a step raises.  So the
+    program that records these is interrupted; to pickle and to copy them is harmless.
+    """
+
+    def items(self) -> Any:
+        """Return all statistics, to the chain; interrupt the program, which asks when it records the draw."""
+        self._interrupt()
+        return super().items()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return one of the statistics, to the chain; interrupt the program, which asks whether there is a warning."""
+        self._interrupt()
+        return super().get(key, default)
+
+    def _interrupt(self) -> None:
+        if not in_worker():
+            raise KeyboardInterrupt
+
+
+def stop_at(
+    point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str, row: str = "row"
+) -> ChainStopped:
+    """Stop a chain at `point`, after `n_steps` draws.
+
+    Parameters
+    ----------
+    broken_bound : str
+        What that means of the test.
+    row : str
+        What a row is called.
+
+    Returns
+    -------
+    ChainStopped
+        In a process of PyMC's own.
+
+    Raises
+    ------
+    pymc.exceptions.SamplingError
+        At the first draw, or where a row broke the bound of the test.
+    KeyboardInterrupt
+        Later, in the process that samples.
+    """
+    if outcome.status == BAD_BOUND:
+        raise SamplingError(
+            f"Row {outcome.row} of the data changes its log-likelihood by more than the bound of the step allows, "
+            f"at the point {dict(point)} (values in the unconstrained space). {broken_bound}"
+        )
+    if outcome.status == ROWS_SPENT:
+        return _end(
+            f"The rows of the pool for this chain are spent after {n_steps:,} draws, tuning included. Each is read "
+            "once, or decisions would depend on each other. For more draws build the step with a larger pool: "
+            "Blocks(..., pool=).",
+            n_steps,
+            tuning,
+        )
+    if outcome.status == OUT_OF_REACH:
+        return _end(
+            f"After {n_steps:,} draws the chain proposed a point so far out that the bounds on the rows do not hold. "
+            "All rows together would decide there, and data= does not keep them. It happens about once in 10⁹ draws "
+            "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound.",
+            n_steps,
+            tuning,
+        )
+    what = (
+        "The log prior is not finite"
+        if outcome.status == BAD_PRIOR
+        else f"The log-likelihood of {row} {outcome.row} is not finite"
+    )
+    message = (
+        f"{what} at the current point {dict(point)} (values in the unconstrained space). "
+        "Either the chain starts where the model has no density (see initvals= of pm.sample), or the point was "
+        "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
+        "Widen the likelihood (a heavier tail, a bounded link function) or remove the row."
+    )
+    return _end(message, n_steps, tuning)
+
+
+def _end(message: str, n_steps: int, tuning: bool) -> ChainStopped:
+    """Stop with a message, and keep what was drawn before."""
+    if n_steps == 0:
+        raise SamplingError(message)
+    if tuning:
+        kept = "while this chain was tuning: only chains that had finished tuning have draws to return"
+    else:
+        kept = "and the draws so far are returned"
+    _log.error(f"{message} Sampling stops here, {kept}.")
+    if in_worker():
+        return ChainStopped()
+    raise KeyboardInterrupt(message)
