@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from pymc_austerity.diagnostics import SamplingResult, compare, data_usage, plot_comparison
-from pymc_austerity.rare_collections import collected_rarely
+from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps import PenaltyMH
 
 FAMILIES = {"yes/no": "logistic", "count": "negative binomial", "measurement": "linear"}
@@ -350,5 +350,5 @@ def _rows(chosen: argparse.Namespace) -> tuple[pd.DataFrame, np.ndarray, str]:
 
 
 if __name__ == "__main__":
-    with collected_rarely():  # both samplers compile
+    with setup_settings():  # both samplers compile
         main()

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
-from pytensor import config
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pymc_austerity.rare_collections import collected_rarely
+from pymc_austerity.setup_settings import setup_settings
 
 
 def setup_progress(shown: bool) -> Progress:
@@ -51,8 +50,7 @@ class Phases:
         is_seen = self.shown and not has_bars and (console.is_terminal or console.is_jupyter)
         line = Progress(*columns, console=console, disable=not is_seen, transient=True)
         try:
-            # PyTensor writes down for every operation where a program made it; these are made here.
-            with line, config.change_flags(traceback__limit=0), collected_rarely():
+            with line, setup_settings():
                 line.add_task(what, total=None)
                 yield
         finally:

@@ -19,7 +19,6 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.deep_calls import goes_deep
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import (
     Incidence,
@@ -39,6 +38,7 @@ from pymc_austerity.likelihood import (
     read_model,
     with_blocks,
 )
+from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import OneThread, end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
@@ -126,7 +126,7 @@ class ApproxGibbs(OneThread, ChainSetup, BlockedStep):
         "n_full": (np.int64, []),
     }
 
-    @goes_deep
+    @setup_settings()
     def __init__(
         self,
         vars: Sequence[Variable],
@@ -238,7 +238,7 @@ class ApproxGibbs(OneThread, ChainSetup, BlockedStep):
         return _revive, (type(self), self.__getstate__())
 
 
-@goes_deep
+@setup_settings()
 def _revive(cls: type[ApproxGibbs], state: dict[str, Any]) -> ApproxGibbs:
     step: ApproxGibbs = object.__new__(cls)
     step.__dict__.update(state)
