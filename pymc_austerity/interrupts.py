@@ -9,11 +9,12 @@ from threading import get_ident, main_thread
 from types import FrameType
 from typing import Any
 
-_NUMBERS = (_signal.SIGINT, _signal.SIGTERM)
+#: All signals for which Python can have a handler: Ctrl-C, the end of a job, alarms, those of the user.
+_NUMBERS = tuple(sorted(int(number) for number in _signal.valid_signals()))
 
 
 def uninterrupted(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a compiled function; a Ctrl-C meanwhile is raised when it has returned.
+    """Call a compiled function; the handler of a signal that arrives meanwhile runs when the call has returned.
 
     Named tuples, tuples of arrays and generators are converted by Python code, in which a handler of a signal that
     arrived while the function ran would raise: in the middle of numba's code, which ends the process by a segmentation
@@ -34,14 +35,13 @@ def uninterrupted(call: Callable[..., Any], *arguments: Any) -> Any:
     if get_ident() != main_thread().ident:  # where Python runs no handlers
         return call(*arguments)
     for number in _NUMBERS:
-        call, arguments = _holding, (number, call, *arguments)
+        handler = _signal.getsignal(number)
+        if callable(handler):
+            call, arguments = _holding, (number, handler, call, *arguments)
     return call(*arguments)
 
 
-def _holding(number: int, call: Callable[..., Any], *arguments: Any) -> Any:
-    handler = _signal.getsignal(number)
-    if not callable(handler):
-        return call(*arguments)
+def _holding(number: int, handler: Callable[..., Any], call: Callable[..., Any], *arguments: Any) -> Any:
     arrived: list[tuple[int, FrameType | None]] = []
     try:
         _signal.signal(number, lambda *signal: arrived.append(signal))

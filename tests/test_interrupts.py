@@ -1,4 +1,4 @@
-"""A Ctrl-C in the middle of compiled code is raised when that has returned, and ends nothing else."""
+"""A signal in the middle of compiled code is handled when that has returned, whichever signal it is."""
 
 import random
 import signal
@@ -46,12 +46,18 @@ def arrays(x, number):
 def stop(*_):
     raise SystemExit
 
+def late(*_):
+    raise TimeoutError
+
 call = uninterrupted if sys.argv[2] == "protected" else lambda function, *arguments: function(*arguments)
 for function, number, handler, raised in [
     (arrays, signal.SIGINT, signal.default_int_handler, KeyboardInterrupt),
     (arrays, signal.SIGTERM, stop, SystemExit),
     (pairs, signal.SIGINT, signal.default_int_handler, KeyboardInterrupt),
     (pairs, signal.SIGTERM, stop, SystemExit),
+    (arrays, signal.SIGALRM, late, TimeoutError),
+    (pairs, signal.SIGUSR1, late, TimeoutError),
+    (pairs, max(signal.valid_signals()), late, TimeoutError),
 ]:
     signal.signal(number, signal.SIG_IGN)
     function(1.0, int(number))  # compile
@@ -71,7 +77,7 @@ def _within(how):
 def test_a_signal_that_arrives_in_compiled_code_is_raised_after_it():
     """Deterministic: the compiled function sends the signal itself."""
     ran = _within("protected")
-    assert (ran.returncode, ran.stdout.split()) == (0, ["True"] * 4), ran.stderr
+    assert (ran.returncode, ran.stdout.split()) == (0, ["True"] * 7), ran.stderr
     # Negative control: numba raises SystemError over arrays, and the process does not survive a named tuple.
     ran = _within("unprotected")
     assert ran.returncode < 0
@@ -160,20 +166,26 @@ def test_ctrl_c_while_a_step_draws_is_judged_or_learns_is_nothing_but_a_ctrl_c()
     assert len(said) < 20
 
 
-def test_a_signal_meanwhile_is_handed_on_afterwards():
-    done = []
+def test_signals_meanwhile_are_handed_on_afterwards():
+    done, handled = [], []
 
     def call(x):
+        signal.raise_signal(signal.SIGUSR2)
         signal.raise_signal(signal.SIGINT)
-        done.append(x)
+        done.append((x, list(handled)))
         return x
 
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        uninterrupted(call, 3)
-    assert done == [3]
-    assert signal.getsignal(signal.SIGINT) is before
-    assert uninterrupted(np.add, 1, 2) == 3
+    numbers = signal.SIGINT, signal.SIGUSR2
+    replaced = signal.signal(signal.SIGUSR2, lambda *signal: handled.append(signal[0]))
+    before = [signal.getsignal(number) for number in numbers]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            uninterrupted(call, 3)
+        assert (done, handled) == ([(3, [])], [signal.SIGUSR2])
+        assert [signal.getsignal(number) for number in numbers] == before
+        assert uninterrupted(np.add, 1, 2) == 3
+    finally:
+        signal.signal(signal.SIGUSR2, replaced)
 
 
 def test_an_error_of_the_call_is_raised_and_handlers_are_back():
