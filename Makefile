@@ -3,7 +3,7 @@
 
 VENV ?= .venv
 DATA ?=
-# Rows of a synthetic table for the demo, in place of DATA.
+# Rows of a made-up table for the demo, 1,000,000 by default.
 ROWS ?=
 # Extra requirements for the environment, e.g. PINS="pymc==5.28.*".
 PINS ?=
@@ -69,7 +69,7 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(COMPILE)
 	@touch $@ $(VENV)/.installed-test
 
-demo: $(VENV)/.installed-test ## Real rows with PenaltyMH and with NUTS; DATA=file.npz for your own X and y, ROWS=1000000 for made-up ones
+demo: $(VENV)/.installed-test ## A regression on 1,000,000 rows by the recommended step and by NUTS; ROWS=, or DATA=file.npz for your own X and y
 	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows $(ROWS))
 
 test: $(VENV)/.installed-test ## Every test, the slow ones included; MARKS="contract or not slow" for some

@@ -3,7 +3,6 @@
 Run ``python benchmarks/setup.py`` (``--models`` and ``--samplers`` choose).  Three processes in turn share an empty
 folder for compiled code: the first finds nothing in it, the second makes the same step again, the third one for other
 data of the same types.  A fourth finds what a step for a related model of such data has left in a folder of its own.
-The demo is the whole process of ``python -m pymc_austerity.demo``, imports, draws and figure of both samplers included.
 CPU seconds say what compilation costs on any machine; wall seconds only on a quiet one.  `PenaltyMH` is `GroupMH` where
 there are many groups; "one decision" is the step that decides over all of them.
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -89,7 +87,6 @@ def negative_binomial(rng: np.random.Generator, related: bool) -> None:
 
 
 MODELS = {f.__name__: f for f in (logistic, hierarchical, ordinal, zero_inflated, negative_binomial)}
-DEMO = "demo"
 
 
 def here(model_name: str, sampler: str, seed: int, related: bool) -> dict[str, float]:
@@ -116,37 +113,23 @@ def here(model_name: str, sampler: str, seed: int, related: bool) -> dict[str, f
 def elsewhere(folder: str, model_name: str, sampler: str, seed: int, *, related: bool = False) -> str:
     """Do the same in a process that keeps compiled code in a folder."""
     of_model = [__file__, "--here", model_name, sampler, str(seed), *(["related"] if related else [])]
-    of_demo = ["-m", "pymc_austerity.demo", "--seed", str(seed), "--figure", f"{folder}/demo.png"]
-    command = [sys.executable, *(of_demo if model_name == DEMO else of_model)]
+    command = [sys.executable, *of_model]
     env = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={folder}", "OMP_NUM_THREADS": "1"}
-    wall, cpu = time.perf_counter(), cpu_of_children()
     ran = subprocess.run(command, env=env, capture_output=True, text=True)
-    wall, cpu = time.perf_counter() - wall, cpu_of_children() - cpu
     if ran.returncode:
         return (ran.stderr.strip().splitlines() or ["failed"])[-1][:40]
-    if model_name != DEMO:
-        wall, cpu = json.loads(ran.stdout.splitlines()[-1]).values()
+    wall, cpu = json.loads(ran.stdout.splitlines()[-1]).values()
     return f"{cpu:.1f} / {wall:.1f}"
-
-
-def cpu_of_children() -> float:
-    """Return the CPU seconds of all processes that this one has waited for."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="+", choices=[*MODELS, DEMO], default=[*MODELS, DEMO])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS), metavar="SAMPLER")
     arguments = parser.parse_args()
     table = Table("model", "sampler", *PROCESSES, title="Before the first draw, s of CPU / wall")
     for name in arguments.models:
-        if name == DEMO:
-            with tempfile.TemporaryDirectory() as folder:
-                table.add_row(name, "both", *(elsewhere(folder, name, "", seed) for seed in (1, 1)))
-            continue
         for sampler in arguments.samplers:
             with tempfile.TemporaryDirectory() as folder:
                 cells = [elsewhere(folder, name, sampler, seed) for seed in (1, 1, 2)]

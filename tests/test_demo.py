@@ -1,8 +1,13 @@
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 
 from pymc_austerity import demo
+from pymc_austerity.demo.__main__ import main
+from pymc_austerity.demo.regression import kind_of
+from pymc_austerity.demo.runs import Deadline, Run, effective_draws, run_until
+from pymc_austerity.steps import ExactMH
 
 ROWS = 4_000
 
@@ -39,7 +44,7 @@ def test_rand_rows():
     ],
 )
 def test_kind_of_outcome(outcome, kind):
-    assert demo.kind_of(np.array(outcome)) == kind
+    assert kind_of(np.array(outcome)) == kind
 
 
 @pytest.mark.parametrize(
@@ -51,7 +56,7 @@ def test_kind_of_outcome(outcome, kind):
     ],
 )
 def test_regression_fits_the_outcome(covariates, outcome, distribution, others):
-    X, y = demo.pd.DataFrame(covariates, columns=["a", "b"]), outcome
+    X, y = pd.DataFrame(covariates, columns=["a", "b"]), outcome
     model = demo.regression(X.assign(constant=1.0), y)
     assert {variable.name for variable in model.free_RVs} == {"intercept", "beta"} | others
     assert model.coords["covariate"] == ("a", "b")
@@ -84,13 +89,13 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path, capsys, arrays, message
         demo.rows_from_file(path)
     # On the command line the same message, without a traceback.
     with pytest.raises(SystemExit):
-        demo.main(["--data", str(path)])
+        main(["--data", str(path)])
     assert "error:" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_named(capsys):
     with pytest.raises(SystemExit):
-        demo.main(["--data", "nowhere.npz"])
+        main(["--data", "nowhere.npz"])
     assert "nowhere.npz" in capsys.readouterr().err
 
 
@@ -106,21 +111,57 @@ def test_a_synthetic_table_has_its_slopes_and_its_size():
 
 def test_a_table_too_small_to_draw_from_is_refused(capsys):
     with pytest.raises(SystemExit):
-        demo.main(["--rows", "50"])
+        main(["--rows", "50"])
     assert "--rows 50" in capsys.readouterr().err
 
 
-def test_effective_draws_start_after_set_up_and_tuning(sampling_result):
+def test_effective_draws_are_counted_at_the_draws_arrival(sampling_result):
     draws = np.random.default_rng(3).normal(size=(2, 300))
-    idata = sampling_result({"mu": draws}, seconds=4.0)
-    run = demo.timed(idata, seconds=30.0, imports=5.0, tune=100)
-    assert run.drawing == pytest.approx(3.0)
-    assert run.before == pytest.approx(32.0)
-    seconds, effective = demo.effective_draws(run)
-    assert seconds[-1] == pytest.approx(35.0)
-    assert seconds[0] == pytest.approx(32.0 + 3.0 * 4 / 300)
+    arrivals = 30 + np.arange(300) / 100
+    run = Run(sampling_result({"mu": draws}), seconds=33.0, arrivals=arrivals, finished=True)
+    seconds, effective = effective_draws(run)
+    assert seconds[0] == arrivals[3]  # four draws are the fewest that count
+    assert seconds[-1] == arrivals[-1]
     assert 300 < effective[-1] < 1200
     assert effective[0] < effective[-1]
+
+
+@pytest.fixture(scope="module")
+def exact_step():
+    rows = np.random.default_rng(1).normal(size=50)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 0, 1), 1, observed=rows)
+        return model, ExactMH(proxy=None)
+
+
+class Late(Deadline):
+    """A deadline that passes at a draw, and not at a time of the machine's choosing."""
+
+    def __init__(self, draw):
+        super().__init__(before=5.0)
+        self._draw = draw
+
+    def __call__(self, trace, draw):
+        if draw.draw_idx >= self._draw:
+            self.limit = 0.0
+        super().__call__(trace, draw)
+
+
+@pytest.mark.parametrize(("stopped_at", "kept"), [(30, 0), (51, 0), (90, 41)])
+def test_a_run_that_is_stopped_keeps_what_it_drew(exact_step, stopped_at, kept):
+    model, step = exact_step
+    options = {"tune": 50, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1}
+    with model:
+        run = run_until(Late(stopped_at), draws=100, step=step, **options)
+    assert not run.finished
+    assert len(run.arrivals) == kept
+    assert run.seconds > 5.0
+    if kept:
+        assert run.idata["posterior"].sizes["draw"] == kept
+        assert (np.diff(run.arrivals) >= 0).all()
+        assert 5.0 < run.arrivals[0] < run.arrivals[-1] < run.seconds
+    else:
+        assert run.idata is None
 
 
 @pytest.mark.contract
@@ -130,12 +171,9 @@ def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
     y = (np.random.default_rng(2).random(ROWS) < 1 / (1 + np.exp(-logits))).astype(int)
     path = save(tmp_path / "rows.npz", X=covariates, y=y)
     picture = tmp_path / "made" / "demo.png"
-    demo.main(
-        ["--data", str(path), "--figure", str(picture)]
-        + ["--chains", "2", "--draws", "2000", "--tune", "1000", "--nuts-draws", "500"]
-    )
+    main(["--data", str(path), "--figure", str(picture)] + ["--chains", "2", "--nuts-tune", "500", "--seconds", "1000"])
     printed = capsys.readouterr().out
-    for expected in ("4,000 rows, 2 covariates", "logistic regression", "PenaltyMH 2 x 2,000", "NUTS      2 x 500"):
+    for expected in ("4,000 rows, 2 covariates", "logistic regression", "MHSS       2 x 2,000", "NUTS       2 x 500"):
         assert expected in printed
     assert "0 of 3 parameters differ" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -144,7 +182,7 @@ def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
 def test_standardised_outside_the_model(covariates):
     """The model must not change when covariates change their units."""
     y = np.arange(ROWS) % 2
-    models = [demo.regression(demo.pd.DataFrame(covariates * unit), y) for unit in (1, 1000)]
+    models = [demo.regression(pd.DataFrame(covariates * unit), y) for unit in (1, 1000)]
     points = [model.compile_logp(mode="FAST_COMPILE")(model.initial_point()) for model in models]
     assert points[0] == pytest.approx(points[1])
     assert isinstance(models[0], pm.Model)

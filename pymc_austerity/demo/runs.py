@@ -1,0 +1,143 @@
+"""Sampling until a deadline by a step or by NUTS, and what had been drawn by when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import arviz as az
+import numpy as np
+import pymc as pm
+
+from pymc_austerity.diagnostics import SamplingResult
+
+#: Lengths of a run, as shares of its draws, at which its effective draws are counted.
+SHARES = np.geomspace(0.01, 1, 12)
+#: Draws a chain below which ArviZ gives no effective draws.
+FEWEST_DRAWS = 4
+
+
+class Run(NamedTuple):
+    """A run of a sampler.
+
+    Attributes
+    ----------
+    idata : InferenceData, DataTree or None
+        None where the deadline came before the fourth kept draw of a chain.
+    seconds : float
+        From the start of the process to the end of the run.
+    arrivals : numpy.ndarray of float, shape (draws,)
+        Seconds from the start of the process until every chain had made its k-th kept draw.
+    finished : bool
+        Whether all draws that were asked for were made before the deadline.
+    """
+
+    idata: SamplingResult | None
+    seconds: float
+    arrivals: np.ndarray
+    finished: bool
+
+
+class Deadline:
+    """A callback of ``pm.sample`` that notes when each kept draw arrives, and stops sampling after some seconds.
+
+    Parameters
+    ----------
+    before : float
+        Seconds of the process that count for this run and lie before the making of this object: imports.
+    limit : float
+        Seconds, `before` included, after which sampling stops.
+    """
+
+    def __init__(self, before: float, limit: float = np.inf):
+        self._zero = time.perf_counter() - before
+        self.limit = limit
+        self._kept: dict[int, list[float]] = {}
+        self.passed = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that count for the run so far."""
+        return time.perf_counter() - self._zero
+
+    def __call__(self, trace: Any, draw: Any) -> None:
+        """Note a draw.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After the limit; it is how PyMC lets a callback end a run.
+        """
+        if not draw.tuning:
+            self._kept.setdefault(draw.chain, []).append(self.seconds)
+        if self.seconds > self.limit:
+            self.passed = True
+            raise KeyboardInterrupt
+
+    def arrivals(self, chains: Sequence[int], n_draws: int) -> np.ndarray:
+        """Return the seconds until the last of these chains had made its k-th kept draw, of shape (n_draws,)."""
+        return np.max([self._kept[chain][:n_draws] for chain in chains], axis=0)
+
+
+def run_until(deadline: Deadline, **options: Any) -> Run:
+    """Sample the model of the context with ``pm.sample``, until a deadline.
+
+    Parameters
+    ----------
+    deadline : Deadline
+    **options
+        Arguments of ``pm.sample``.
+    """
+    try:
+        idata = pm.sample(callback=deadline, **options)
+    except ValueError:
+        if not deadline.passed:
+            raise
+        idata = None  # PyMC makes no result of a run that was stopped while tuning
+    seconds = deadline.seconds
+    if idata is None or idata["posterior"].sizes["draw"] < FEWEST_DRAWS:
+        return Run(None, seconds, np.empty(0), finished=False)
+    posterior = idata["posterior"]
+    arrivals = deadline.arrivals(posterior["chain"].values.tolist(), posterior.sizes["draw"])
+    return Run(idata, seconds, arrivals, finished=not deadline.passed)
+
+
+def nutpie_until(deadline: Deadline, *, draws: int, tune: int, chains: int, cores: int, random_seed: int) -> Run:
+    """Sample the model of the context with nutpie's NUTS, until a deadline.
+
+    Parameters
+    ----------
+    deadline : Deadline
+    draws, tune, chains, cores, random_seed
+        As of ``pm.sample``.
+    """
+    import nutpie
+
+    compiled = nutpie.compile_pymc_model(pm.modelcontext(None))
+    started = deadline.seconds
+    sampler = nutpie.sample(
+        compiled, draws=draws, tune=tune, chains=chains, cores=cores, seed=random_seed, blocking=False
+    )
+    try:
+        idata, finished = sampler.wait(timeout=max(0.0, deadline.limit - deadline.seconds)), True
+    except TimeoutError:
+        idata, finished = sampler.abort(), False
+    seconds = deadline.seconds
+    if idata["posterior"].sizes["draw"] < FEWEST_DRAWS:
+        return Run(None, seconds, np.empty(0), finished)
+    # nutpie keeps no times, and takes as long as it evaluates gradients, whose numbers it keeps.
+    tuning, drawing = (idata[group]["n_steps"].values for group in ("warmup_sample_stats", "sample_stats"))
+    gradients = tuning.sum(axis=1, keepdims=True) + drawing.cumsum(axis=1)
+    arrivals = started + (seconds - started) * (gradients / gradients[:, -1:]).max(axis=0)
+    return Run(idata, seconds, arrivals, finished)
+
+
+def effective_draws(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Return seconds since the start of the process, and the effective draws of the slowest parameter by then."""
+    assert run.idata is not None
+    posterior = run.idata["posterior"]
+    kept = np.unique(np.maximum(FEWEST_DRAWS, (SHARES * posterior.sizes["draw"]).astype(int)))
+    ess = [az.ess(posterior.isel(draw=slice(0, k))) for k in kept]
+    smallest = [min(float(values.min()) for values in of.values()) for of in ess]
+    return run.arrivals[kept - 1], np.array(smallest)
