@@ -5,7 +5,7 @@ They are found by inheritance: a new one is asked as soon as it exists, and fail
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import FrozenInstanceError, dataclass, field, fields
+from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,8 @@ def of_the_package(root: type) -> dict[str, type]:
     while waiting:
         for cls in waiting.pop().__subclasses__():
             waiting.append(cls)
-            if cls.__module__.startswith("pymc_austerity."):
+            # Settings make a part; what several parts inherit from has none.
+            if cls.__module__.startswith("pymc_austerity.") and is_dataclass(cls):
                 found[cls.__name__] = cls
     return found
 

@@ -27,6 +27,7 @@ from pymc_austerity.acceptance.decision import (
     Decision,
     RowReader,
     Terms,
+    TermsAt,
 )
 from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
@@ -73,6 +74,7 @@ __all__ = [
     "SequentialT",
     "Shape",
     "Terms",
+    "TermsAt",
     "acceptance_error",
     "add_shape",
     "analyse_test",

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
+from pymc_austerity.acceptance.all_rows import OnAllRows
 from pymc_austerity.acceptance.correction import correction
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.moments import Moments, absolute_moments, standard_error, third_central_moment
 from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.rows import InOrder
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)
@@ -154,23 +154,17 @@ def barker_probability(log_ratio: float) -> float:
 
 
 @dataclass(frozen=True)
-class ExactBarker(AcceptanceTest):
+class ExactBarker(OnAllRows):
     """Barker's test on all rows: the oracle of `Barker`.
 
     Accepts at most half as often as Metropolis–Hastings where the two densities are alike, for the same posterior
     (Barker 1965, Australian Journal of Physics 18, 119).
     """
 
-    uses_proxy: ClassVar[bool] = False
     probability = staticmethod(barker_probability)
     draw_noise = staticmethod(draw_barker_noise)
     threshold = staticmethod(logistic_threshold)
     decide = staticmethod(decide_logistic)
-    rows = InOrder()
-
-    def looks(self, n_rows: int) -> Looks:
-        """Look once, at everything."""
-        return Looks(np.array([n_rows]), np.zeros(1))
 
 
 @dataclass(frozen=True)

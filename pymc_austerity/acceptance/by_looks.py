@@ -101,7 +101,7 @@ class ReadRows(Protocol):
 
 def build_batch(reader: RowReader, reads_shape: bool) -> ReadRows:
     """Compile the reading of rows up to the next look."""
-    terms, rows = reader
+    terms, rows, _ = reader
     return _batch_of(terms, rows.draw, rows.weigh, rows.weighted, reads_shape)
 
 

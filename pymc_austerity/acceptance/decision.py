@@ -26,7 +26,7 @@ class Decision(NamedTuple):
         its bound (BAD_BOUND), that there are not as many rows as the decision asks for (ROWS_SPENT),
         or that only all rows could decide, which are not at hand (OUT_OF_REACH).
     n_rows : int
-        Rows evaluated, both sides of the ratio counted once.
+        Rows evaluated, each counted once whether at one end of the move or at both.
     n_stages : int
         Looks at the data.
     log_ratio, log_ratio_sd : float
@@ -62,6 +62,14 @@ class Terms(Protocol):
         ...
 
 
+class TermsAt(Protocol):
+    """The terms of some rows at one point, compiled."""
+
+    def __call__(self, numbers: np.ndarray, theta: np.ndarray, at: Any) -> np.ndarray:
+        """Return ℓ_i(θ) for the rows with these numbers; `at` is the proposal, for all that is beside θ."""
+        ...
+
+
 class RowReader(NamedTuple):
     """The rows at a proposal, compiled, as a test reads them.
 
@@ -70,10 +78,13 @@ class RowReader(NamedTuple):
     terms : Terms
     source : RowSource
         How rows are chosen.
+    terms_at : TermsAt or None
+        The rows at one end, in place of `terms`, for a test that `remembers` the other.
     """
 
     terms: Terms
     source: RowSource
+    terms_at: TermsAt | None = None
 
 
 class Conclude(Protocol):

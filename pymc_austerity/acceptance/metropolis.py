@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from pymc_austerity.acceptance.all_rows import OnAllRows
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
+from pymc_austerity.acceptance.protocol import Looks
 from pymc_austerity.lean_njit import njit
-from pymc_austerity.rows import InOrder
 
 
 @njit
@@ -43,18 +43,12 @@ def metropolis_probability(log_ratio: float) -> float:
 
 
 @dataclass(frozen=True)
-class Exact(AcceptanceTest):
+class Exact(OnAllRows):
     """The Metropolis–Hastings test on all rows: the oracle of every other test."""
 
-    uses_proxy: ClassVar[bool] = False
     needs_all_rows: ClassVar[str] = "every decision reads all rows"
     designable: ClassVar[bool] = True
     probability = staticmethod(metropolis_probability)
     draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_against_threshold)
-    rows = InOrder()
-
-    def looks(self, n_rows: int) -> Looks:
-        """Look once, at everything."""
-        return Looks(np.array([n_rows]), np.zeros(1))

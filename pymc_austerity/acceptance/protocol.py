@@ -66,6 +66,8 @@ class AcceptanceTest(Protocol):
         Why it cannot do without a proxy and what to use instead; empty where it can.
     needs_all_rows : str
         Why it cannot do with rows that were drawn beforehand; empty where it can.
+    remembers : bool
+        Whether it decides on all rows and keeps their sum where a chain is, so that it reads them at a proposal alone.
     draws_by_bounds : bool
         Whether it draws rows in proportion to bounds on them, and not by their typical size.
     broken_bound : str
@@ -85,6 +87,7 @@ class AcceptanceTest(Protocol):
     resolves_remainders: ClassVar[bool] = False
     without_proxy: ClassVar[str] = ""
     needs_all_rows: ClassVar[str] = "it reads all rows where fewer do not decide"
+    remembers: ClassVar[bool] = False
     draws_by_bounds: ClassVar[bool] = False
     broken_bound: ClassVar[str] = ""
     rows: ClassVar[RowSource] = Uniform()

@@ -118,7 +118,7 @@ class ScalableSubsampling(AcceptanceTest):
 
     def for_rows(self, reader: RowReader) -> Conclude:
         """Return the compiled way to a decision: by a Poisson number of rows, or by all."""
-        terms, rows = reader
+        terms, rows, _ = reader
         by_bounds = cast("BoundedSource", rows)
         draws = by_bounds.rate, by_bounds.choose, by_bounds.limits
         return _concluding(terms, *draws, rows.left, rows.restore, rows.complete)

@@ -11,6 +11,7 @@ from pymc_austerity.likelihood import (
     RowLikelihood,
     compile_density,
     compile_log_prior,
+    compile_one_side,
     compile_rows,
     interpret_rows,
     numba_options,
@@ -34,6 +35,8 @@ class Compiled:
     def __init__(self, parts: Parts):
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
         self._resolved, self._options = parts.test.resolves_remainders, numba_options(parts.compile_kwargs)
+        # A bound that is found by a scan reads both ends.
+        self._remembers = parts.test.remembers and not parts.bound.is_asked_for
 
     def with_parts(self, parts: Parts) -> Compiled:
         """Return the functions for other parts of the same model, without compiling the density again."""
@@ -50,6 +53,8 @@ class Compiled:
     @cached_property
     def density(self) -> Density:
         """Log prior and rows."""
+        if self._remembers:
+            return compile_one_side(self._likelihood, self.log_prior, self._options)
         return Density(self.log_prior, compile_rows(self._likelihood, self._options))
 
     @cached_property

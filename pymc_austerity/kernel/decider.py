@@ -334,6 +334,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         if compiled.effects is not None and bound.reads_theta:
             evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
         row_source = bound.row_source(bound_constants) or row_source
+        row_source = row_source.for_points(parts.theta0.size + parts.others0.size)
         linked = density.linked(parts.likelihood)
         transition = build_transition(linked, move.propose, test, row_source, evaluate_bound)
         # Python calls them only where a chain is watched and a run is judged.

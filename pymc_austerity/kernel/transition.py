@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, Conclude, DrawNoise, RowReader, Terms
+from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, Conclude, DrawNoise, RowReader, Terms, TermsAt
 from pymc_austerity.compile_cache import built_once
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
 from pymc_austerity.lean_njit import njit
@@ -18,6 +18,7 @@ from pymc_austerity.likelihood import (
     LinkedBothSides,
     LinkedDensity,
     LinkedLogPrior,
+    LinkedOneSide,
     Links,
     Place,
     Surroundings,
@@ -43,8 +44,8 @@ class Outcome(NamedTuple):
         current point, that a row broke the bound on all rows (BAD_BOUND), or that no rows are left (ROWS_SPENT).
     accepted : bool or float
     n_rows : int
-        Row likelihoods evaluated, both sides of the ratio counted once, those of a scan for a bound and those that
-        the proposal read included.
+        Rows evaluated, each counted once whether at one end of the move or at both, those of a scan for a bound and
+        those that the proposal read included.
     n_stages : int
         Looks at the data.
     log_ratio, log_ratio_sd : float
@@ -159,6 +160,15 @@ def build_terms(both_sides: LinkedBothSides) -> Terms:
 
 
 @built_once
+def _terms_at(one_side: LinkedOneSide) -> TermsAt:
+    @njit
+    def terms_at(numbers, theta, at):  # type: ignore[no-untyped-def]
+        return one_side(at.links, theta, at.others, at.fixed, at.arrays, _whole(numbers))
+
+    return terms_at
+
+
+@built_once
 def _centre_in(expands: bool) -> Callable[[Any, np.ndarray], np.ndarray]:
     @njit
     def centre_in(expansion, otherwise):  # type: ignore[no-untyped-def]
@@ -183,7 +193,8 @@ def build_transition(
         The parts; see `Propose`, `AcceptanceTest` and `RowSource`.
     bound : EvaluateBound, optional
     """
-    conclude = test.for_rows(RowReader(build_terms(density.both_sides), rows))
+    terms_at = None if density.one_side is None else _terms_at(density.one_side)
+    conclude = test.for_rows(RowReader(build_terms(density.both_sides), rows, terms_at))
     of_density = build_offset(density), _centre_in(density.expands)
     return _transition_of(*of_density, propose, bound, rows.n_total, test.draw_noise, conclude)
 

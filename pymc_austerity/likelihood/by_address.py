@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 from pymc_austerity.compile_cache import cached
 from pymc_austerity.lean_njit import LeanDispatcher, njit
 from pymc_austerity.likelihood.addresses import ADDRESSES, arrays_at
-from pymc_austerity.likelihood.signatures import BothSides, LogPrior, PriorSlope
+from pymc_austerity.likelihood.signatures import BothSides, LogPrior, OneSide, PriorSlope
 from pymc_austerity.rows import build_gather
 
 #: θ, and the values of the variables of other steps.
@@ -178,6 +178,16 @@ def reach_both_sides(both_sides: BothSides, inputs: types.BaseTuple, batch: type
     return reach_graph(both_sides, PAIR, new_and_old, VECTOR, VECTOR, VECTOR, inputs, batch, by_python=True)
 
 
+def reach_one_side(one_side: OneSide, inputs: types.BaseTuple, batch: types.BaseTuple) -> Reached:
+    """Compile the row terms at one point, and find them."""
+
+    @njit
+    def of_rows(theta, others, inputs, batch):  # type: ignore[no-untyped-def]
+        return (np.ascontiguousarray(one_side(theta, others, *(inputs + batch))[0]),)
+
+    return reach_graph(one_side, ONE_VECTOR, of_rows, VECTOR, VECTOR, inputs, batch, by_python=True)
+
+
 def _taken_by_reading(n_points: int) -> tuple[types.Type, ...]:
     points = types.UniTuple(VECTOR, n_points)
     return types.int64, points, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1]
@@ -252,6 +262,15 @@ def both_sides_at(links, theta_new, theta, others, centre, fixed, arrays, number
     """Return the row terms of whichever model the links lead to; a `LinkedBothSides`."""
     points = (theta_new, theta, others)
     return _read_pair(links.reading, links.both_sides, points, centre, fixed, arrays, numbers)
+
+
+_read_one = build_reading(ONE_VECTOR, 2)
+
+
+@njit
+def one_side_at(links, theta, others, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
+    """Return the row terms at one point of whichever model the links lead to; a `LinkedOneSide`."""
+    return _read_one(links.one_side_reading, links.one_side, (theta, others), others, fixed, arrays, numbers)[0]
 
 
 @cache

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,17 +15,28 @@ from pymc_austerity.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.addresses import Addresses, tuple_of
 from pymc_austerity.likelihood.by_address import (
+    ONE_VECTOR,
     PAIR,
     VECTOR,
     Reached,
     both_sides_at,
     log_prior_at,
+    one_side_at,
     reach_both_sides,
     reach_log_prior,
+    reach_one_side,
     reach_reading,
 )
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.likelihood.signatures import BothSides, LinkedBothSides, LinkedLogPrior, Links, LogPrior
+from pymc_austerity.likelihood.signatures import (
+    BothSides,
+    LinkedBothSides,
+    LinkedLogPrior,
+    LinkedOneSide,
+    Links,
+    LogPrior,
+    OneSide,
+)
 
 
 class Surroundings(NamedTuple):
@@ -116,12 +128,35 @@ class Density:
         """Return the density for code that is compiled once for all models."""
         fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
         inputs = types.Tuple((VECTOR, *fixed.types)) if self.expands else fixed
-        reached = (
-            reach_log_prior(self.log_prior, fixed),
-            reach_both_sides(self.both_sides, inputs, batch),
-            reach_reading(PAIR, 3, fixed, batch, self.expands),
-        )
+        reached = {
+            "log_prior": reach_log_prior(self.log_prior, fixed),
+            "both_sides": reach_both_sides(self.both_sides, inputs, batch),
+            "reading": reach_reading(PAIR, 3, fixed, batch, self.expands),
+        }
         return LinkedDensity(known_sum=self.known_sum, reached=reached)
+
+
+@dataclass(frozen=True)
+class OneSidedDensity(Density):
+    """A density whose rows are compiled for one point, for a test that remembers the other end of a move.
+
+    Attributes
+    ----------
+    one_side : OneSide
+    """
+
+    one_side: OneSide | None = None
+
+    def linked(self, likelihood: RowLikelihood) -> LinkedDensity:
+        """Return the density for code that is compiled once for all models."""
+        assert self.one_side is not None
+        fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
+        reached = {
+            "log_prior": reach_log_prior(self.log_prior, fixed),
+            "one_side": reach_one_side(self.one_side, fixed, batch),
+            "one_side_reading": reach_reading(ONE_VECTOR, 2, fixed, batch, False),
+        }
+        return LinkedDensity(one_side=one_side_at, reached=reached)
 
 
 @dataclass(frozen=True)
@@ -133,14 +168,17 @@ class LinkedDensity:
     log_prior : LinkedLogPrior
     both_sides : LinkedBothSides
     known_sum : KnownSum
-    reached : tuple of Reached
-        What lies at the addresses: the log prior, both sides, and the reading of rows for these.
+    one_side : LinkedOneSide or None
+        The rows at one point, in place of both sides, where the density is a `OneSidedDensity`.
+    reached : dict of Reached
+        What lies at the addresses, by their names in `Links`.
     """
 
     log_prior: LinkedLogPrior = log_prior_at
     both_sides: LinkedBothSides = both_sides_at
     known_sum: KnownSum = nothing_known
-    reached: tuple[Reached, Reached, Reached] | None = None
+    one_side: LinkedOneSide | None = None
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
     @property
     def expands(self) -> bool:
@@ -150,9 +188,7 @@ class LinkedDensity:
     @property
     def links(self) -> Links:
         """The addresses."""
-        assert self.reached is not None
-        log_prior, both_sides, reading = self.reached
-        return Links(log_prior.address, both_sides.address, reading.address)
+        return Links(**{name: reached.address for name, reached in self.reached.items()})
 
 
 def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
@@ -193,6 +229,19 @@ def compile_log_prior(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] 
 def compile_rows(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> BothSides:
     """Compile ``both_sides(theta_new, theta, others, *fixed, *batch)``, as `compile_density` does."""
     return compile_part(*_both_sides(likelihood), **numba_options(compile_kwargs))
+
+
+def compile_one_side(
+    likelihood: RowLikelihood, log_prior: LogPrior, compile_kwargs: dict[str, Any] | None = None
+) -> OneSidedDensity:
+    """Compile the rows at one point; Python finds both sides by calling them twice."""
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    rows = compile_part(inputs, [likelihood.row_log_likelihood], **numba_options(compile_kwargs))
+
+    def both_sides(theta_new: Any, theta: Any, others: Any, *data: Any) -> tuple[np.ndarray, np.ndarray]:
+        return rows(theta_new, others, *data)[0], rows(theta, others, *data)[0]
+
+    return OneSidedDensity(log_prior, both_sides, one_side=rows)
 
 
 def interpret_rows(likelihood: RowLikelihood) -> BothSides:

@@ -35,6 +35,14 @@ class BothSides(Protocol):
         ...
 
 
+class OneSide(Protocol):
+    """The row terms at one point, compiled."""
+
+    def __call__(self, theta: np.ndarray, others: np.ndarray, *data: np.ndarray) -> tuple[np.ndarray]:
+        """Return ℓ_i(θ) for the rows of a batch; `data` are the fixed arrays and then the batch."""
+        ...
+
+
 class Links(NamedTuple):
     """Addresses of the functions of one model in this process; 0 for one that nobody calls.
 
@@ -45,6 +53,8 @@ class Links(NamedTuple):
         The row terms at both ends of a move.
     reading : int
         Reads rows for them.
+    one_side, one_side_reading : int
+        The row terms at one point, for a test that remembers those at the other end, and what reads rows for these.
     prior_slope : int
         The log prior and its gradient.
     prior_gradient, row_gradient : int
@@ -58,6 +68,8 @@ class Links(NamedTuple):
     log_prior: int = 0
     both_sides: int = 0
     reading: int = 0
+    one_side: int = 0
+    one_side_reading: int = 0
     prior_slope: int = 0
     prior_gradient: int = 0
     row_gradient: int = 0
@@ -101,4 +113,20 @@ class LinkedBothSides(Protocol):
 
         With a proxy they are remainders from an expansion with that centre, which nobody reads without one.
         """
+        ...
+
+
+class LinkedOneSide(Protocol):
+    """The row terms at one point of whichever model the links lead to, compiled."""
+
+    def __call__(
+        self,
+        links: Links,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: Addresses,
+        arrays: Addresses,
+        numbers: np.ndarray,
+    ) -> np.ndarray:
+        """Return ℓ_i(θ) for the rows with these numbers."""
         ...

@@ -23,13 +23,13 @@ from pymc_austerity.rows.by_group_bounds import (
     group_bound_table,
     total_of_group,
 )
+from pymc_austerity.rows.in_order import InOrder, LastPass, is_at, move_to
 from pymc_austerity.rows.mapped import MappedFile
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
 from pymc_austerity.rows.reservoir import Offer, Reservoir, Slots
 from pymc_austerity.rows.sources import (
     DrawRows,
-    InOrder,
     RestoreRows,
     RowsLeft,
     RowSource,
@@ -56,6 +56,7 @@ __all__ = [
     "Gather",
     "GroupBoundTable",
     "InOrder",
+    "LastPass",
     "MappedFile",
     "Offer",
     "Pool",
@@ -87,8 +88,10 @@ __all__ = [
     "draw_subset",
     "draws_nothing",
     "group_bound_table",
+    "is_at",
     "largest_count",
     "merge_rows",
+    "move_to",
     "nobody",
     "number_in_table",
     "row_table",

@@ -141,6 +141,10 @@ class RowSource(Protocol):
         """Return N, of which `n_stored` rows are stored."""
         return n_stored
 
+    def for_points(self, n_numbers: int) -> RowSource:
+        """Return a source for points of so many numbers, which one that remembers a point must know."""
+        return self
+
     def state(self, n_rows: int, share: Share | None = None) -> Any:
         """Return the memory that one chain needs for `n_rows` stored rows; `share` says which chain it is."""
         ...
@@ -188,7 +192,7 @@ def draw_subset(rng: np.random.Generator, n_rows: int, size: int) -> np.ndarray:
 
 
 @njit
-def draw_in_order(rng: np.random.Generator, order: np.ndarray, start: int, stop: int) -> np.ndarray:
+def draw_in_order(rng: np.random.Generator, state: Any, start: int, stop: int) -> np.ndarray:
     """Return rows start..stop as they lie in memory."""
     return np.arange(start, stop)
 
@@ -206,14 +210,3 @@ class Uniform(RowSource):
     def state(self, n_rows: int, share: Share | None = None) -> np.ndarray:
         """Return the row numbers in order, which `draw` shuffles and `restore` puts back."""
         return np.arange(n_rows, dtype=np.uint32 if n_rows < 2**32 else np.int64)
-
-
-@dataclass(frozen=True)
-class InOrder(RowSource):
-    """All rows as they lie in memory: for tests that read everything."""
-
-    draw = staticmethod(draw_in_order)
-
-    def state(self, n_rows: int, share: Share | None = None) -> np.ndarray:
-        """Return nothing: the order never changes."""
-        return np.empty(0, dtype=np.uint32)

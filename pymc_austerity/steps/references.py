@@ -77,6 +77,12 @@ class ExactMH(RowStep):
     rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
+    Notes
+    -----
+    The log-likelihood where the chain is was found by the decision that brought it there.  It is kept, and a draw
+    evaluates every row once, at the proposal.  Where another step has moved variables since, rows are evaluated at both
+    ends.  ``n_rows`` is the number of rows either way.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_austerity as pma

@@ -1,0 +1,76 @@
+"""Decisions on all rows.  The sum at the point where a chain is has been found by the decision that brought it there.
+
+So rows are read at the proposal alone, unless something else has changed: a variable of another step, or the data, for
+which a chain starts anew.  What is kept are sums over chunks of rows, whose differences lose no more than the sums of a
+chunk do, and not the sum over all rows, whose rounding grows with their number.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pymc_austerity.acceptance.by_looks import read_by_looks
+from pymc_austerity.acceptance.decision import ACCEPT, BAD_ROW, DECIDED, Conclude, Decision, RowReader, TermsAt
+from pymc_austerity.acceptance.moments import NO_SHAPE, Moments
+from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
+from pymc_austerity.acceptance.signatures import Decide, Threshold
+from pymc_austerity.compile_cache import built_once
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.rows import CHUNK, InOrder, is_at, move_to
+
+
+class OnAllRows(AcceptanceTest):
+    """A test that decides on all rows, and remembers what they are where the chain is."""
+
+    uses_proxy: ClassVar[bool] = False
+    remembers: ClassVar[bool] = True
+    rows: ClassVar[InOrder] = InOrder()
+
+    def looks(self, n_rows: int) -> Looks:
+        """Look once, at everything."""
+        return Looks(np.array([n_rows]), np.zeros(1))
+
+    def for_rows(self, reader: RowReader) -> Conclude:
+        """Return the compiled way to a decision: from the sums at both ends of a move."""
+        if reader.terms_at is None:
+            return read_by_looks(reader, self.decide, self.threshold, self.reads_shape)
+        return _comparing_sums(reader.terms_at, self.decide, self.threshold)
+
+
+@built_once
+def _comparing_sums(terms_at: TermsAt, decide: Decide, threshold_of: Threshold) -> Conclude:
+    @njit
+    def conclude(rng, last, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+        here, there = last.sums[0], last.sums[1]
+        known, n, mean, status, row = is_at(last.point, at.theta, at.others), 0, 0.0, DECIDED, -1
+        for k in range(here.size):
+            numbers = np.arange(n, min(n + CHUNK, n_total))
+            n += numbers.size
+            if not known:
+                terms = terms_at(numbers, at.theta, at)
+                here[k] = terms.sum()
+                if not np.isfinite(here[k]):
+                    status, row = BAD_ROW, numbers[np.flatnonzero(~np.isfinite(terms))[-1]]
+                    mean = -np.inf
+                    break
+            there[k] = terms_at(numbers, at.theta_new, at).sum()
+            if not np.isfinite(there[k]):
+                mean = -np.inf
+                break
+            mean += ((there[k] - here[k]) / numbers.size - mean) * numbers.size / n
+        if mean == -np.inf:
+            if not known:
+                last.point[:] = np.nan  # some chunks are those of another point
+            return Decision(False, status, n, 1, -np.inf, 0.0, row, n == n_total, np.nan)
+        moments = Moments(n, n_total, mean, 0.0, row_bound, NO_SHAPE)
+        accepted = decide(looks, 0, moments, offset, scale, noise) == ACCEPT
+        if accepted:
+            for k in range(here.size):
+                here[k] = there[k]
+        move_to(last.point, at.theta_new if accepted else at.theta, at.others)
+        threshold = threshold_of(looks, 0, moments, scale, noise)
+        return Decision(accepted, DECIDED, n, 1, scale * mean + offset, 0.0, -1, True, threshold)
+
+    return conclude

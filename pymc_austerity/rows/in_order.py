@@ -1,0 +1,69 @@
+"""All rows in the order of memory, and what a chain remembers of the last time that it read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_austerity.lean_njit import njit
+from pymc_austerity.rows.sources import RowSource, Share, draw_in_order
+from pymc_austerity.rows.storage import CHUNK
+
+
+class LastPass(NamedTuple):
+    """The log-likelihood at the point where a chain is, summed over each chunk of rows.
+
+    Attributes
+    ----------
+    point : numpy.ndarray of float64, shape (n,)
+        θ and the variables of other steps; not a number where no sums are known.
+    sums : numpy.ndarray of float64, shape (2, n_chunks)
+        At that point, and room for those at a proposal.
+    """
+
+    point: np.ndarray
+    sums: np.ndarray
+
+
+@njit
+def is_at(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the sums of a `LastPass` are those at this point."""
+    same = point.size == theta.size + others.size
+    for k in range(point.size if same else 0):
+        same = same and point[k] == (theta[k] if k < theta.size else others[k - theta.size])
+    return same
+
+
+@njit
+def move_to(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> None:
+    """Write down the point that the sums belong to, where there is room for it."""
+    if point.size == theta.size + others.size:
+        for k in range(theta.size):
+            point[k] = theta[k]
+        for k in range(others.size):
+            point[theta.size + k] = others[k]
+
+
+@dataclass(frozen=True)
+class InOrder(RowSource):
+    """All rows as they lie in memory: for tests that read everything.
+
+    Parameters
+    ----------
+    n_numbers : int
+        Numbers of a point, of which a chain remembers one; with 0 it remembers none.
+    """
+
+    n_numbers: int = 0
+
+    draw = staticmethod(draw_in_order)
+
+    def for_points(self, n_numbers: int) -> InOrder:
+        """Return a source that remembers points of so many numbers."""
+        return replace(self, n_numbers=n_numbers)
+
+    def state(self, n_rows: int, share: Share | None = None) -> LastPass:
+        """Return a memory of nothing: rows have not been read yet."""
+        return LastPass(np.full(self.n_numbers, np.nan), np.zeros((2, -(-n_rows // CHUNK))))

@@ -1,0 +1,183 @@
+"""Decisions on all rows: how often rows are evaluated, what makes a chain forget, and how exact the sums are."""
+
+import math
+
+import numpy as np
+import pymc as pm
+import pytest
+from numba import njit, types
+from toy import AnyTest, Toggle, shift_model
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import BAD_ROW, DECIDED, Exact, ExactBarker
+from pymc_austerity.kernel.generators import pack_generators
+from pymc_austerity.kernel.transition import build_transition
+from pymc_austerity.likelihood import Links, addresses, arrays_at
+from pymc_austerity.likelihood.density import LinkedDensity
+from pymc_austerity.rows import CHUNK, InOrder
+
+N = 2 * CHUNK + 5
+VECTORS = types.Tuple((types.float64[::1],))
+TABLE = types.Tuple((types.float64[::1], types.float64[::1]))
+ABYSS = 100.0
+
+
+@njit
+def _flat(links, theta, others, fixed):
+    return 0.0
+
+
+@njit
+def _one_side(links, theta, others, fixed, arrays, numbers):
+    """Rows x_i θ + o, and −∞ in the middle of the table far out; writes down that it was called."""
+    values, calls = arrays_at(arrays, TABLE)
+    calls[0] += 1
+    terms = values[numbers] * theta[0] + others[0]
+    if theta[0] > ABYSS and numbers[0] == CHUNK:
+        terms[3] = -np.inf
+    return terms
+
+
+@njit
+def _jump(rng, theta, state, surroundings):
+    return theta + state[0], 0.0, 0
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """A transition by hand that remembers, and a function that makes one and says how often rows were asked for."""
+    values, calls = np.random.default_rng(1).normal(size=N), np.zeros(N)
+    transition = build_transition(LinkedDensity(_flat, one_side=_one_side), _jump, Exact(), InOrder())
+    looks, at = Exact().looks(N), addresses((values, calls), TABLE)
+
+    @njit
+    def call(at, nowhere, theta, others, row_state, state, looks, temperature, generators):
+        return transition(Links(), theta, others, nowhere, at, row_state, state, looks, temperature, generators, (), ())
+
+    row_state = InOrder().for_points(2).state(N)
+    rng = [np.random.default_rng(k) for k in range(3)]
+
+    def make(theta, jump, other=0.0, temperature=1.0):
+        calls[0] = 0
+        nowhere, state = addresses((np.zeros(1),), VECTORS), np.array([jump])
+        fields = call(
+            at,
+            nowhere,
+            np.array([theta]),
+            np.array([other]),
+            row_state,
+            state,
+            looks,
+            temperature,
+            pack_generators(*rng),
+        )
+        return fields, int(calls[0])
+
+    return make, values, row_state
+
+
+def test_rows_are_evaluated_at_the_proposal_alone_unless_something_else_has_changed(chain):
+    make, values, _ = chain
+    uphill = 0.1 * np.sign(values.sum())
+    assert make(0.0, uphill)[1] == 6  # three chunks at both ends
+    found, n_calls = make(uphill, uphill)  # the move before was accepted
+    assert (found[2], n_calls) == (True, 3)
+    found, n_calls = make(2 * uphill, -1e3 * uphill)
+    assert (found[2], n_calls) == (False, 3)
+    assert make(2 * uphill, uphill)[1] == 3  # and nothing has changed by a rejection
+    assert make(3 * uphill, uphill, temperature=7.0)[1] == 3  # which divides sums, and is in none
+    assert make(4 * uphill, uphill, other=1.0)[1] == 6
+    assert make(5 * uphill, uphill, other=1.0)[1] == 3
+    assert make(0.5, uphill, other=1.0)[1] == 6
+
+
+def test_a_row_that_is_impossible_ends_the_reading_and_what_is_known_stays_right(chain):
+    make, values, row_state = chain
+    downhill = -50 * np.sign(values.sum())
+    assert not make(1.0, downhill)[0][2]
+    told = (DECIDED, False, 2 * CHUNK, 1, -np.inf, 0.0, -1, False)
+    found, n_calls = make(1.0, 2 * ABYSS)
+    assert found[1:9] == told
+    assert n_calls == 2
+    row_state.point[:] = np.nan
+    found, n_calls = make(1.0, 2 * ABYSS)  # some chunks of the present point are known now, and others are not
+    assert found[1:9] == told
+    assert n_calls == 4
+    found, n_calls = make(1.0, downhill)
+    assert n_calls == 6
+    assert found[5] == pytest.approx(downhill * values.sum(), rel=1e-12)
+
+
+def test_a_chain_at_a_point_that_a_row_forbids_stops_with_its_number(chain):
+    make, _, _ = chain
+    found, _ = make(2 * ABYSS, 1.0)
+    assert found[1:9] == (BAD_ROW, False, 2 * CHUNK, 1, -np.inf, 0.0, CHUNK + 3, False)
+
+
+def test_the_log_ratio_of_a_million_rows_is_exact_to_a_billionth():
+    n = 1_000_000
+    values = np.random.default_rng(8).normal(size=n) / np.sqrt(n)
+    step = AnyTest(Exact(), proposal=Toggle(), model=shift_model(values), rng=0)
+    y = values + 0.5
+    rows = (-0.5 * (y - mu) ** 2 - 0.5 * np.log(2 * np.pi) for mu in (1.0, 0.0))
+    expected = math.fsum(next(rows) - next(rows)) - 0.5
+    point = {"mu": np.array(0.0)}
+    for sign in (1, -1, 1, -1):  # from sums that are kept, too
+        start = np.array(0.0 if sign > 0 else 1.0)
+        (stat,) = step.step({**point, "mu": start})[1]
+        assert stat["log_ratio"] == pytest.approx(sign * expected, abs=1e-9)
+
+
+# Draw for draw with a test that remembers nothing and reads rows at both ends.
+
+
+class Forgetful(Exact):
+    remembers = False
+
+
+class ForgetfulBarker(ExactBarker):
+    remembers = False
+
+
+@pytest.fixture(
+    scope="module", params=[(Exact, Forgetful), (ExactBarker, ForgetfulBarker)], ids=["metropolis", "barker"]
+)
+def steps(request):
+    """A model, a step for one of its variables by each test, and a step for the other variable."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=600)
+    with pm.Model() as model:
+        data = pm.Data("x", x)
+        level, slope = pm.Normal("level", 0, 3), pm.Normal("slope", 0, 3)
+        pm.Normal("y", level + slope * data, 1.0, observed=0.3 - 0.8 * x + rng.normal(size=600))
+    options = {"proxy": None, "proposal": pma.RandomWalk(scale=0.05), "model": model, "progressbar": False}
+    schedule = pma.Annealing(start=20, steps=10)
+    both = [pma.ExactMH([level], test=t(), temperature=schedule, **options) for t in request.param]
+    return model, both, pma.ApproxMH([slope], epsilon=0.2, batch_size=100, **options)
+
+
+def _draws(level, slope, n_draws=25, pushed=False):
+    level.start_chain(np.random.default_rng(1))
+    slope.start_chain(np.random.default_rng(2))
+    point, told = {"level": np.array(0.0), "slope": np.array(0.0)}, []
+    for k in range(n_draws):
+        level.tune = k < n_draws // 2  # at another temperature every time
+        point, (stat,) = level.step(point)
+        told.append((float(point["level"]), float(stat["log_ratio"]), float(stat["n_rows"])))
+        if pushed and k % 3 == 0:
+            point = {**point, "level": point["level"] + 0.01}
+        if not pushed and k % 2:
+            point, _ = slope.step(point)
+    return np.array(told)
+
+
+def test_draws_are_those_of_a_test_that_remembers_nothing(steps):
+    model, (remembering, forgetful), slope = steps
+    x, found = model["x"].get_value(), {}
+    for case, (data, pushed) in {"beside a step": (x, False), "pushed": (x, True), "new data": (x + 1, False)}.items():
+        model.set_data("x", data)
+        found[case] = _draws(remembering, slope, pushed=pushed)
+        np.testing.assert_allclose(found[case], _draws(forgetful, slope, pushed=pushed), rtol=1e-11, atol=1e-11)
+        assert (found[case][:, 2] == 600).all()
+        assert len(set(found[case][:, 0])) > 3
+    assert not np.allclose(found["beside a step"], found["new data"])
