@@ -10,11 +10,9 @@ import arviz as az
 import matplotlib as mpl
 import numpy as np
 import pytest
-from _pytest import runner
 from hypothesis import settings
 
 from pymc_austerity import compile_cache
-from pymc_austerity.deep_calls import goes_deep
 
 mpl.use("Agg")
 
@@ -25,12 +23,6 @@ settings.load_profile("ci")
 # What numba and PyTensor make while they compile stays alive until the end: looked through after every 2,000 objects
 # it cost a tenth of the time of the tests. Memory that is free again is found a little later.
 gc.set_threshold(100_000, 50, 100)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item, nextitem):
-    """Run a test as pytest does, with room for calls that go deep, which is where most of what tests do is compiled."""
-    return goes_deep(runner.pytest_runtest_protocol)(item, nextitem)
 
 
 def pytest_sessionfinish():

@@ -14,7 +14,6 @@ from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.deep_calls import goes_deep
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
@@ -242,7 +241,6 @@ def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Deci
     return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, largest_count(rows)))
 
 
-@goes_deep
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:
     """Assemble a decider in another process, from what has been learnt already."""
     return replace(_complete(parts, Compiled(parts), bound_constants), test=test)

@@ -11,7 +11,6 @@ from numba.typed import Dict
 
 from pymc_austerity.acceptance import AcceptanceTest, ScalableSubsampling
 from pymc_austerity.compile_cache import cached
-from pymc_austerity.deep_calls import goes_deep
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.group_moves import GroupTransition, build_group_transition
@@ -250,7 +249,6 @@ def _bounds_of(found: PreparedGroups) -> GroupBounds:
     return found.bounds if found.bounds is not None else no_bounds(*found.expansion.cross.shape)
 
 
-@goes_deep
 def _assemble_again(model: tuple[Any, ...], *given: Any) -> GroupDecider:
     """Assemble a decider in another process, from what has been learnt already."""
     return complete_decider(GroupModel(*model), *given)

@@ -18,7 +18,6 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.deep_calls import goes_deep
 from pymc_austerity.kernel import GroupAssembly, pack_generators
 from pymc_austerity.likelihood import (
     Groups,
@@ -152,7 +151,6 @@ class GroupMH(OneThread, ChainSetup, BlockedStep):
     _state_class = GroupMHState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_GROUPS
 
-    @goes_deep
     def __init__(
         self,
         vars: Sequence[Variable] | None = None,

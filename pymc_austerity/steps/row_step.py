@@ -20,7 +20,6 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.deep_calls import goes_deep
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import (
     TRANSITIONS,
@@ -110,7 +109,6 @@ class RowStep(OneThread, ChainSetup, BlockedStep):
     _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
-    @goes_deep
     def __init__(
         self,
         test: AcceptanceTest,
