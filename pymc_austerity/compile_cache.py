@@ -19,11 +19,11 @@ from typing import Any, ParamSpec, TypeVar, cast
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from pytensor import config
 
 from pymc_austerity.code_key import NotDescribedError, cache_key
-from pymc_austerity.late_code import LateDispatcher
 from pymc_austerity.lean_njit import LeanDispatcher
 
 try:
@@ -117,7 +117,7 @@ def _twin(function: Any) -> Any:
     code = function.py_func
     # Another function: numba refuses one that calls itself under the name of the first.
     twin = FunctionType(code.__code__, code.__globals__, code.__name__, code.__defaults__, code.__closure__)
-    return LateDispatcher(twin, function.locals, function.targetoptions, function._compiler.pipeline_class)
+    return CPUDispatcher(twin, function.locals, function.targetoptions, function._compiler.pipeline_class)
 
 
 class _CarefulCache(FunctionCache):

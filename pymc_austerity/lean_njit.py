@@ -13,8 +13,6 @@ import numba
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
-from pymc_austerity.late_code import LateDispatcher
-
 _NOT_FROM_C = {"no_cfunc_wrapper": True}
 _NOT_FROM_PYTHON = {"no_cpython_wrapper": True, **_NOT_FROM_C}
 
@@ -36,7 +34,7 @@ def lean(function: Any) -> Any:
     return LeanDispatcher(function.py_func, function.locals, options, function._compiler.pipeline_class)
 
 
-class LeanDispatcher(LateDispatcher):
+class LeanDispatcher(CPUDispatcher):
     """A compiled function that is made callable from Python when Python calls it.
 
     Attributes
@@ -47,7 +45,7 @@ class LeanDispatcher(LateDispatcher):
 
     def __init__(self, py_func: Any, locals: Any, targetoptions: Any, *pipeline: Any) -> None:
         super().__init__(py_func, locals, targetoptions, *pipeline)
-        self.within = LateDispatcher(py_func, locals, {**targetoptions, **_NOT_FROM_PYTHON}, *pipeline)
+        self.within = CPUDispatcher(py_func, locals, {**targetoptions, **_NOT_FROM_PYTHON}, *pipeline)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile for compiled code that calls with arguments of these types."""
