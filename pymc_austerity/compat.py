@@ -8,6 +8,7 @@ import numpy as np
 import pytensor.compile.builders as _builders
 import pytensor.gradient as _gradient
 from pymc.util import get_random_generator
+from pytensor.graph.basic import Variable
 
 try:
     from pytensor.tensor.linalg import SolveBase
@@ -46,6 +47,21 @@ class ChainSetup:
     """
 
     chain_length: int | None = None
+
+    @property
+    def vars(self) -> list[Variable]:
+        """The value variables that the step moves.
+
+        PyMC asks for them first of all.  It reads the data then, which would end the process where the file of a memory
+        map was made shorter.
+        """
+        if (data := getattr(self, "_data", None)) is not None:
+            data.require_files()
+        return self._vars
+
+    @vars.setter
+    def vars(self, variables: list[Variable]) -> None:
+        self._vars = variables
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain and take `rng` for the next one."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.blocks.source import Block, Loaded, Part
-from pymc_austerity.rows import MappedFile
+from pymc_austerity.rows import received, require_whole, sent
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Slices(Part):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the slices."""
+        require_whole([a for a in self.arrays.values() if isinstance(a, np.ndarray)])
         yield Block("the arrays", self.start, {name: np.asarray(a) for name, a in self.arrays.items()})
 
     def on(self, client: Any) -> Any:
@@ -33,16 +34,11 @@ class Slices(Part):
         return client.submit(_with_arrays, self.start, self.n_rows, {**self.arrays, **computed}, pure=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        mapped = {name: _mapped(a) or a for name, a in self.arrays.items()}
-        return {"start": self.start, "n_rows": self.n_rows, "arrays": mapped}
+        arrays = {name: sent(a) if isinstance(a, np.ndarray) else a for name, a in self.arrays.items()}
+        return {"start": self.start, "n_rows": self.n_rows, "arrays": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        opened = {name: a.open() if isinstance(a, MappedFile) else a for name, a in state["arrays"].items()}
-        self.__dict__.update(state, arrays=opened)
-
-
-def _mapped(array: Any) -> MappedFile | None:
-    return MappedFile.of(array) if isinstance(array, np.ndarray) else None
+        self.__dict__.update(state, arrays={name: received(a) for name, a in state["arrays"].items()})
 
 
 def _with_arrays(start: int, n_rows: int, arrays: Mapping[str, Any]) -> Part:

@@ -83,6 +83,10 @@ class ModelData:
         identities = [leaf_identity(known.source) for known in self._source.leaves]
         return identities.index(leaf_identity(leaf))
 
+    def require_files(self) -> None:
+        """Refuse data whose mapped files became shorter; see `require_whole`."""
+        self._source.current()
+
     def changed(self) -> ModelData | None:
         """Return the data as ``pm.set_data`` left them, or None where they are what they were.
 

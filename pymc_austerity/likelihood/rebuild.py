@@ -34,6 +34,7 @@ from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
 from pymc_austerity.likelihood.assigned_rows import assign_by_mask, find_assigned_rows
 from pymc_austerity.likelihood.indices import ASSIGNS
 from pymc_austerity.likelihood.mapped_rows import apply_map
+from pymc_austerity.rows import require_whole
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
 _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
@@ -48,10 +49,16 @@ class OneEntryARowError(NotRowWiseError):
 
 
 def array_of(leaf: Variable) -> np.ndarray:
-    """Return the array behind a constant or a shared variable, without a copy."""
-    if isinstance(leaf, SharedVariable):
-        return leaf.get_value(borrow=True)
-    return leaf.data
+    """Return the array behind a constant or a shared variable, without a copy.
+
+    Raises
+    ------
+    ValueError
+        For a memory map whose file became shorter.
+    """
+    array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
+    require_whole((array,))
+    return array
 
 
 def is_array_leaf(var: Variable) -> bool:

@@ -24,7 +24,7 @@ from pymc_austerity.rows.by_group_bounds import (
     total_of_group,
 )
 from pymc_austerity.rows.in_order import InOrder, LastPass, is_at, move_to
-from pymc_austerity.rows.mapped import MappedFile
+from pymc_austerity.rows.mapped import MappedFile, received, require_whole, sent
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
 from pymc_austerity.rows.pool import Pool, PooledRows
 from pymc_austerity.rows.reservoir import Offer, Reservoir, Slots
@@ -94,8 +94,11 @@ __all__ = [
     "move_to",
     "nobody",
     "number_in_table",
+    "received",
+    "require_whole",
     "row_table",
     "rows_to_read",
+    "sent",
     "total_of_group",
     "with_counts",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows.by_bounds import OUTWARDS, BoundPool, BoundTable, bound_table, rows_to_read
-from pymc_austerity.rows.mapped import MappedFile
+from pymc_austerity.rows.mapped import SentFile, received, sent
 from pymc_austerity.rows.weighted import row_table
 
 #: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
@@ -137,7 +137,7 @@ class Rows:
     Notes
     -----
     A memory-mapped array is pickled as its path and mapped again, so that a process started by ``spawn`` does
-    not receive the data through a pipe.
+    not receive the data through a pipe; where the file no longer holds what is in memory, the entries are sent.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -204,11 +204,11 @@ class Rows:
         return bound_table(sizes * (1 + OUTWARDS), rows_to_read(sizes, span)), self
 
     def __reduce__(self) -> Any:
-        return _open_again, (tuple(MappedFile.of(a) or a for a in self.arrays), self.first)
+        return _received, (tuple(map(sent, self.arrays)), self.first)
 
 
-def _open_again(arrays: tuple[np.ndarray | MappedFile, ...], first: np.ndarray | None) -> Rows:
-    return Rows(tuple(a.open() if isinstance(a, MappedFile) else a for a in arrays), first)
+def _received(arrays: tuple[np.ndarray | SentFile, ...], first: np.ndarray | None) -> Rows:
+    return Rows(tuple(map(received, arrays)), first)
 
 
 def _row_contiguous(array: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The data of a step: contiguous by row, pickled as a path where they are a file, gathered into batches."""
 
+import os
 import pickle
 
 import numpy as np
@@ -35,6 +36,57 @@ def test_a_mapping_that_starts_inside_its_file_is_found_again(tmp_path):
     (back,) = pickle.loads(pickle.dumps(Rows((part[5:],)))).arrays
     assert back[0] == 15
     assert np.array_equal(back, part[5:])
+
+
+VIEWS = {
+    "whole": lambda a: a,
+    "slice": lambda a: a[7:900],
+    "plain array over a slice": lambda a: np.asarray(a)[7:][:90],
+}
+
+
+def replaced(path):
+    np.save(path.with_name("new.npy"), np.zeros((20_000, 3)))
+    os.replace(path.with_name("new.npy"), path)
+
+
+def shorter_replaced(path):
+    np.save(path.with_name("new.npy"), np.zeros((20, 3)))
+    os.replace(path.with_name("new.npy"), path)
+
+
+def overwritten(path):
+    path.write_bytes(path.read_bytes()[::-1])
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+@pytest.mark.parametrize("change", [os.unlink, replaced, shorter_replaced, overwritten, lambda path: None])
+def test_other_processes_see_the_rows_that_the_program_sees(mapped, tmp_path, mode, change, view):
+    array = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    if mode != "r":
+        array[5:30] *= 2
+    rows = Rows((view(array),))
+    change(tmp_path / "x.npy")
+    (back,) = pickle.loads(pickle.dumps(rows)).arrays
+    assert back.tobytes() == rows.arrays[0].tobytes()
+
+
+@pytest.mark.parametrize("change", [os.unlink, replaced, shorter_replaced, overwritten])
+def test_a_file_that_changes_while_processes_start_is_named(mapped, tmp_path, change):
+    pickled = pickle.dumps(Rows((mapped[3:],)))
+    os.utime(tmp_path / "x.npy", ns=(1, 1))  # the same rows, written again
+    assert np.array_equal(pickle.loads(pickled).arrays[0], mapped[3:])
+    change(tmp_path / "x.npy")
+    with pytest.raises(ValueError, match=r"x\.npy was changed while processes were started"):
+        pickle.loads(pickled)
+
+
+def test_a_file_that_was_cut_is_named_and_not_read(mapped, tmp_path):
+    rows = Rows((mapped[3:],))
+    os.truncate(tmp_path / "x.npy", 10_000)
+    with pytest.raises(ValueError, match=r"x\.npy had 480,128 bytes or more when it was mapped and has 10,000 now"):
+        pickle.dumps(rows)
 
 
 def test_rows_in_memory_are_pickled_as_they_are(mapped):

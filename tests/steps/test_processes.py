@@ -57,6 +57,23 @@ def test_forked_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
     assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="fork"), in_turn)
 
 
+def test_a_step_on_a_memory_map_travels_with_the_rows_that_it_was_built_on(tmp_path):
+    """Of a copy-on-write map, changed in memory, other processes read the file."""
+    np.save(tmp_path / "x.npy", 3 * ROWS)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
+    mapped /= 3
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 0, 10) + mapped, 1, observed=ROWS)
+    step = pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=50, model=model)
+    for found, built_on in zip(pickle.loads(pickle.dumps(step)).decider.rows.arrays, step.decider.rows.arrays):
+        assert np.array_equal(found, built_on)
+    os.truncate(tmp_path / "x.npy", 4_000)
+    with pytest.raises(ValueError, match=r"x\.npy had 8,128 bytes"):
+        _draws((step, model), cores=1)  # PyMC reads the data before it starts a chain
+    with pytest.raises(ValueError, match=r"x\.npy had 8,128 bytes"):
+        pma.ApproxMH(proxy=None, model=model)
+
+
 @pytest.mark.slow
 def test_chains_of_processes_started_afresh_draw_what_chains_in_turn_draw(step_and_model, in_turn):
     """By a fork server; by spawning below, with a proxy."""
