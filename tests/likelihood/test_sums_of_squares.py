@@ -105,7 +105,7 @@ def different_units(unit, noise, far, n=50):
 
 
 def largest_error(columns, order, counts=None):
-    """Return how far least squares of the few rows is from that of all, in sds of one row and as a share of the variance."""
+    """Return how far least squares of a few rows is off, in sds of one row and as a share of the variance."""
     arrays = tuple(columns[k] for k in order)
     if counts is None:
         few, _ = moment_rows(Rows(arrays))
