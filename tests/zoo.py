@@ -529,11 +529,6 @@ def _():
     pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu).sum(), observed=REAL)
 
 
-@refused("rows on the second axis", "'y'", "not indexed by row")
-def _():
-    pm.Normal("y", slopes() @ pt.as_tensor(np.ascontiguousarray(X.T)), 1.0, observed=REAL)
-
-
 @refused("data that are not finite", "'y'", "not finite", "row 4", "Remove or impute")
 def _():
     broken = X.copy()

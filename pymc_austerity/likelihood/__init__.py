@@ -58,11 +58,12 @@ from pymc_austerity.likelihood.known_scale import RowScale, find_row_scale
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
-from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError
 from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries, reads_few_entries
 from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
+from pymc_austerity.likelihood.row_leaves import array_of, is_array_leaf, leaf_identity
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
 from pymc_austerity.likelihood.signatures import (
     BothSides,

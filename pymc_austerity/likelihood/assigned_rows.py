@@ -43,6 +43,11 @@ def find_assigned_rows(graphs: Sequence[Variable], n_rows: int, stop: Iterable[V
     return {var: mask for var, mask in found.items() if mask is not None}
 
 
+def is_assigned(var: Variable) -> bool:
+    """Whether entries of a variable are set or raised."""
+    return var.owner is not None and isinstance(var.owner.op, ASSIGNS)
+
+
 def _assigned(node: Apply, n_rows: int) -> np.ndarray | None:
     if not isinstance(node.op, ASSIGNS) or node.inputs[0].type.shape[0] not in (None, n_rows):
         return None

@@ -19,15 +19,29 @@ class RowAxis(NamedTuple):
     ``axis`` is the axis along which entry i belongs to row i.  A variable of kind "length" is the number of
     rows itself, one of kind "shape" is a shape vector that holds it at position ``axis``, and one of kind
     "number" holds i itself in entry i, as the index of a row's own entry does.
+
+    Where other axes were put together with that of N rows, it has ``before`` * N * ``after`` entries, of which
+    (b N + i) * ``after`` + a is one of row i.
     """
 
     axis: int
     kind: Literal["rows", "length", "shape", "number"] = "rows"
+    before: int = 1
+    after: int = 1
 
     @property
     def per_row(self) -> bool:
         """Whether there is one entry per row."""
         return self.kind in ("rows", "number")
+
+    @property
+    def shared(self) -> bool:
+        """Whether the axis holds entries of other axes too."""
+        return self.before * self.after > 1
+
+    def at(self, axis: int) -> RowAxis:
+        """Return the rows at another axis, which from there on are no numbers of rows, if they were."""
+        return RowAxis(axis, "rows", self.before, self.after)
 
 
 Axes = Sequence[RowAxis | None]
@@ -58,8 +72,8 @@ def parents(var: Variable) -> list[Variable]:
     return [] if var.owner is None else list(var.owner.inputs)
 
 
-def single_axis(node: Apply, axes: Sequence[int]) -> RowAxis:
+def single_axis(node: Apply, axes: Sequence[RowAxis]) -> RowAxis:
     """Return the one row axis of several that are aligned; refuse rows along different ones."""
-    if len(set(axes)) > 1:
+    if len({a.at(a.axis) for a in axes}) > 1:
         raise refuse(node, "rows meet rows along different axes, so every row reads every other,")
-    return RowAxis(axes[0])
+    return axes[0].at(axes[0].axis)

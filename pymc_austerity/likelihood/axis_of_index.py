@@ -21,28 +21,33 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
     if source is not None and source.kind == "shape":
         return _index_shape(indices[0], source, node.inputs[0].type.shape[0])
     full = [*indices, *[slice(None)] * (node.inputs[0].type.ndim - len(indices))]
-    own_row = source is not None and _picks_own_row(full[source.axis], of)
+    own_row = source is not None and not source.shared and _picks_own_row(full[source.axis], of)
     if source is not None and not own_row and not _is_full_slice(full[source.axis], of):
         raise refuse(node, "rows are picked or shifted inside the model (a lag, or an index over rows)")
     arrays = [i for i, v in enumerate(full) if isinstance(v, Variable) and not isinstance(v, slice) and v.type.ndim]
     scalars = [i for i, v in enumerate(full) if not isinstance(v, slice) and i not in arrays]
     advanced = bool(arrays)
     index_ndim = max((full[i].type.ndim for i in arrays), default=0)
-    row_in_index = [of[full[i]].axis + index_ndim - full[i].type.ndim for i in arrays if of.get(full[i])]
+    row_in_index = [a.at(a.axis + index_ndim - full[i].type.ndim) for i in arrays if (a := of.get(full[i]))]
     consumed = sorted([*arrays, *scalars]) if advanced else scalars
     adjacent = not consumed or consumed[-1] - consumed[0] + 1 == len(consumed)
     start = consumed[0] if adjacent and consumed else 0
     if source is None and any(_picks_own_row(full[i], of) for i in arrays):
         raise refuse_entries(node, node.inputs[0], 0)
     if source is None or own_row:
-        return RowAxis(single_axis(node, row_in_index).axis + start)
+        rows = single_axis(node, row_in_index)
+        for index in (full[i] for i in arrays if not of.get(full[i])):
+            position = rows.axis - index_ndim + index.type.ndim
+            if position >= 0 and not index.type.broadcastable[position]:
+                raise refuse_entries(node, index, position)
+        return rows.at(rows.axis + start)
     if row_in_index:
         raise refuse(node, "rows are indexed by another row-wise variable")
     kept = [i for i in range(len(full)) if i not in consumed]
     position = kept.index(source.axis)
     if advanced and (not adjacent or source.axis > consumed[0]):
         position += index_ndim
-    return RowAxis(position)
+    return source.at(position)
 
 
 def _picks_own_row(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:
@@ -91,6 +96,6 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
     position = place - (written - given.type.ndim)
     if value is None and position >= 0 and not given.type.broadcastable[position]:
         raise refuse_entries(node, given, position)
-    if value is not None and value != RowAxis(position):
-        raise refuse(node, "rows meet rows along different axes, so every row reads every other,")
-    return RowAxis(source.axis)  # no longer the number of the row, if it was that
+    if value is not None:
+        single_axis(node, [value, source.at(position)])
+    return source.at(source.axis)

@@ -27,8 +27,9 @@ from pymc_austerity.likelihood.indices import plain_indices
 from pymc_austerity.likelihood.layout import Block, split
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.precision import in_double
-from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.likelihood.row_axis import prove_row_axis
+from pymc_austerity.likelihood.row_leaves import array_of, is_array_leaf, leaf_identity
 
 #: Beside a finer factor, one of so many groups, or fewer, moves with what all groups share: the finer groups follow it
 #: (aircraft their carrier), and so few more parameters cost the set-up little.

@@ -13,7 +13,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
-from pymc_austerity.likelihood.rebuild import leaf_identity
+from pymc_austerity.likelihood.row_leaves import leaf_identity
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import Rows, merge_rows, with_counts
@@ -65,6 +65,12 @@ class ModelData:
                 raise ValueError(
                     f"Data array {leaf.label} is written into the model, and data= puts other rows in its place. Hold "
                     "it in a container: pm.Data(name, array)."
+                )
+            if leaf.axis or leaf.unfolded:
+                raise ValueError(
+                    f"Data container {leaf.source.name!r} of shape {leaf.source.get_value(borrow=True).shape} does not "
+                    "have one row of the data for each entry of its first axis, and data= brings rows so. Give it "
+                    "rows first, and transpose or reshape it in the model."
                 )
             found.append((leaf.source.name, array.dtype, array.shape[1:]))
         return found

@@ -2,14 +2,13 @@
 
 A PyMC graph has the number of rows baked in: in static shapes, in the ``size`` of random variables,
 in ``Alloc`` nodes.  The rebuild therefore starts one level above the log-probability, at the random
-variables: every data array whose first axis is the row axis becomes a symbolic batch, every node below
+variables: every data array with an axis as long as there are rows becomes a symbolic batch, every node below
 it is made again, and only then is the log-probability derived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -18,23 +17,25 @@ import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
+from pytensor import scalar
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors, walk
+from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
-from pytensor.tensor.type import DenseTensorType, TensorType
+from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
-from pymc_austerity.likelihood.assigned_rows import assign_by_mask, find_assigned_rows
+from pymc_austerity.likelihood.assigned_rows import assign_by_mask
 from pymc_austerity.likelihood.indices import ASSIGNS
 from pymc_austerity.likelihood.mapped_rows import apply_map
-from pymc_austerity.rows import require_whole
+from pymc_austerity.likelihood.row_leaves import row_axis_in
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
 _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
@@ -46,99 +47,6 @@ class NotRowWiseError(ValueError):
 
 class OneEntryARowError(NotRowWiseError):
     """A variable of the model has an entry for each row, so that its entries grow with the data."""
-
-
-def array_of(leaf: Variable) -> np.ndarray:
-    """Return the array behind a constant or a shared variable, without a copy.
-
-    Raises
-    ------
-    ValueError
-        For a memory map whose file became shorter.
-    """
-    array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
-    require_whole((array,))
-    return array
-
-
-def is_array_leaf(var: Variable) -> bool:
-    """Whether `var` is a constant or shared array (a random generator is neither, nor is a sparse matrix)."""
-    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
-
-
-def leaf_identity(leaf: Variable) -> Hashable:
-    """Return what is equal for leaves that hold the same data: a shared variable itself, of a constant its memory."""
-    if isinstance(leaf, SharedVariable):
-        return leaf
-    array = np.asarray(array_of(leaf))
-    memory = array.__array_interface__
-    # The type too: a view of floats as integers lies in the same memory.
-    return memory["data"], memory["strides"], array.shape, array.dtype.str
-
-
-@dataclass(frozen=True)
-class RowLeaf:
-    """A data array of the model and the symbolic batch that takes its place."""
-
-    source: Variable
-    batch: Variable
-    label: str
-
-    @property
-    def array(self) -> np.ndarray:
-        """The array as it is now: ``pm.set_data`` may have replaced it since the last call."""
-        return array_of(self.source)
-
-
-def find_row_leaves(
-    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable], known: Iterable[RowLeaf] = ()
-) -> dict[Variable, RowLeaf]:
-    """Find the arrays with `n_rows` rows that the row-wise terms read.
-
-    Parameters
-    ----------
-    terms : mapping of str to sequence of Variable
-        Graphs to search, under the name of the model variable they belong to.
-    n_rows : int
-        Length of the row axis.
-    stop : iterable of Variable
-        Free random variables: what lies above them belongs to the prior.
-    known : iterable of RowLeaf
-        Leaves found before: the same data get no other batch.
-
-    Returns
-    -------
-    dict
-        From each constant or shared variable to its `RowLeaf`.  Constants that hold the same memory share one.  A
-        variable of which constant rows are set or raised has one too: the mask of these rows.
-    """
-    blocked = set(stop)
-
-    def parents(var: Variable) -> list[Variable]:
-        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
-
-    leaves: dict[Variable, RowLeaf] = {}
-    by_identity: dict[Hashable, RowLeaf] = {leaf_identity(leaf.source): leaf for leaf in known}
-
-    def add(var: Variable, source: Variable, label: str) -> None:
-        key = leaf_identity(source)
-        if key not in by_identity:
-            batch_type = TensorType(source.type.dtype, shape=(None, *array_of(source).shape[1:]))
-            by_identity[key] = RowLeaf(source, batch_type(var.name), label)
-        leaves[var] = by_identity[key]
-
-    for name, graphs in terms.items():
-        for var in walk(graphs, parents, bfs=False):
-            if var in leaves or not is_array_leaf(var) or var.type.ndim == 0:
-                continue
-            array = array_of(var)
-            if array.shape[0] == n_rows:
-                label = var.name or f"array of shape {array.shape} ({array.dtype})"
-                add(var, var, f"{label!r} of {name!r}")
-        for var, mask in find_assigned_rows(graphs, n_rows, blocked).items():
-            if var not in leaves:
-                add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}")
-    return leaves
 
 
 class BatchRebuild:
@@ -155,6 +63,8 @@ class BatchRebuild:
         Length of the batch, an int64 scalar.
     masks : mapping of Variable to Variable, optional
         Of variables of which constant rows are set or raised, the mask of these rows in the batch.
+    numbers : collection of Variable, optional
+        Batches of arrays whose entry i is i, by which an entry of each row may be chosen.
     """
 
     def __init__(
@@ -163,9 +73,11 @@ class BatchRebuild:
         n_rows: int,
         n_batch: Variable,
         masks: Mapping[Variable, Variable] | None = None,
+        numbers: Collection[Variable] = (),
     ):
         self._memo = dict(replace)
         self._masks = masks or {}
+        self._numbers = numbers
         self._n_rows = n_rows
         self._n_batch = n_batch
 
@@ -209,7 +121,9 @@ class BatchRebuild:
     def _rebuild_node(self, node: Apply) -> None:
         inputs = [self._memo[i] for i in node.inputs]
         shape_inputs = next((s for op, s in _SHAPE_INPUTS.items() if isinstance(node.op, op)), None)
-        if shape_inputs is not None:
+        if isinstance(node.op, Reshape) and inputs[0] is not node.inputs[0]:
+            inputs[1] = self._patch_new_shape(inputs[1])
+        elif shape_inputs is not None:
             inputs[shape_inputs] = [self._patch_shape(i) for i in inputs[shape_inputs]]
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             self._memo.update(zip(node.outputs, node.outputs, strict=True))
@@ -225,8 +139,8 @@ class BatchRebuild:
         elif isinstance(node.op, SymbolicRandomVariable):
             rv = node.default_output()
             batch_ndim = rv.ndim - node.op.ndim_supp
-            shape = [self._n_batch, *(rv.shape[i] for i in range(1, batch_ndim))] if batch_ndim else []
-            self._memo[rv] = self.resize(rv, shape)
+            rows = row_axis_in(rv.type.shape[:batch_ndim], self._n_rows) or 0
+            self._memo[rv] = self.resize(rv, [self._n_batch if i == rows else rv.shape[i] for i in range(batch_ndim)])
         elif isinstance(node.op, OpFromGraph):
             self._memo.update(zip(node.outputs, _call_again(node.op, inputs), strict=True))
         else:
@@ -238,9 +152,22 @@ class BatchRebuild:
             if mapped is None:
                 raise NotRowWiseError("a scan carries a state from one step to the next, as from row to row")
             return mapped
+        if isinstance(node.op, AdvancedSubtensor) and inputs[0] is not node.inputs[0]:
+            inputs = [inputs[0], *map(self._own_rows, inputs[1:])]
         if isinstance(node.op, ASSIGNS) and (assigned := assign_by_mask(node, inputs, self._masks)) is not None:
             return [assigned]
         return node.clone_with_new_inputs(inputs, strict=False).outputs
+
+    def _own_rows(self, index: Variable) -> Variable:
+        """Return an index of rows of a batch, where it has the numbers of these rows among all rows."""
+        numbers = index
+        while numbers.owner is not None and _only_turns(numbers.owner):
+            numbers = numbers.owner.inputs[0]
+        if numbers not in self._numbers:
+            return index
+        own = pt.arange(self._n_batch).dimshuffle(0, *["x"] * (numbers.type.ndim - 1))
+        (index,) = graph_replace([index], {numbers: pt.cast(own, numbers.type.dtype)}, strict=False)
+        return index
 
     def _patch_shape(self, shape: Variable) -> Variable:
         """Replace the constant number of rows by the length of the batch in a shape input."""
@@ -249,6 +176,20 @@ class BatchRebuild:
         if not isinstance(shape, Constant) or not isinstance(shape.type, TensorType):
             return shape
         return self._patch_size(shape)
+
+    def _patch_new_shape(self, shape: Variable) -> Variable:
+        """Leave the length that depends on the number of rows to be worked out from the others."""
+        if not isinstance(shape, Constant):
+            return shape
+        lengths = np.asarray(shape.data)
+        place = row_axis_in(lengths.tolist(), self._n_rows)
+        if place is None:
+            place = next((i for i, n in enumerate(lengths) if n % self._n_rows == 0), None)
+        return (
+            shape
+            if place is None or -1 in lengths
+            else pt.constant(np.where(np.arange(lengths.size) == place, -1, lengths))
+        )
 
     def _patch_length(self, length: Variable) -> Variable:
         leaves = [v for v in ancestors([length]) if v.owner is None]
@@ -260,9 +201,18 @@ class BatchRebuild:
     def _patch_size(self, size: Variable) -> Variable:
         if isinstance(size, Constant) and isinstance(size.type, TensorType):
             value = np.asarray(size.data)
-            if value.size and value[0] == self._n_rows:
-                return pt.stack([self._n_batch, *(pt.constant(int(v), dtype="int64") for v in value[1:])])
+            rows = row_axis_in(value.tolist(), self._n_rows) if value.ndim else None
+            if rows is not None:
+                lengths = [
+                    self._n_batch if i == rows else pt.constant(int(v), dtype="int64") for i, v in enumerate(value)
+                ]
+                return pt.stack(lengths)
         return size
+
+
+def _only_turns(node: Apply) -> bool:
+    cast = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, scalar.Cast)
+    return cast or isinstance(node.op, DimShuffle | Reshape)
 
 
 def _call_again(op: OpFromGraph, inputs: Sequence[Variable]) -> list[Variable]:
@@ -276,18 +226,18 @@ def _call_again(op: OpFromGraph, inputs: Sequence[Variable]) -> list[Variable]:
 
 
 def batch_term(
-    rebuild: BatchRebuild, rv: Variable, value: Variable, value_shape: Sequence[int], n_batch: Variable
+    rebuild: BatchRebuild, rv: Variable, value: Variable, value_shape: Sequence[int], axis: int, n_batch: Variable
 ) -> Variable:
     """Log-probability of an observed variable on a batch.
 
     Returns
     -------
     Variable
-        Of shape ``(batch, ...)``, one entry per row and per component that is independent within the row.
+        One entry per row, along `axis`, and per component that is independent within the row.
     """
     ndim_supp = plain_draw(rv).owner.op.ndim_supp
     batch_ndim = rv.type.ndim - ndim_supp
-    resized = rebuild.resize(rv, [n_batch, *value_shape[1:batch_ndim]])
+    resized = rebuild.resize(rv, [n_batch if i == axis else n for i, n in enumerate(value_shape[:batch_ndim])])
     return pm.logp(resized, rebuild(value), warn_rvs=False)
 
 

@@ -12,6 +12,7 @@ from functools import singledispatch
 from math import prod
 
 import numpy as np
+from pytensor import scalar
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, ViewOp
 from pytensor.graph.basic import Apply, Variable
@@ -21,9 +22,11 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
     Alloc,
     ARange,
+    ExtractDiag,
     Join,
     MakeVector,
     ScalarFromTensor,
+    Split,
     TensorFromScalar,
     get_scalar_constant_value,
 )
@@ -39,7 +42,8 @@ from pymc_austerity.compat import SolveBase
 from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
 from pymc_austerity.likelihood.axis_of_index import axis_of_assignment, axis_of_index
 from pymc_austerity.likelihood.indices import constant_of
-from pymc_austerity.likelihood.number_of_rows import entry_is_number_of_rows
+from pymc_austerity.likelihood.number_of_rows import entry_is_number_of_rows, is_number_of_rows
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
 
 
 def prove_row_axis(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAxis | None:
@@ -55,6 +59,13 @@ def prove_row_axis(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAx
     NotRowWiseError
         At the first op that mixes rows or is unknown.
     """
+    found = _follow(output, seeds)
+    if found is not None and found.shared:
+        raise NotRowWiseError("a reshape does not keep the rows apart on an axis of their own")
+    return found
+
+
+def _follow(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAxis | None:
     known: dict[Variable, RowAxis | None] = dict(seeds)
     needed = set(walk([output], _value_inputs, bfs=False))
     for node in io_toposort(list(seeds), [output]):
@@ -92,13 +103,17 @@ def _same(op: Op, node: Apply, axes: Axes) -> Axes:
 
 @_through.register
 def _elemwise(op: Elemwise, node: Apply, axes: Axes) -> Axes:
-    row_axes = [a.axis for a in axes if a and a.per_row]
+    row_axes = [a for a in axes if a and a.per_row]
     if not row_axes:
         # Arithmetic on lengths happens where shapes are broadcast.
         return [next(a for a in axes if a)] * len(node.outputs)
     if any(a and not a.per_row for a in axes):
         raise refuse(node, "the number of rows enters as a number, and a batch has fewer rows,")
     result = single_axis(node, row_axes)
+    if any(a.kind == "number" for a in row_axes):
+        if not isinstance(op.scalar_op, scalar.Cast | scalar.Identity):
+            raise refuse(node, "the numbers of the rows enter as numbers, and a batch numbers its own,")
+        return [row_axes[0]]
     for var, axis in zip(node.inputs, axes, strict=True):
         if axis is None and var.type.ndim and not var.type.broadcastable[result.axis]:
             raise refuse_entries(node, var, result.axis)
@@ -123,7 +138,7 @@ def _reduce(op: CAReduce, node: Apply, axes: Axes) -> Axes:
     reduced = range(node.inputs[0].type.ndim) if op.axis is None else op.axis
     if axis.axis in reduced:
         raise refuse(node, "all rows are reduced to one number (a statistic over rows)")
-    return [RowAxis(axis.axis - sum(a < axis.axis for a in reduced))] * len(node.outputs)
+    return [axis.at(axis.axis - sum(a < axis.axis for a in reduced))] * len(node.outputs)
 
 
 @_through.register
@@ -137,7 +152,7 @@ def _cumulate(op: CumOp, node: Apply, axes: Axes) -> Axes:
     assert axis is not None
     if op.axis is None or op.axis == axis.axis:
         raise refuse(node, "rows are accumulated one after the other")
-    return [axis]
+    return [axis.at(axis.axis)]
 
 
 @_through.register(Softmax)
@@ -148,7 +163,7 @@ def _softmax(op: Softmax | LogSoftmax, node: Apply, axes: Axes) -> Axes:
     normalised = range(node.inputs[0].type.ndim) if op.axis is None else np.atleast_1d(op.axis)
     if axis.axis in [a % node.inputs[0].type.ndim for a in normalised]:
         raise refuse(node, "rows are normalised against each other")
-    return [axis]
+    return [axis.at(axis.axis)]
 
 
 @_through.register
@@ -164,12 +179,12 @@ def _dot(op: Dot, node: Apply, axes: Axes) -> Axes:
 
 def _contract(node: Apply, axes: Axes, labels: Sequence[Sequence[str]], out: Sequence[str], op: Op) -> Axes:
     """Rows of a product stay apart when their core dimension belongs to one operand and survives."""
-    rows = [names[a.axis] for a, names in zip(axes, labels, strict=True) if a and a.kind == "rows"]
+    found = [(names[a.axis], a) for a, names in zip(axes, labels, strict=True) if a and a.kind == "rows"]
     everywhere = [name for names in labels for name in names]
-    if len(rows) != 1 or everywhere.count(rows[0]) > 1 or rows[0] not in out:
+    if len(found) != 1 or everywhere.count(found[0][0]) > 1 or found[0][0] not in out:
         raise refuse(node, "rows are summed over, or meet each other, in a matrix product,")
-    present = [name for name in out if name in everywhere]
-    return [RowAxis(present.index(rows[0]))]
+    name, axis = found[0]
+    return [axis.at([n for n in out if n in everywhere].index(name))]
 
 
 @_through.register
@@ -181,7 +196,7 @@ def _blockwise(op: Blockwise, node: Apply, axes: Axes) -> Axes:
         if axis is None:
             continue
         if axis.axis < var.type.ndim - len(sig):
-            batch.append(axis.axis + n_batch - (var.type.ndim - len(sig)))
+            batch.append(axis.at(axis.axis + n_batch - (var.type.ndim - len(sig))))
         else:
             core.append(axis)
     if not core:
@@ -197,7 +212,7 @@ def _blockwise(op: Blockwise, node: Apply, axes: Axes) -> Axes:
     inner = [a and a._replace(axis=a.axis - o) for a, o in zip(axes, offsets, strict=True)]
     (found,) = _contract(node, inner, core_in, core_out[0], op)
     assert found is not None
-    return [RowAxis(found.axis + n_batch)]
+    return [found.at(found.axis + n_batch)]
 
 
 @_through.register
@@ -211,19 +226,19 @@ def _solve(op: SolveBase, node: Apply, axes: Axes) -> Axes:
 def _alloc(op: Alloc, node: Apply, axes: Axes) -> Axes:
     value, *lengths = axes
     source = node.inputs[0]
-    rows = [i for i, a in enumerate(lengths) if a]
+    rows = [RowAxis(i) for i, a in enumerate(lengths) if a]
     added = node.outputs[0].type.ndim - source.type.ndim
-    if value is None and any(i >= added and not source.type.broadcastable[i - added] for i in rows):
-        raise refuse_entries(node, source, rows[0] - added)
+    if value is None and any(r.axis >= added and not source.type.broadcastable[r.axis - added] for r in rows):
+        raise refuse_entries(node, source, rows[0].axis - added)
     if value is not None:
-        rows.append(value.axis + added)
+        rows.append(value.at(value.axis + added))
     return [single_axis(node, rows)]
 
 
 @_through.register
 def _arange(op: ARange, node: Apply, axes: Axes) -> Axes:
-    start, _, step = node.inputs
-    if constant_of(start) != 0 or constant_of(step) != 1 or axes[0] or axes[2]:
+    start, stop, step = node.inputs
+    if constant_of(start) != 0 or constant_of(step) != 1 or axes[0] or axes[2] or not is_number_of_rows(stop):
         raise refuse(node, "rows are numbered with an offset or a stride")
     return [RowAxis(0, "number")]
 
@@ -231,12 +246,16 @@ def _arange(op: ARange, node: Apply, axes: Axes) -> Axes:
 @_through.register
 def _shape(op: Shape, node: Apply, axes: Axes) -> Axes:
     (axis,) = axes
+    if axis and axis.shared:
+        raise refuse(node, "the length of an axis that holds more than the rows is asked for")
     return [RowAxis(axis.axis, "shape") if axis and axis.per_row else None]
 
 
 @_through.register
 def _shape_i(op: Shape_i, node: Apply, axes: Axes) -> Axes:
     (axis,) = axes
+    if axis and axis.shared and axis.axis == op.i:
+        raise refuse(node, "the length of an axis that holds more than the rows is asked for")
     return [LENGTH if axis and axis.per_row and axis.axis == op.i else None]
 
 
@@ -264,7 +283,7 @@ def _join(op: Join, node: Apply, axes: Axes) -> Axes:
     along = given % node.outputs[0].type.ndim
     if any(a and a.kind != "rows" for a in axes):
         return [_join_shapes(node, tensors, axes)]
-    result = single_axis(node, [a.axis for a in axes if a])
+    result = single_axis(node, [a for a in axes if a])
     if along == result.axis:
         raise refuse(node, "rows are put behind one another")
     if not all(axes):
@@ -274,10 +293,10 @@ def _join(op: Join, node: Apply, axes: Axes) -> Axes:
 
 def _join_shapes(node: Apply, tensors: Sequence[Variable], axes: Axes) -> RowAxis:
     position = 0
-    found: list[int] = []
+    found: list[RowAxis] = []
     for var, axis in zip(tensors, axes, strict=True):
         if axis:
-            found.append(position + axis.axis)
+            found.append(RowAxis(position + axis.axis))
         length = var.type.shape[0]
         if length is None:
             raise refuse(node, "a shape of unknown length")
@@ -288,27 +307,37 @@ def _join_shapes(node: Apply, tensors: Sequence[Variable], axes: Axes) -> RowAxi
 @_through.register
 def _reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
     value, shape = axes
-    if value is None:
+    if value is None or not value.per_row:
         raise refuse_entries(node, node.inputs[0], 0)
-    old, new = node.inputs[0].type.shape, node.outputs[0].type.shape
-    place = _place_of_rows(node.inputs[1], shape, new)
-    # Rows stay rows where as many entries of each lie before and behind them as did.
-    keeps = place is not None and _same_product(old[: value.axis], new[:place])
-    if place is None or not keeps or not (shape or _same_product(old[value.axis + 1 :], new[place + 1 :])):
-        raise refuse(node, "a reshape does not keep the rows apart on an axis of their own")
-    return [value._replace(axis=place)]
+    new = [_known_length(node, axis) for axis in range(node.outputs[0].type.ndim)]
+    place = shape.axis if shape and shape.kind == "shape" else new.index(None) if new.count(None) == 1 else None
+    if place is not None:
+        old = node.inputs[0].type.shape
+        # Entries keep their order, so that as many lie before and behind the rows as did.
+        blocks = _left([*old[: value.axis], value.before], new[:place])
+        within = _left([value.after, *old[value.axis + 1 :]], new[place + 1 :])
+        if within is None and not value.shared and shape and entry_is_number_of_rows(node.inputs[1], place):
+            within = 1
+        if blocks and within:
+            return [RowAxis(place, "rows" if blocks * within > 1 else value.kind, blocks, within)]
+    raise refuse(node, "a reshape does not keep the rows apart on an axis of their own")
 
 
-def _place_of_rows(shape: Variable, axis: RowAxis | None, known: Sequence[int | None]) -> int | None:
-    """Return the axis of a new shape that has the rows: where it is their number, or the one left to be worked out."""
-    if axis is None:
-        return known.index(None) if known.count(None) == 1 else None
-    return axis.axis if axis.kind == "shape" and entry_is_number_of_rows(shape, axis.axis) else None
+def _known_length(node: Apply, axis: int) -> int | None:
+    """Return the length of an axis of what is reshaped, where it does not depend on the number of rows."""
+    static = node.outputs[0].type.shape[axis]
+    if static is not None:
+        return static
+    found = constant_of(node.inputs[1][axis])
+    return None if found == -1 else found
 
 
-def _same_product(old: Sequence[int | None], new: Sequence[int | None]) -> bool:
-    before, after = [n for n in old if n is not None], [n for n in new if n is not None]
-    return len(before) == len(old) and len(after) == len(new) and prod(before) == prod(after)
+def _left(old: Sequence[int | None], new: Sequence[int | None]) -> int | None:
+    """Return how many of the entries of axes are left for an axis beside those of some lengths; None where unclear."""
+    if None in old or None in new:
+        return None
+    left, rest = divmod(prod(map(int, old)), prod(map(int, new)))
+    return None if rest else left
 
 
 @_through.register(Subtensor)
@@ -330,10 +359,30 @@ def _searchsorted(op: SearchsortedOp, node: Apply, axes: Axes) -> Axes:
     (_, sought, *_) = axes
     if sought is None or not sought.per_row:
         raise refuse(node, "the number of rows is ranked")
-    return [RowAxis(sought.axis)]  # not the number of the row, if it was that
+    return [sought.at(sought.axis)]
 
 
 @_through.register
 def _inner_graph(op: OpFromGraph, node: Apply, axes: Axes) -> Axes:
     seeds = {inner: axis for inner, axis in zip(op.inner_inputs, axes, strict=True) if axis}
-    return [prove_row_axis(out, seeds) for out in op.inner_outputs]
+    return [_follow(out, seeds) for out in op.inner_outputs]
+
+
+@_through.register
+def _diagonal(op: ExtractDiag, node: Apply, axes: Axes) -> Axes:
+    (axis,) = axes
+    assert axis is not None
+    if axis.axis in (op.axis1, op.axis2):
+        raise refuse(node, "row i is read at column i, which ties it to the number of the row,")
+    return [axis.at(axis.axis - sum(a < axis.axis for a in (op.axis1, op.axis2)))]
+
+
+@_through.register
+def _split(op: Split, node: Apply, axes: Axes) -> Axes:
+    axis = axes[0]
+    # PyTensor 2 passes the axis as the second input.
+    along = getattr(op, "axis", None)
+    along = constant_of(node.inputs[1]) if along is None else along
+    if axis is None or any(axes[1:]) or along is None or along % node.inputs[0].type.ndim == axis.axis:
+        raise refuse(node, "rows are split into parts")
+    return [axis.at(axis.axis)] * len(node.outputs)

@@ -19,7 +19,8 @@ from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_draw import prior_draw
-from pymc_austerity.likelihood.rebuild import NotRowWiseError, is_array_leaf
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.row_leaves import is_array_leaf
 from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
 from pymc_austerity.rows import CHUNK, Rows, number_in_table
 
@@ -126,8 +127,13 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
 
 def _sum_of_terms(model: Model, terms: SetTerms) -> Variable:
     graphs = model.logp(vars=list(terms.all), sum=False)
-    vectors = [g.sum(axis=tuple(range(1, g.ndim))) if g.ndim > 1 else g for g in graphs]
+    vectors = [_sum_within_rows(g, terms.axis(t)) for g, t in zip(graphs, terms.all, strict=True)]
     return sum(vectors[1:], start=vectors[0])
+
+
+def _sum_within_rows(term: Variable, axis: int) -> Variable:
+    others = tuple(a for a in range(term.type.ndim) if a != axis)
+    return term.sum(axis=others) if others else term
 
 
 def _batch_sizes(n_rows: int) -> list[int]:

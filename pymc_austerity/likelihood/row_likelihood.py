@@ -19,7 +19,7 @@ from pymc_austerity.likelihood.addresses import Addresses, addresses, tuple_of
 from pymc_austerity.likelihood.layout import Block, layout, split
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
-from pymc_austerity.likelihood.rebuild import RowLeaf, array_of
+from pymc_austerity.likelihood.row_leaves import RowLeaf, array_of
 from pymc_austerity.likelihood.row_terms import RowTerms, has_total_size, shared_inputs
 from pymc_austerity.likelihood.row_union import row_sets, union_arrays, union_of
 
@@ -126,8 +126,8 @@ class DataSource:
         return tuple(leaf for leaves in self.sets for leaf in leaves)
 
     def current(self) -> tuple[np.ndarray, ...]:
-        """Return the data arrays as the model holds them now, unchecked."""
-        return tuple(leaf.array for leaf in self.leaves)
+        """Return the data arrays as the model holds them now, unchecked and with their axes as there."""
+        return tuple(array_of(leaf.source) for leaf in self.leaves)
 
     def row_arrays(self) -> tuple[np.ndarray, ...]:
         """Return the data arrays as they are now, rows on the first axis, with as many rows as all sets together.
@@ -183,7 +183,7 @@ def row_likelihood(
     Parameters
     ----------
     model : pymc.Model
-        A model whose data arrays have their rows on the first axis.
+        Its data arrays have an axis as long as there are rows: the first, or another that the graph shows to be theirs.
     variables : sequence of Variable, optional
         Value variables that form θ; all free variables by default.
     observed : str or sequence of str, optional

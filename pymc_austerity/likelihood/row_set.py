@@ -10,18 +10,17 @@ from pymc.model import Model
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
+from pymc_austerity.likelihood.assigned_rows import is_assigned
 from pymc_austerity.likelihood.axis import LENGTH, RowAxis
 from pymc_austerity.likelihood.rebuild import (
     BatchRebuild,
     NotRowWiseError,
     OneEntryARowError,
-    RowLeaf,
     batch_term,
-    find_row_leaves,
-    is_array_leaf,
     shapes_without_draws,
 )
 from pymc_austerity.likelihood.row_axis import prove_row_axis
+from pymc_austerity.likelihood.row_leaves import RowLeaf, find_row_leaves
 from pymc_austerity.likelihood.row_terms import SetTerms, refuse_joint
 from pymc_austerity.likelihood.sparse_rows import find_sparse_products
 
@@ -68,7 +67,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     found = find_row_leaves(graphs, terms.n_rows, model.free_RVs)
     products = find_sparse_products(graphs, terms.n_rows, model.free_RVs)
     found |= {leaf.source: leaf for product in products for leaf in product.leaves}
-    data = [leaf for var, leaf in found.items() if is_array_leaf(var)]
+    data = [leaf for var, leaf in found.items() if not is_assigned(var) and not leaf.numbers_rows]
     if not data:
         raise ValueError(
             f"None of {sorted(graphs)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
@@ -84,7 +83,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     for rv, value in values.items():
         rebuild.define(rv, rebuild(value))  # where one observed variable is the mean of another
     rows = [
-        batches.vector(rv.name, partial(batch_term, rebuild, rv, values[rv], shape, n_batch))
+        batches.vector(rv.name, partial(batch_term, rebuild, rv, values[rv], shape, terms.axis(rv), n_batch))
         for rv, shape in terms.observed.items()
     ]
     rows += [batches.vector(p.name, partial(rebuild, p)) for p in terms.potentials]
@@ -111,9 +110,10 @@ class _Batches:
 
     def rebuild(self, found: Mapping[Variable, RowLeaf], others: Mapping[Variable, Variable]) -> BatchRebuild:
         """Return what makes graphs again with the batches in place of `found`, and `others` replaced too."""
-        arrays = {var: leaf.batch for var, leaf in found.items() if is_array_leaf(var)}
-        masks = {var: leaf.batch for var, leaf in found.items() if not is_array_leaf(var)}
-        return BatchRebuild({**arrays, **others}, self._n_rows, self._n_batch, masks)
+        arrays = {var: leaf.in_graph for var, leaf in found.items() if not is_assigned(var)}
+        masks = {var: leaf.batch for var, leaf in found.items() if is_assigned(var)}
+        numbers = {leaf.batch for leaf in found.values() if leaf.numbers_rows}
+        return BatchRebuild({**arrays, **others}, self._n_rows, self._n_batch, masks, numbers)
 
     def vector(self, name: str, build: Callable[[], Variable]) -> Variable:
         """Build one row-wise term as a vector over the batch, and prove from the graph that it is one."""
@@ -132,17 +132,16 @@ class _Batches:
             raise NotRowWiseError(
                 f"{name!r} could not be rebuilt for a batch of rows ({type(error).__name__}: {error}). {_REMEDY}"
             ) from error
-        if axis != RowAxis(0):
-            raise NotRowWiseError(
-                f"{name!r} does not have its rows on the first axis (found: {axis}). Put the rows of every array first."
-            )
-        return term.sum(axis=tuple(range(1, term.type.ndim))) if term.type.ndim > 1 else term
+        if axis is None:
+            raise NotRowWiseError(f"{name!r} does not depend on the rows of any array. {_REMEDY}")
+        others = tuple(a for a in range(term.type.ndim) if a != axis.axis)
+        return term.sum(axis=others) if others else term
 
     def read_by(self, rows: Variable) -> tuple[RowLeaf, ...]:
-        """Return the leaves, without masks of what turned out not to be indexed by row."""
+        """Return the leaves, without masks and numbers of rows that turned out not to be read."""
         read = set(ancestors([rows]))
-        masks = {leaf for var, leaf in self._found.items() if not is_array_leaf(var)}
-        return tuple(leaf for leaf in dict.fromkeys(self._found.values()) if leaf not in masks or leaf.batch in read)
+        spare = {leaf for var, leaf in self._found.items() if is_assigned(var) or leaf.numbers_rows}
+        return tuple(leaf for leaf in dict.fromkeys(self._found.values()) if leaf not in spare or leaf.batch in read)
 
     def _proved(self, name: str, build: Callable[[], Variable]) -> tuple[Variable, RowAxis | None]:
         term = shapes_without_draws(build())
@@ -168,5 +167,5 @@ class _Batches:
 
 def _row_lengths(model: Model, terms: SetTerms) -> list[Variable]:
     """Return the symbolic dimension lengths of the model that count rows."""
-    names = {dims[0] for t in terms.all if (dims := model.named_vars_to_dims.get(t.name))}
+    names = {dims[terms.axis(t)] for t in terms.all if (dims := model.named_vars_to_dims.get(t.name))}
     return [model.dim_lengths[name] for name in names if name is not None]

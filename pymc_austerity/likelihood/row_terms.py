@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor.tensor as pt
@@ -18,12 +18,16 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
 
 from pymc_austerity.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood.rebuild import NotRowWiseError, array_of, find_row_leaves, is_array_leaf, plain_draw
+from pymc_austerity.likelihood.assigned_rows import is_assigned
+from pymc_austerity.likelihood.rebuild import NotRowWiseError, plain_draw
+from pymc_austerity.likelihood.row_leaves import array_of, find_row_leaves, is_array_leaf, row_axis_in
 
 _log = logging.getLogger("pymc_austerity")
 
 #: Where only one set of rows can be subsampled, one longer than this share of the longest could as well be meant.
 _AMBIGUOUS_SHARE = 0.1
+#: An axis that is longer than the first by this factor has the rows.
+_MUCH_LONGER = 10
 #: Terms outside the rows are evaluated in full at every draw; from this many entries on, a user should know.
 _LARGE_REMAINDER = 5_000
 
@@ -37,19 +41,28 @@ class SetTerms:
     n_rows : int
         Number of rows of the set.
     observed : dict
-        From observed random variable to the shape of its data.
-    potentials : tuple of Variable
-        Potentials with one entry per row.
+        From observed random variable to the lengths of the axes along which its draws are independent.
+    potentials : dict
+        From potential with one entry per row to its shape.
     """
 
     n_rows: int
     observed: dict[Variable, tuple[int, ...]]
-    potentials: tuple[Variable, ...]
+    potentials: dict[Variable, tuple[int, ...]]
 
     @property
     def all(self) -> tuple[Variable, ...]:
         """Observed variables and potentials together."""
         return (*self.observed, *self.potentials)
+
+    def axis(self, term: Variable) -> int:
+        """Return the axis along which a term has its rows."""
+        return row_axis_in((self.observed | self.potentials)[term], self.n_rows) or 0
+
+    def along_other_axes(self) -> list[SetTerms]:
+        """Return the same terms with the entries along another axis as rows, for each that all of them have."""
+        common = set.intersection(*map(set, (self.observed | self.potentials).values())) - {1, self.n_rows}
+        return [replace(self, n_rows=n) for n in sorted(common, reverse=True)]
 
     @property
     def names(self) -> list[str]:
@@ -130,11 +143,11 @@ def candidate_terms(
             f"Choose from {sorted(by_name)}."
         )
     _refuse_missing(model)
-    lengths = {term: shape[0] for term, shape in shapes.items() if shape and term in model.observed_RVs}
+    lengths = {rv: _number_of_rows(rv, shapes[rv]) for rv in model.observed_RVs if shapes[rv]}
     if names is not None:
-        lengths = {by_name[n]: (shapes[by_name[n]] or (1,))[0] for n in names}
+        lengths = {by_name[n]: _number_of_rows(by_name[n], shapes[by_name[n]]) for n in names}
     elif not lengths:
-        lengths = _potentials_with_rows(model, shapes) or {p: shape[0] for p, shape in shapes.items() if shape}
+        lengths = _potentials_with_rows(model, shapes) or {p: _number_of_rows(p, shapes[p]) for p in model.potentials}
     if not lengths or max(lengths.values()) < 2:
         raise _no_rows(model, point)
     if not several:
@@ -149,8 +162,20 @@ def candidate_terms(
 
 
 def _set_of(model: Model, shapes: dict[Variable, tuple[int, ...]], n_rows: int) -> SetTerms:
-    observed = {rv: shape for rv, shape in shapes.items() if rv in model.observed_RVs}
-    return SetTerms(n_rows, observed, tuple(p for p in shapes if p in model.potentials))
+    observed = {rv: _independent(rv, shape) for rv, shape in shapes.items() if rv in model.observed_RVs}
+    return SetTerms(n_rows, observed, {p: shape for p, shape in shapes.items() if p in model.potentials})
+
+
+def _independent(term: Variable, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths of the axes of a term along which its entries are, or may be, independent."""
+    is_random = term.owner is not None and hasattr(plain_draw(term).owner.op, "ndim_supp")
+    return shape[: len(shape) - plain_draw(term).owner.op.ndim_supp] if is_random else shape
+
+
+def _number_of_rows(term: Variable, shape: tuple[int, ...]) -> int:
+    """Return the length of the row axis: the first, unless it is short beside another (outcomes by rows)."""
+    lengths = _independent(term, shape) or shape or (1,)
+    return max(lengths) if max(lengths) > _MUCH_LONGER * lengths[0] else lengths[0]
 
 
 def in_full(sets: Sequence[SetTerms], reason: str) -> str:
@@ -161,9 +186,9 @@ def in_full(sets: Sequence[SetTerms], reason: str) -> str:
 
 def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, int]:
     """Return the lengths of the potentials that read rows; one that reads none belongs to the prior."""
-    lengths = {p: shapes[p][0] for p in model.potentials if shapes[p] and shapes[p][0] > 1}
+    lengths = {p: n for p in model.potentials if (n := _number_of_rows(p, shapes[p])) > 1}
     found = {p: find_row_leaves({p.name: [p]}, n, model.free_RVs) for p, n in lengths.items()}
-    return {p: n for p, n in lengths.items() if any(map(is_array_leaf, found[p]))}
+    return {p: n for p, n in lengths.items() if not all(map(is_assigned, found[p]))}
 
 
 def _term_shapes(model: Model, point: Mapping[str, np.ndarray]) -> dict[Variable, tuple[int, ...]]:

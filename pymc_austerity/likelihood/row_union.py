@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pytensor.tensor as pt
@@ -71,7 +72,7 @@ def row_sets(
             _log.info(in_full([own], "there are fewer than it takes for drawing them to cost less"))
             continue
         try:
-            kept.append((own, row_set(model, own)))
+            kept.append(_split(model, own))
         except (NotRowWiseError, ValueError) as error:
             if needed:
                 raise
@@ -82,6 +83,17 @@ def row_sets(
         _log.info(f"The rows of {len(kept)} sets are drawn as those of one population of {terms.n_rows:,}: {parts}.")
     warn_about_remainder(model, terms, candidates.shapes)
     return terms, tuple(rows for _, rows in kept)
+
+
+def _split(model: Model, terms: SetTerms) -> tuple[SetTerms, RowSet]:
+    """Split terms into rows along the axis that they have, or else along another."""
+    try:
+        return terms, row_set(model, terms)
+    except NotRowWiseError:
+        for other in terms.along_other_axes():
+            with suppress(NotRowWiseError, ValueError):
+                return other, row_set(model, other)
+        raise
 
 
 def union_of(sets: Sequence[RowSet]) -> tuple[Variable, tuple[Variable, ...]]:

@@ -22,7 +22,8 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.type import DenseTensorType, TensorType
 from scipy import sparse
 
-from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError, RowLeaf
+from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError
+from pymc_austerity.likelihood.row_leaves import RowLeaf
 
 _log = logging.getLogger("pymc_austerity")
 

@@ -29,7 +29,6 @@ from pymc_austerity.likelihood import (
     read_model,
     with_blocks,
 )
-from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import adapt_shared, learn_shared
 from pymc_austerity.proxy import GroupModeError
@@ -152,7 +151,6 @@ class GroupMH(OneThread, ChainSetup, BlockedStep):
     _state_class = GroupMHState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_GROUPS
 
-    @follows_progressbar
     def __init__(
         self,
         vars: Sequence[Variable] | None = None,

@@ -1,0 +1,194 @@
+"""The arrays of a model that have an axis as long as there are rows, and the batches that take their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import walk
+from pytensor.tensor.basic import ARange
+from pytensor.tensor.shape import Reshape
+from pytensor.tensor.type import DenseTensorType, TensorType
+
+from pymc_austerity.likelihood.assigned_rows import find_assigned_rows
+from pymc_austerity.likelihood.indices import constant_of
+from pymc_austerity.rows import require_whole
+
+
+def row_axis_in(shape: Sequence[int | None], n_rows: int) -> int | None:
+    """Return the axis of an array that has its rows: the first if that is as long, else the last that is."""
+    axes = [axis for axis, length in enumerate(shape) if length == n_rows]
+    return None if not axes else 0 if axes[0] == 0 else axes[-1]
+
+
+def array_of(leaf: Variable) -> np.ndarray:
+    """Return the array behind a constant or a shared variable, without a copy.
+
+    Raises
+    ------
+    ValueError
+        For a memory map whose file became shorter.
+    """
+    array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
+    require_whole((array,))
+    return array
+
+
+def is_array_leaf(var: Variable) -> bool:
+    """Whether `var` is a constant or shared array (a random generator is neither, nor is a sparse matrix)."""
+    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
+
+
+def leaf_identity(leaf: Variable) -> Hashable:
+    """Return what is equal for leaves that hold the same data: a shared variable itself, of a constant its memory."""
+    if isinstance(leaf, SharedVariable):
+        return leaf
+    array = np.asarray(array_of(leaf))
+    memory = array.__array_interface__
+    # The type too: a view of floats as integers lies in the same memory.
+    return memory["data"], memory["strides"], array.shape, array.dtype.str
+
+
+@dataclass(frozen=True)
+class RowLeaf:
+    """A data array of the model and the symbolic batch that takes its place.
+
+    Attributes
+    ----------
+    source : Variable
+    batch : Variable
+        Has its rows on the first axis, wherever the source has them.
+    label : str
+    axis : int
+        The row axis of the source, as it is unfolded.
+    unfolded : tuple of int, optional
+        Shape with a row axis of a source whose first axis holds several entries of each row, as in a table of rows and
+        alternatives in long form.
+    """
+
+    source: Variable
+    batch: Variable
+    label: str
+    axis: int = 0
+    unfolded: tuple[int, ...] | None = None
+
+    @property
+    def array(self) -> np.ndarray:
+        """The array as it is now, rows first: ``pm.set_data`` may have replaced it since the last call."""
+        array = array_of(self.source)
+        if self.unfolded is not None:
+            array = array.reshape([-1 if i == self.axis else n for i, n in enumerate(self.unfolded)])
+        # So that the numbers of a row lie together in memory.
+        return array if self.axis == 0 else np.ascontiguousarray(np.moveaxis(array, self.axis, 0))
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether entry i is i, and will be: by such an array an entry of each row is chosen."""
+        if not isinstance(self.source, Constant) or np.dtype(self.source.type.dtype).kind not in "iu":
+            return False
+        entries = np.ravel(array_of(self.source))
+        return len(entries) == array_of(self.source).shape[self.axis] and np.array_equal(
+            entries, np.arange(len(entries))
+        )
+
+    @property
+    def in_graph(self) -> Variable:
+        """The batch with its axes as those of the source."""
+        batch = self.batch if self.axis == 0 else pt.moveaxis(self.batch, 0, self.axis)
+        return batch if self.unfolded is None else batch.reshape((-1, *array_of(self.source).shape[1:]))
+
+
+def find_row_leaves(
+    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable], known: Iterable[RowLeaf] = ()
+) -> dict[Variable, RowLeaf]:
+    """Find the arrays with `n_rows` rows that the row-wise terms read.
+
+    Parameters
+    ----------
+    terms : mapping of str to sequence of Variable
+        Graphs to search, under the name of the model variable they belong to.
+    n_rows : int
+        Length of the row axis.
+    stop : iterable of Variable
+        Free random variables: what lies above them belongs to the prior.
+    known : iterable of RowLeaf
+        Leaves found before: the same data get no other batch.
+
+    Returns
+    -------
+    dict
+        From each constant or shared variable to its `RowLeaf`.  Constants that hold the same memory share one.  A
+        variable of which constant rows are set or raised has one too: the mask of these rows.
+    """
+    blocked = set(stop)
+
+    def parents(var: Variable) -> list[Variable]:
+        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
+
+    leaves: dict[Variable, RowLeaf] = {}
+    by_identity: dict[Hashable, RowLeaf] = {leaf_identity(leaf.source): leaf for leaf in known}
+
+    def add(var: Variable, source: Variable, label: str, unfolded: tuple[int, ...] | None = None) -> None:
+        key = leaf_identity(source)
+        if key not in by_identity:
+            shape = array_of(source).shape if unfolded is None else unfolded
+            axis = row_axis_in(shape, n_rows)
+            assert axis is not None
+            batch_type = TensorType(source.type.dtype, shape=(None, *np.delete(shape, axis)))
+            by_identity[key] = RowLeaf(source, batch_type(var.name), label, axis, unfolded)
+        leaves[var] = by_identity[key]
+
+    for name, graphs in terms.items():
+        for var in walk(graphs, parents, bfs=False):
+            source = _array_leaf(var)
+            if var in leaves or source is None or source.type.ndim == 0:
+                continue
+            array = array_of(source)
+            if row_axis_in(array.shape, n_rows) is not None:
+                label = var.name or f"array of shape {array.shape} ({array.dtype})"
+                add(var, source, f"{label!r} of {name!r}")
+        for var, unfolded in _long_arrays(graphs, parents, n_rows):
+            if var not in leaves:
+                add(var, var, f"{var.name or f'array of shape {array_of(var).shape}'!r} of {name!r}", unfolded)
+        for var, mask in find_assigned_rows(graphs, n_rows, blocked).items():
+            if var not in leaves:
+                add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}")
+    return leaves
+
+
+def _array_leaf(var: Variable) -> Variable | None:
+    """Return the constant or shared array that a variable is; numbers that `pt.arange` counts are one too."""
+    if is_array_leaf(var):
+        return var
+    if var.owner is None or not isinstance(var.owner.op, ARange):
+        return None
+    bounds = [constant_of(i) for i in var.owner.inputs]
+    return None if None in bounds else pt.constant(np.arange(*bounds, dtype=var.type.dtype))
+
+
+def _long_arrays(
+    graphs: Sequence[Variable], parents: Callable[[Variable], list[Variable]], n_rows: int
+) -> Iterator[tuple[Variable, tuple[int, ...]]]:
+    """Yield arrays whose first axis becomes rows and other axes where the graphs reshape it, and their shape then."""
+    for out in walk(graphs, parents, bfs=False):
+        if out.owner is None or not isinstance(out.owner.op, Reshape):
+            continue
+        shape = out.owner.inputs[1]
+        lengths = [known or constant_of(shape[i]) or -1 for i, known in enumerate(out.type.shape)]
+        rows = row_axis_in(lengths, n_rows)
+        place = lengths.index(-1) if rows is None and lengths.count(-1) == 1 else rows
+        if place is None or min([1, *lengths[:place]]) < 0:
+            continue
+        before, after = prod(lengths[:place]), prod(lengths[place + 1 :])
+        for var in walk([out.owner.inputs[0]], parents, bfs=False):
+            if not is_array_leaf(var) or not var.type.ndim or row_axis_in(array_of(var).shape, n_rows) is not None:
+                continue
+            length, *rest = array_of(var).shape
+            within, left = divmod(length, before * n_rows)
+            if within and not left and before * within > 1 and (rows is not None or within == after):
+                yield var, tuple(n for n in (before, n_rows, within) if n > 1 or n == n_rows) + tuple(rest)

@@ -1,0 +1,203 @@
+"""Rows on any axis, in long tables, batches of matrices and series split, however they are written."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+
+from pymc_austerity.likelihood import NotRowWiseError, flatten, read_model
+
+N, K = 40, 4
+_rng = np.random.default_rng(39)
+X = _rng.normal(size=(N, 3))
+XT = np.ascontiguousarray(X.T)
+Y, Y2 = _rng.normal(size=N), _rng.normal(size=(N, 2))
+CHOICE = _rng.integers(0, K, N)
+TABLE = _rng.normal(size=(N, K, 2))
+LONG, ALTERNATIVE = TABLE.reshape(-1, 2), np.tile(np.arange(K), N)
+ALTERNATIVES_FIRST = np.ascontiguousarray(np.moveaxis(TABLE, 1, 0))
+COV = np.eye(2) * _rng.uniform(0.5, 2, size=(N, 1, 1)) + 0.2
+CHOL = np.linalg.cholesky(COV)
+WALK = _rng.normal(size=(N, 5)).cumsum(axis=1)
+WIDTH = _rng.uniform(0.5, 2, N)
+GROUP = _rng.integers(0, 6, N)
+AS_WRITTEN = Mode(linker="py", optimizer="merge")
+
+
+def beta(k=3):
+    return pm.Normal("beta", shape=k)
+
+
+def scale():
+    return pm.HalfNormal("s")
+
+
+def normal(mu, observed=Y):
+    return lambda: pm.Normal("y", mu(), 1.0, observed=observed)
+
+
+def choice(logits):
+    return lambda: pm.Categorical("y", logit_p=logits(), observed=CHOICE)
+
+
+def matrix_normal(**given):
+    return lambda: pm.MvNormal("y", beta(2), observed=Y2, **{name: make() for name, make in given.items()})
+
+
+def log_softmax(axis=1):
+    x, b = (X, beta()) if axis else (XT, beta()[:, None])
+    return pt.special.log_softmax(x * b, axis=axis)
+
+
+def potential(term):
+    return lambda: pm.Potential("y", term())
+
+
+def sum_of_data_rows():
+    x, b = pm.Data("x", XT), beta()
+    return b[0] * x[0] + b[1] * x[1] + b[2] * x[2]
+
+
+def components_first():
+    w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", [-1.0, 1.0], 1)
+    return pt.log(w)[:, None] - 0.5 * (Y[None, :] - mu[:, None]) ** 2
+
+
+def stacked():
+    mu = pm.Normal("mu", shape=2)
+    return pt.logsumexp(pt.stack([-0.5 * (Y - mu[0]) ** 2, -0.5 * (Y - mu[1]) ** 2]), axis=0)
+
+
+def weights_of_rows():
+    w = pm.math.softmax(pm.Normal("beta", shape=(2, 3)) @ XT, axis=0).T
+    pm.Mixture("y", w=w, comp_dists=pm.Normal.dist(pm.Normal("mu", shape=2), 1.0), observed=Y)
+
+
+def outcomes_first_beside_one():
+    m = pm.Normal("m", shape=2)
+    pm.Normal("y", m[:, None] * X[:, 0], 1.0, observed=np.tile(Y2.T, (1, 1)))
+    pm.Normal("z", m[0], 1.0, observed=Y)
+
+
+def random_walk():
+    pm.GaussianRandomWalk("y", sigma=scale(), init_dist=pm.Normal.dist(0, 1), observed=WALK)
+
+
+def two_walks():
+    start = pm.MvNormal.dist(np.zeros(2), np.eye(2))
+    walks = np.stack([WALK, WALK[::-1]], axis=-1)
+    pm.MvGaussianRandomWalk("y", mu=beta(2), cov=np.eye(2) * scale(), init_dist=start, observed=walks)
+
+
+def autoregression():
+    pm.AR("y", beta(3), sigma=scale(), constant=True, init_dist=pm.Normal.dist(shape=2), observed=WALK)
+
+
+def groups_second():
+    b = pm.Normal("b", shape=(2, 6))[:, GROUP]
+    return b[0] + b[1] * X[:, 0]
+
+
+def time_and_choice():
+    return log_softmax()[np.arange(N), CHOICE % 3] + pm.Normal("trend") * np.arange(N) / N
+
+
+SPLIT = {
+    "dot with the transpose": normal(lambda: pm.math.dot(beta(), X.T)),
+    "a transposed array": normal(lambda: beta() @ XT),
+    "columns summed": normal(lambda: (beta()[:, None] * X.T).sum(0)),
+    "pm.Data turned back": normal(lambda: pm.Data("x", XT).T @ beta()),
+    "pm.Data, turned": normal(lambda: pm.math.dot(beta(), pm.Data("x", XT))),
+    "tensordot": normal(lambda: pt.tensordot(beta(), XT, axes=[[0], [0]])),
+    "einsum": normal(lambda: pt.einsum("k,kn->n", beta(), XT)),
+    "rows of pm.Data": normal(sum_of_data_rows),
+    "one row of outcomes": normal(lambda: beta()[None, :] @ XT, Y[None, :]),
+    "outcomes first": normal(lambda: pm.Normal("b", shape=(2, 3)) @ XT, np.ascontiguousarray(Y2.T)),
+    "outcomes first, beside rows": outcomes_first_beside_one,
+    "groups on the second axis": normal(groups_second),
+    "components first": potential(lambda: pt.logsumexp(components_first(), axis=0)),
+    "components first, stacked": potential(stacked),
+    "weights of rows, transposed": weights_of_rows,
+    "choices by dot": choice(lambda: pt.dot(TABLE, beta(2))),
+    "choices by dot, pm.Data": choice(lambda: pm.math.dot(pm.Data("table", TABLE), beta(2))),
+    "choices by matmul": choice(lambda: pt.as_tensor(TABLE) @ beta(2)),
+    "choices by tensordot": choice(lambda: pt.tensordot(TABLE, beta(2), axes=1)),
+    "choices by einsum": choice(lambda: pt.einsum("nkj,j->nk", TABLE, beta(2))),
+    "choices, alternatives first": choice(lambda: pt.dot(ALTERNATIVES_FIRST, beta(2)).T),
+    "choices reshaped": choice(lambda: pt.dot(pt.as_tensor(TABLE).reshape((N * K, 2)), beta(2)).reshape((-1, K))),
+    "choices in a long table": choice(lambda: (LONG @ beta(2) + pm.Normal("a", shape=K)[ALTERNATIVE]).reshape((N, K))),
+    "choices in a long pm.Data": choice(lambda: pt.dot(pm.Data("x", LONG), beta(2)).reshape((-1, K))),
+    "choices in a long table, alternatives first": choice(
+        lambda: pt.dot(ALTERNATIVES_FIRST.reshape(-1, 2), beta(2)).reshape((K, N)).T
+    ),
+    "covariances": matrix_normal(cov=lambda: COV),
+    "covariances and more": matrix_normal(cov=lambda: COV + scale() * np.eye(2)),
+    "covariances scaled": matrix_normal(cov=lambda: WIDTH[:, None, None] * (scale() * np.eye(2))),
+    "Cholesky factors": matrix_normal(chol=lambda: scale() * pm.Data("chol", CHOL)),
+    "precisions": matrix_normal(tau=lambda: np.linalg.inv(COV)),
+    "chosen by numbers": potential(lambda: log_softmax()[np.arange(N), CHOICE % 3]),
+    "chosen by arange": potential(lambda: log_softmax()[pt.arange(N), pm.Data("k", CHOICE % 3)]),
+    "chosen, rows last": potential(lambda: log_softmax(0)[CHOICE % 3, np.arange(N)]),
+    "chosen along an axis": potential(lambda: pt.take_along_axis(log_softmax(), CHOICE[:, None] % 3, axis=1)[:, 0]),
+    "chosen by two columns": potential(lambda: log_softmax()[np.arange(N)[:, None], CHOICE[:, None] % 3][:, 0]),
+    "numbers of rows as data too": potential(time_and_choice),
+    "random walks": random_walk,
+    "random walks of two": two_walks,
+    "autoregressions": autoregression,
+}  # fmt: skip
+
+
+def read(define):
+    with pytensor.config.change_flags(cxx="", linker="py"):
+        with pm.Model() as model:
+            define()
+        return model, read_model(model, model.value_vars, None, None)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_rows_in_any_batch_sum_to_the_log_density(name):
+    model, data = read(SPLIT[name])
+    likelihood, arrays = data.likelihood, data.rows.arrays
+    assert likelihood.n_rows == N
+    assert all(array.flags.c_contiguous for array in arrays)
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    slopes = pt.grad(likelihood.row_log_likelihood.sum(), likelihood.theta)
+    outputs = [likelihood.log_prior, likelihood.row_log_likelihood, slopes]
+    with pytensor.config.change_flags(cxx="", linker="py"):
+        evaluate = pm.compile(inputs, outputs, mode=AS_WRITTEN, on_unused_input="ignore")
+        full = model.compile_logp(mode=AS_WRITTEN)
+    rng = np.random.default_rng(1)
+    point = {name: value + 0.2 * rng.standard_normal(np.shape(value)) for name, value in data.point.items()}
+    theta = flatten(point, likelihood.blocks)
+    log_prior, rows, slopes = evaluate(theta, np.empty(0), *data.fixed, *arrays)
+    np.testing.assert_allclose(log_prior + rows.sum(), full(point), rtol=1e-8)
+    assert np.isfinite(slopes).all()
+    for size in (1, 7):
+        numbers = rng.integers(0, N, size)
+        _, batch, _ = evaluate(theta, np.empty(0), *data.fixed, *(a[numbers] for a in arrays))
+        np.testing.assert_allclose(batch, rows[numbers], rtol=1e-9)
+
+
+def transposed_in_place():
+    """The table of the rows as it is, whose columns are not those of its transpose."""
+    pm.Normal("y", (pt.as_tensor(XT).reshape((N, 3)) @ beta()), 1.0, observed=Y)
+
+
+MIXED = {
+    "a reshape in place of a transpose": transposed_in_place,
+    "entries of other rows": potential(lambda: log_softmax()[np.arange(N)[::-1], CHOICE % 3]),
+    "entries of rows by pm.Data": potential(lambda: log_softmax()[pm.Data("r", np.arange(N)), CHOICE % 3]),
+    "the row before": potential(lambda: log_softmax()[np.arange(N) - 1, CHOICE % 3]),
+    "a mean over rows on the second axis": normal(lambda: beta() @ (XT - pt.as_tensor(XT).mean(axis=1, keepdims=True))),
+    "a sum over rows in a product": normal(lambda: X @ (pt.as_tensor(XT) @ pt.as_tensor(X)) @ beta()),
+    "rows accumulated on the second axis": normal(lambda: beta() @ pt.cumsum(pt.as_tensor(XT), axis=1)),
+    "the diagonal of products of rows": normal(lambda: pt.diagonal(pt.as_tensor(X) @ pt.as_tensor(XT)) * beta(1)[0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_rows_are_refused(name):
+    with pytest.raises((NotRowWiseError, ValueError), match="'y'"):
+        read(MIXED[name])
