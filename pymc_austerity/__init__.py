@@ -36,6 +36,7 @@ from pymc_austerity.diagnostics import (
 from pymc_austerity.distributions import UniformStiefel
 from pymc_austerity.kernel import Annealing, TemperatureDrop
 from pymc_austerity.likelihood import GroupsNotFoundError, NotRowWiseError
+from pymc_austerity.log import show_log
 from pymc_austerity.paths import (
     NutpieNUTS,
     PartialPosteriorPaths,
@@ -71,6 +72,8 @@ from pymc_austerity.steps import (
 )
 
 __version__ = version("pymc-austerity")
+
+show_log()
 
 __all__ = [
     "MHSS",

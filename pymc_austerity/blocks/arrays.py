@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.blocks.source import Block, Loaded, Part
-from pymc_austerity.rows import received, require_whole, sent
+from pymc_austerity.digests import digest_of
+from pymc_austerity.rows import MappedFile, received, require_whole, sent
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,10 @@ class Arrays:
         """Return the length."""
         return self._n_rows
 
-    def identity(self) -> str:
-        """Return the types of the arrays."""
-        return ", ".join(f"{name}: {a.dtype}{list(a.shape)}" for name, a in sorted(self._arrays.items()))
+    def identity(self, columns: Sequence[str]) -> str:
+        """Return the types of the arrays, and where they are or a digest of what they hold."""
+        arrays = {name: self._arrays[name] for name in sorted(columns) if name in self._arrays}
+        return ", ".join(f"{name}: {a.dtype}{list(a.shape)}{_identity(a)}" for name, a in arrays.items())
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield slices."""
@@ -91,6 +93,16 @@ class Arrays:
         for start in range(0, self._n_rows, size):
             stop = min(start + size, self._n_rows)
             yield Slices(start, stop - start, {name: _slice(self._arrays[name], start, stop) for name in columns})
+
+
+def _identity(array: Any) -> str:
+    if hasattr(array, "__dask_graph__"):
+        return f" {array.name}"  # follows from what it is computed from
+    if isinstance(array, np.ndarray) and (file := MappedFile.of(array)) is not None and file.described:
+        return f" {file.described}"
+    if isinstance(array, np.ndarray) or hasattr(array, "to_numpy"):
+        return f" {digest_of(array)}"
+    return ""  # of a store, whose rows are read when they are asked for
 
 
 def _slice(array: Any, start: int, stop: int) -> Any:

@@ -60,7 +60,10 @@ class Blocks:
         the pool the same rows, whatever the number of workers and whichever of them dies.
     checkpoint : path, optional
         A folder in which what a pass has learnt is kept, for a set-up that is killed and begun again: passes that are
-        done are not done again, and the result is the same.
+        done are not done again, and the result is the same.  It serves one table, model and version of the package,
+        which it is told by: arrays in memory by all their entries; files by path, size and time of writing; and every
+        source by some of its rows, which are read again.  A folder of another is refused, and so is one that other
+        users may write to.
 
     Raises
     ------
@@ -158,12 +161,12 @@ class Blocks:
         columns, labels = match_columns(containers, self.columns, self.codes, coords)
         reader, source = Reader(tuple(containers), columns, labels, wrong_index), self._open()
         identity = {
-            "source": f"{type(source).__name__}: {source.identity()}" if self.checkpoint is not None else "",
             "columns": repr([(c.name, str(c.dtype), c.shape, columns[c.name]) for c in containers]),
             "codes": repr({name: list(of) for name, of in labels.items()}),
             "model": model_key,
             "pool": f"{self.pool} rows for {self.chains} chains",
             "random_seed": str(self.random_seed),
+            "source": "" if self.checkpoint is None else f"{type(source).__name__}: {source.identity(reader.names)}",
         }
         executor = Threads() if self.client is None else Cluster(self.client)
         slots, checkpoint = Slots(self.pool, 0.0, int(self.random_seed)), Checkpoint(self.checkpoint, identity)

@@ -78,7 +78,7 @@ class DaskPartitions:
         """Return the number of rows: a computation of its own."""
         return sum(self._lengths)
 
-    def identity(self) -> str:
+    def identity(self, columns: Sequence[str]) -> str:
         """Return the name that Dask gives the collection, by what it is computed from."""
         return f"{self._collection.__dask_tokenize__() if self._is_frame else self._collection.name}, {self._lengths}"
 

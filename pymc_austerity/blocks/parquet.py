@@ -12,6 +12,7 @@ import numpy as np
 from pymc_austerity.blocks.columns import Categories
 from pymc_austerity.blocks.cut import cut
 from pymc_austerity.blocks.source import BadRowError, Block, Part
+from pymc_austerity.digests import digest_of_all
 
 #: Rows that are decoded at once, where a row group has more.
 _BATCH = 131_072
@@ -78,11 +79,13 @@ class ParquetFiles:
         """Return the number of rows, from the files' own account of themselves where nothing is filtered."""
         return sum(span.n_rows for span in self._spans())
 
-    def identity(self) -> str:
-        """Return the files with their sizes and when they were last written, and the filter."""
+    def identity(self, columns: Sequence[str]) -> str:
+        """Return the files with their sizes and when they were last written, or a digest of a table, and the filter."""
         paths = dict.fromkeys(path for span in self._spans() if (path := getattr(span.fragment, "path", "")))
         if not paths:
-            return f"{self.count()} rows, {self._filter}"
+            named = [name for name in columns if name in self._dataset.schema.names]
+            digest = digest_of_all(map(_as_bytes, self._dataset.to_batches(columns=named)))
+            return f"{self.count()} rows with the digest {digest}, {self._filter}"
         found = next(self._dataset.get_fragments()).filesystem.get_file_info(list(paths))
         return f"{[(f.path, f.size, f.mtime_ns) for f in found]}, {self._filter}"
 
@@ -170,6 +173,15 @@ class FilePart(Part):
                 taken = {name: _column(pa, batch.column(name), where, first, name) for name in self.columns}
                 yield Block(where, first, taken)
                 first += batch.num_rows
+
+
+def _as_bytes(batch: Any) -> np.ndarray:
+    """Return a batch as a stream of Arrow holds it: what it holds, and nothing of what it is a slice of."""
+    pa = _pyarrow()
+    with pa.BufferOutputStream() as sink:
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        return np.frombuffer(sink.getvalue(), np.uint8)
 
 
 def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any]:

@@ -61,8 +61,8 @@ class Source(Protocol):
         """Yield all rows in parts of about `size`, the same ones in the same order each time."""
         ...
 
-    def identity(self) -> str:
-        """Return words that differ between sources, as far as that can be known without reading them."""
+    def identity(self, columns: Sequence[str]) -> str:
+        """Return words that differ between sources, as far as that can be known without reading them from a disk."""
         ...
 
 

@@ -86,7 +86,9 @@ class BlockTable:
         chosen = [np.arange(len(self)) if numbers is None else np.sort(numbers) for numbers in wanted]
         n_arrays = self._n_arrays
         checksums, *arrays = self._passes.remembered("Samples", chosen, lambda: self._sampled(chosen))
-        self._passes.seen = checksums.tolist()
+        if self._passes.seen is None:  # the samples were kept by an earlier set-up
+            self._passes.seen = checksums.tolist()
+            self._passes.read_again()
         samples = [Rows(tuple(arrays[k : k + n_arrays])) for k in range(0, len(arrays), n_arrays)]
         self.reading_passes += 1
         self._example = samples[0]

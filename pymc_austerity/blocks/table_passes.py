@@ -10,8 +10,8 @@ import numpy as np
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.blocks.passes import Assigned, Executor, Worked
-from pymc_austerity.blocks.source import Source
-from pymc_austerity.rows import nobody
+from pymc_austerity.blocks.source import Loaded, Source
+from pymc_austerity.rows import Rows, nobody
 
 #: Rows of a part, and the bytes that they take at most: enough to make a task of, few enough to hold some a core.
 PIECE, _PIECE_BYTES = 524_288, 64_000_000
@@ -47,6 +47,11 @@ class Passes:
     def __len__(self) -> int:
         return self._n_rows
 
+    @property
+    def _size(self) -> int:
+        """Rows of a part."""
+        return max(1, min(PIECE, _PIECE_BYTES // self.reader.row_bytes))
+
     def each(
         self,
         work: Callable[..., Any],
@@ -61,12 +66,11 @@ class Passes:
             For rows that the model cannot take, a number of rows other than was said, or rows that are not those of
             the first pass.
         """
-        size = max(1, min(PIECE, _PIECE_BYTES // self.reader.row_bytes))
         known, checksums, n = self.seen, [], 0
 
         def assigned() -> Iterator[Assigned]:
             start = 0
-            for number, part in enumerate(self._source.parts(self.reader.names, size)):
+            for number, part in enumerate(self._source.parts(self.reader.names, self._size)):
                 # A part beyond those of the first pass is none of them, whatever its rows.
                 checksum = None if known is None else known[number] if number < len(known) else -1
                 yield Assigned(part, checksum, more(number, start, start + part.n_rows))
@@ -93,10 +97,34 @@ class Passes:
             )
         self.seen = checksums
 
+    def read_again(self) -> None:
+        """Compare some parts with their checksums: the first, and the middle and last where they can be read alone.
+
+        Raises
+        ------
+        ValueError
+            Where they are not what they were.
+        """
+        known, start = cast("list[int]", self.seen), 0
+        for number, part in enumerate(self._source.parts(self.reader.names, self._size)):
+            if number and isinstance(part, Loaded):  # all parts between would have to be made
+                break
+            if number in (0, len(known) // 2) or number >= len(known) - 1:
+                checksum = known[number] if number < len(known) else -1
+                (result,) = self.executor.each(Worked(self.reader, _nothing), [Assigned(part, checksum, ())])
+                if result.checksum != checksum:
+                    self._checkpoint.refuse_rows(result.where, start, result.n_rows, checksum, result.checksum)
+            start += part.n_rows
+
     def remembered(self, name: str, about: Sequence[np.ndarray], learn: Callable[[], Sequence[Any]]) -> tuple[Any, ...]:
-        """Return what a pass learns, from the checkpoint where it is there."""
+        """Return what a pass learns from these rows, from the checkpoint where it is there."""
+        about = [*about, *([] if self.seen is None else [np.array(self.seen, np.int64)])]
         found = self._checkpoint.find(name, about)
         if found is None:
             found = list(learn())
             self._checkpoint.keep(name, about, found)
         return tuple(found)
+
+
+def _nothing(rows: Rows) -> None:
+    """Learn nothing from rows whose checksum is wanted."""

@@ -52,9 +52,9 @@ class Yielded:
         """Return the number of rows that was given."""
         return self._n_rows
 
-    def identity(self) -> str:
-        """Return the name of what yields the blocks: more is not known of it."""
-        return str(getattr(self._source, "__qualname__", type(self._source).__qualname__))
+    def identity(self, columns: Sequence[str]) -> str:
+        """Return the name of what yields the blocks, and the number of rows: more is not known of it."""
+        return f"{getattr(self._source, '__qualname__', type(self._source).__qualname__)}, {self._n_rows} rows"
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield the rows of all blocks, cut to parts of equal length whatever that of the blocks."""

@@ -29,7 +29,7 @@ from pymc_austerity.diagnostics.movement import least_movement
 from pymc_austerity.diagnostics.remedies import balance_remedy, batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.results import SamplingResult, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
-from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, pair_shape, variance_left, variance_of
+from pymc_austerity.diagnostics.spot_check import RepeatedTest, against_rows, evaluate_pair, moments_of, pair_shape
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
 from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
@@ -45,6 +45,7 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_proxy,
     judge_spot_check,
     judge_spread,
+    judge_sums,
     judge_wrong_decisions,
     overall,
 )
@@ -114,7 +115,7 @@ class _Spot(NamedTuple):
     repeats: Repeats | None
     back: Repeats | None
     shape: RowShape
-    variance: float
+    left: tuple[float, float]
     looks: Any
 
 
@@ -216,8 +217,9 @@ def reliability(
     findings += _decisions(decider, stats, rate, measured)
     passes = float(len(measured) + passes_moved)
     if decider.density.expands and measured:
-        some = [(s.proposed, s.variance) for s in measured[:: -(-len(measured) // _PROXY_PAIRS)]]
-        findings.append(judge_proxy(variance_left(decider, some)))
+        some = [(s.proposed, s.left) for s in measured[:: -(-len(measured) // _PROXY_PAIRS)]]
+        by_rows = against_rows(decider, some)
+        findings += [judge_proxy(by_rows.variance_left), *judge_sums(by_rows.sum_error)]
         passes += len(some)
     table = _table(test, states, spots)
     if measured:
@@ -265,12 +267,12 @@ def _spots(
         proposed = decider.propose(theta, others, tuned[int(chain)], rng)
         pair = evaluate_pair(decider, proposed)
         if pair is None:
-            spots.append(_Spot(proposed, -np.inf, None, None, NORMAL_SHAPE, np.nan, None))
+            spots.append(_Spot(proposed, -np.inf, None, None, NORMAL_SHAPE, (np.nan, np.nan), None))
         else:
             looks = of_chain[int(chain)]
             repeats = test.both_ways(pair, n, looks)
             spots.append(
-                _Spot(proposed, test.log_ratio(pair), *repeats, pair_shape(decider, pair), variance_of(pair), looks)
+                _Spot(proposed, test.log_ratio(pair), *repeats, pair_shape(decider, pair), moments_of(pair), looks)
             )
     return spots
 

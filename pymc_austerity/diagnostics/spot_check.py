@@ -92,23 +92,47 @@ def _all_rows(decider: Decider, density: Density, proposed: Proposed, inputs: An
     return terms if counts is None else terms * counts
 
 
-def variance_of(pair: Pair) -> float:
-    """Return the variance of the row terms of a proposal, NaN where a row is impossible."""
-    return float(pair.terms.var()) if np.isfinite(pair.terms).all() else np.nan
+def moments_of(pair: Pair) -> tuple[float, float]:
+    """Return the sum and the variance of the row terms of a proposal, NaN where a row is impossible."""
+    return (float(pair.terms.sum()), float(pair.terms.var())) if np.isfinite(pair.terms).all() else (np.nan, np.nan)
 
 
-def variance_left(decider: Decider, proposals: Sequence[tuple[Proposed, float]]) -> float:
-    """Return the variance of the row terms that a proxy leaves over their variance without it (median of proposals).
+class AgainstRows(NamedTuple):
+    """A proxy beside the rows as the model has them, at some proposals.
 
-    Each proposal comes with what the proxy leaves there, which `variance_of` a pair has said.
+    Attributes
+    ----------
+    variance_left : float
+        The variance of the row terms that it leaves over their variance without it, the median of proposals.
+    sum_error : float
+        The largest error of a log ratio by what it knows of the sum over all rows; NaN where not all rows are at hand.
     """
-    raw = decider.compiled.density
-    ratios = []
-    for proposed, left in proposals:
+
+    variance_left: float
+    sum_error: float
+
+
+def against_rows(decider: Decider, proposals: Sequence[tuple[Proposed, tuple[float, float]]]) -> AgainstRows:
+    """Evaluate the rows as the model has them, and compare the proxy with them.
+
+    Parameters
+    ----------
+    decider : Decider
+    proposals : sequence of tuple
+        Each with what the proxy leaves there, the `moments_of` a pair.
+    """
+    raw, known_sum, ratios, errors = decider.compiled.density, decider.density.known_sum, [], [np.nan]
+    for proposed, (total_left, left) in proposals:
+        theta_new, theta, others, _ = proposed
         whole = _all_rows(decider, raw, proposed, decider.fixed)
-        if np.isfinite(left) and np.isfinite(whole).all() and whole.var() > 0:
+        if not (np.isfinite(left) and np.isfinite(whole).all()):
+            continue
+        if whole.var() > 0:
             ratios.append(left / whole.var())
-    return float(np.median(ratios)) if ratios else float("nan")
+        if decider.row_source.complete:
+            new, old = (uninterrupted(known_sum, of, others, decider.expansion) for of in (theta_new, theta))
+            errors.append(abs(whole.sum() - total_left - (new - old)) / float(decider.parts.temperature.final))
+    return AgainstRows(float(np.median(ratios)) if ratios else np.nan, float(np.fmax.reduce(errors)))
 
 
 def pair_shape(decider: Decider, pair: Pair) -> RowShape:

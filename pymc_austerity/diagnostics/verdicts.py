@@ -40,6 +40,8 @@ EDGEWORTH = 0.2
 VARIANCE_SPREAD = (0.5, 1.0)
 #: Remainder variance over raw variance of the row terms.
 PROXY_RATIO = (0.25, 1.0)
+#: Error of a log ratio by what a proxy knows of the sum over all rows: no acceptance probability is off by more.
+SUM_ERROR = (0.01, 0.05)
 #: Share of proposals accepted; below, R-hat and effective sizes rest on a handful of moves.
 ACCEPTANCE_RATE = (0.05, 0.01)
 #: Change of the log posterior between draws far apart, over √D; for a normal posterior 1 is typical.
@@ -150,6 +152,18 @@ def judge_proxy(ratio: float) -> Finding:
         "there, reparameterise so that the posterior is closer to normal, or sample with proxy=None."
     )
     return _finding("proxy", verdict, ratio, reason, remedy)
+
+
+def judge_sums(error: float) -> list[Finding]:
+    """Judge what the proxy knows of the sum over all rows, where these could be evaluated beside it."""
+    if np.isnan(error):
+        return []
+    reason = f"The sums over the data that decisions rest on give log ratios within {error:.1g} of those of the rows."
+    remedy = (
+        "The sums are not those of the rows as the model evaluates them. Build the step again if data were changed in "
+        "place; centre columns whose mean is millions of standard deviations from zero; or use proxy=None."
+    )
+    return [_finding("sums", grade(error, SUM_ERROR), error, reason, remedy)]
 
 
 def judge_spot_check(

@@ -87,6 +87,9 @@ def rows_for_moments(rows: Rows) -> int:
 def moment_rows(rows: Rows) -> tuple[Rows, float]:
     """Return a few rows that have, each counted `weight` times, the same first and second sums as all rows.
 
+    The root of the second sums is R of a QR decomposition, which is off by a rounding of each column whatever the units
+    and the order of the columns are; eigenvalues of their products would be off by a rounding of the largest of all.
+
     Parameters
     ----------
     rows : Rows
@@ -95,26 +98,28 @@ def moment_rows(rows: Rows) -> tuple[Rows, float]:
     Returns
     -------
     Rows, float
-        The 2C rows μ ± √C·s_j, with s_j the columns of a root of the covariance, and N/2C.  Rows with counts become
+        The 2C rows μ ± √C·s_j, with s_j the rows of a root of the covariance, and N/2C.  Rows with counts become
         rows with counts, which are 1.
     """
     n, shapes = rows.n_table, [a.shape[1:] for a in rows.values]
-    counts = np.ones((len(rows), 1)) if rows.counts is None else rows.counts[:, None]
+    counts = np.ones(len(rows)) if rows.counts is None else rows.counts
     sizes = [int(np.prod(shape)) for shape in shapes]
 
-    def chunk(start: int) -> np.ndarray:
-        parts = [np.asarray(a[start : start + _CHUNK], dtype=np.float64) for a in rows.values]
+    def chunk(start: int, stop: int) -> np.ndarray:
+        parts = [np.asarray(a[start:stop], dtype=np.float64) for a in rows.values]
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
-    starts = range(0, len(rows), _CHUNK)
-    mean = sum((counts[start : start + _CHUNK] * chunk(start)).sum(axis=0) for start in starts) / n
-    scatter = np.zeros((sum(sizes), sum(sizes)))
-    for start in starts:
-        centred = chunk(start) - mean
-        scatter += (counts[start : start + _CHUNK] * centred).T @ centred
-    values, vectors = np.linalg.eigh(scatter / n)
-    root = vectors * np.sqrt(np.maximum(values, 0.0) * len(values))
-    points = np.concatenate([mean + root.T, mean - root.T])
+    # Differences from one of the rows are exact where columns are far from zero, as dates are.
+    origin, root = chunk(0, 1)[0], np.empty((0, 1 + sum(sizes)))
+    for start in range(0, len(rows), _CHUNK):
+        stop = min(start + _CHUNK, len(rows))
+        table = np.column_stack([np.ones(stop - start), chunk(start, stop) - origin])
+        root = np.linalg.qr(np.concatenate([root, np.sqrt(counts[start:stop, None]) * table]), mode="r")
+    # Of the column of ones the first row is left, which is √N times the means.
+    mean = root[0, 1:] / root[0, 0]
+    away = root[1:, 1:] * np.sqrt(sum(sizes) / n)
+    away = np.concatenate([away, np.zeros((sum(sizes) - len(away), sum(sizes)))])
+    points = origin + np.concatenate([mean + away, mean - away])
     columns = np.split(points, np.cumsum(sizes)[:-1], axis=1)
     arrays = tuple(c.reshape(len(points), *shape) for c, shape in zip(columns, shapes))
     weight = n / len(points)

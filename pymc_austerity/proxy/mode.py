@@ -35,8 +35,9 @@ _STARTS, _JITTER = 5, 1.0
 _STARTS_WIDE, _RADIUS_WIDE = 2, 0.3
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
 _APART, _NEGLIGIBLE = 5.0, 20.0
-#: A point this far out, in the coordinates of the search, means a mode at infinity.
-_FAR = 1e4
+#: What the trust region may grow to: it doubles with every step that goes well, so a mode a million units away, as of
+#: a pressure in Pa under a flat prior, is reached in twenty steps more.
+_LARGEST_RADIUS = 1e12
 #: Two standard deviations from a mode the log posterior is lower by 2 where it is normal.  Less than the first: the
 #: mode lies at infinity.  Less than the second: most of it is tail, as for a log rate that the prior knows from less
 #: than .35 events (at .12 a chain on the surrogate still had half the right standard deviation after 8,000 draws, and
@@ -66,6 +67,10 @@ class Mode(NamedTuple):
 
 class ModeNotFoundError(RuntimeError):
     """There is no mode to expand around."""
+
+
+class ModeAtInfinityError(ModeNotFoundError):
+    """The log posterior does not fall off in some direction."""
 
 
 class PriorCurvature:
@@ -137,14 +142,24 @@ def find_mode(
             return full_pass(psi, fixed, of, hessian=hessian, advance=lambda n: progress.advance(task, n))
 
         seen.append(evaluate(few, start))
-        here = seen[0].scaled(len(rows) / len(few) / temperature) + prior(start, fixed, c)
-        scaling = find_scaling(likelihood, c, -here.hessian / rows.n_table, start, fixed, few)
+
+        def scaled_at(psi: np.ndarray, of_few: Sums, before: Scaling) -> Scaling:
+            here = of_few.scaled(len(rows) / len(few) / temperature) + prior(psi, fixed, c)
+            return find_scaling(likelihood, c, -here.hessian / rows.n_table, psi, fixed, few, before)
+
+        scaling = scaled_at(start, seen[0], Scaling())
 
         def objective(part: Table) -> Objective:
             return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c, scaling)
 
-        psi, sums = _single_mode(objective(few), start, names)
-        if len(few) < len(subset):
+        part = few
+        try:
+            psi, sums = _single_mode(objective(few), start, names)
+            scaling = scaled_at(psi, sums, scaling)
+        except ModeAtInfinityError:  # a few rows may hold none of the rare events that keep it from there
+            part = subset
+            psi, sums = _single_mode(objective(subset), start, names)
+        if len(part) < len(subset):
             psi, sums = _newton(objective(subset), psi, 60)
         if len(subset) < len(rows):
             progress.update(task, what=f"{len(rows):,} rows")
@@ -231,14 +246,14 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
     """
     c = objective.coordinates
     eigenvalues, vectors = _flattest(-total.hessian)
-    scales = 1 / np.sqrt(eigenvalues)
+    scales = 1 / np.sqrt(np.maximum(eigenvalues, np.finfo(float).eps * eigenvalues[-1]))
     for k in range(max(1, min(_MOST_DIRECTIONS, int((scales > _WIDE).sum())))):
         falls = []
         for side in (-2, 2):
             there = objective.psi(objective.x(psi) + side * scales[k] * vectors[:, k], psi)
             falls.append(total.value - objective.value(there))
         if min(falls) < _FALL:
-            raise ModeNotFoundError(
+            raise ModeAtInfinityError(
                 "the posterior does not fall off around its flattest direction: the mode lies at infinity, as for "
                 "separable classes under a flat prior"
             )
@@ -321,12 +336,10 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
                 hess=lambda x: at(x).hessian,
                 method="trust-exact",
                 callback=close_enough,
-                options={"initial_trust_radius": radius, "max_trust_radius": 100.0, "gtol": 1e-8},
+                options={"initial_trust_radius": radius, "max_trust_radius": _LARGEST_RADIUS, "gtol": 1e-12},
             ).x
     except StopIteration:
         found = best[0][1]
-    if np.linalg.norm(found, np.inf) > _FAR:
-        raise ModeNotFoundError("the mode lies at infinity (as for separable classes under a flat prior)")
     decrement = _decrement(at(found))
     if decrement is None:
         raise ModeNotFoundError("the Hessian at the end of the search is not negative definite")

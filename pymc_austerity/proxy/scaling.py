@@ -93,6 +93,7 @@ def find_scaling(
     psi: np.ndarray,
     fixed: Sequence[np.ndarray],
     few: Rows,
+    before: Scaling | None = None,
 ) -> Scaling:
     """Return coordinates that are well scaled; the user's own where these are.
 
@@ -107,13 +108,16 @@ def find_scaling(
     fixed : sequence of numpy.ndarray
     few : Rows
         A few rows, on which it is looked at what predictors read.
+    before : Scaling, optional
+        Coordinates in use, which stay where they are well scaled at `psi` too.
     """
-    if not np.isfinite(curvature).all() or _is_well_scaled(curvature):
-        return Scaling()
+    before = Scaling() if before is None else before
+    if not np.isfinite(curvature).all() or _is_well_scaled(before.of_hessian(curvature)):
+        return before
     chosen = _read_by_predictors(likelihood, coordinates, psi, fixed, few) & (np.diag(curvature) != 0)
     block = curvature[np.ix_(chosen, chosen)]
     if not chosen.any() or _is_well_scaled(block):
-        return Scaling()
+        return before
     units = 1 / np.sqrt(np.abs(np.diag(block)))
     values, vectors = linalg.eigh(block * units * units[:, None])
     roots = np.sqrt(np.maximum(np.abs(values), _ROUNDING))

@@ -28,12 +28,15 @@ class MappedFile:
         Of the array.
     offset : int
         Bytes of the file before it.
+    mode : str
+        In which the program mapped the file.
     """
 
     path: str
     dtype: np.dtype
     shape: tuple[int, ...]
     offset: int
+    mode: str
 
     @classmethod
     def of(cls, array: np.ndarray) -> MappedFile | None:
@@ -42,7 +45,15 @@ class MappedFile:
         if root is None or root.filename is None or not array.flags.c_contiguous or not array.size:
             return None
         start = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-        return cls(str(root.filename), array.dtype, array.shape, root.offset + start)
+        return cls(str(root.filename), array.dtype, array.shape, root.offset + start, root.mode)
+
+    @property
+    def described(self) -> str:
+        """Path, size and time of writing of the file, and where in it the array begins; empty where that may differ."""
+        if self.mode == "c" or not os.path.exists(self.path):
+            return ""
+        about = os.stat(self.path)
+        return f"{self.path}, {about.st_size} bytes, {about.st_mtime_ns}, from byte {self.offset}"
 
     def map(self, file: IO[bytes]) -> np.ndarray:
         """Map the file, which is open, again."""

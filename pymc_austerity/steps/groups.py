@@ -29,6 +29,7 @@ from pymc_austerity.likelihood import (
     read_model,
     with_blocks,
 )
+from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import adapt_shared, learn_shared
 from pymc_austerity.proxy import GroupModeError
@@ -151,6 +152,7 @@ class GroupMH(OneThread, ChainSetup, BlockedStep):
     _state_class = GroupMHState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_GROUPS
 
+    @follows_progressbar
     def __init__(
         self,
         vars: Sequence[Variable] | None = None,

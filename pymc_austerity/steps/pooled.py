@@ -34,7 +34,8 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
             "would see the rows in the model, which are a sample. Leave out vars=, or add these."
         )
     containers = [Container(*c) for c in example.containers()]
-    key = likelihood_key(example.likelihood)
+    names = ", ".join(b.name for b in example.likelihood.blocks)
+    key = f"model of {names} (digest {likelihood_key(example.likelihood)})"
     return blocks.table(containers, model.coords, example.index_check(model), progressbar, key)
 
 

@@ -45,6 +45,7 @@ from pymc_austerity.likelihood import (
     read_model,
     with_blocks,
 )
+from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted, number_in_table
@@ -109,6 +110,7 @@ class RowStep(OneThread, ChainSetup, BlockedStep):
     _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
+    @follows_progressbar
     def __init__(
         self,
         test: AcceptanceTest,

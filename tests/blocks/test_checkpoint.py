@@ -56,8 +56,8 @@ def test_a_set_up_that_was_killed_goes_on_and_comes_to_the_same(tmp_path):
     n_blocks = undisturbed.asked
     sums = len(list((tmp_path / "whole").glob("SumsAt-*.npz")))
     assert n_blocks == 3 * (2 + sums)  # a pass is three blocks: for samples, for sums, and for the pool
-    # Within the first pass of sums, and then, when the samples are known, within the pass for the pool.
-    for dies_at, done in ((5, 0), (n_blocks - 4, sums)):
+    # Within the first pass of sums, and then, when the samples are known and compared, within the pass for the pool.
+    for dies_at, done in ((5, 0), (n_blocks - 1, sums)):
         environment = {**os.environ, "DIES_AT": str(dies_at), "PYTHONPATH": os.pathsep.join(sys.path)}
         code = f"import {Path(__file__).stem} as t; t.built({str(tmp_path / 'killed')!r}, t.Counted())"
         ended = subprocess.run(
@@ -67,14 +67,14 @@ def test_a_set_up_that_was_killed_goes_on_and_comes_to_the_same(tmp_path):
         kept = [path.name.partition("-")[0] for path in (tmp_path / "killed").glob("*.npz")]
         assert sorted(kept) == ["Samples", *["SumsAt"] * done]
     found = built(tmp_path / "killed", killed)
-    assert killed.asked == 3  # the last pass
+    assert killed.asked == 6  # rows that are compared with those of the first pass, and the last pass
     assert all(map(np.array_equal, found.expansion, expected.expansion))
     assert all(map(np.array_equal, found.rows.arrays, expected.rows.arrays))
     assert np.array_equal(found.row_source.weight, expected.row_source.weight)
     assert found.prepared.passes == expected.prepared.passes
     again = Counted()
     assert np.array_equal(built(tmp_path / "killed", again).row_source.weight, expected.row_source.weight)
-    assert again.asked == 0
+    assert again.asked == 3
 
 
 def drawn(folder, source=None, model_key="a", **options):
@@ -106,32 +106,168 @@ def test_files_that_were_written_anew_are_another_source(tmp_path):
     pq.write_table(pa.table(ROWS), file)
     drawn(tmp_path / "kept", file)
     os.utime(file, ns=(1, 1))
-    with pytest.raises(ValueError, match=r"another source: ParquetFiles: .*a\.parquet"):
+    with pytest.raises(
+        ValueError, match=r"another source: .*a\.parquet', \d+, \d+\)\], None there, .* 1\)\], None now"
+    ):
         drawn(tmp_path / "kept", file)
 
 
-def test_a_truncated_file_is_noticed_and_its_pass_done_again(tmp_path, caplog):
+CHANGED = {**ROWS, "x": np.where(np.arange(N) == 500, 9.0, ROWS["x"])}
+OTHER_SOURCE, OTHER_ROWS = r"another source: .* there, .* now", "other rows: the checksum of rows 0 to 900 .* there and"
+
+
+def yielding(rows, folder):
+    def blocks():
+        yield {name: column[:200] for name, column in rows.items()}
+        yield {name: column[200:] for name, column in rows.items()}
+
+    return blocks
+
+
+def mapped(rows, folder, mode="r"):
+    for name, column in rows.items():
+        np.save(folder / f"{name}.npy", column)
+    return {name: np.load(folder / f"{name}.npy", mmap_mode=mode) for name in rows}
+
+
+def changed_in_memory(rows, folder):
+    arrays = mapped(ROWS, folder, "c")
+    for name, column in rows.items():
+        arrays[name][:] = column
+    return arrays
+
+
+def in_zarr(rows, folder):
+    zarr = pytest.importorskip("zarr")
+    return {name: zarr.array(column) for name, column in rows.items()}
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        (lambda rows, folder: rows, OTHER_SOURCE),
+        (lambda rows, folder: pytest.importorskip("pandas").DataFrame(rows).to_dict("series"), OTHER_SOURCE),
+        (lambda rows, folder: pytest.importorskip("pyarrow").table(rows), OTHER_SOURCE),
+        (lambda rows, folder: [pytest.importorskip("pyarrow").table(rows)], OTHER_SOURCE),
+        (mapped, OTHER_SOURCE),
+        (changed_in_memory, OTHER_SOURCE),
+        (yielding, OTHER_ROWS),
+        (in_zarr, OTHER_ROWS),
+    ],
+    ids=["arrays", "series", "pyarrow", "list of pyarrow", "maps", "copy-on-write maps", "function", "Zarr"],
+)
+def test_the_folder_of_another_table_is_refused(tmp_path, source, named):
+    """One entry of 900 differs."""
+    options = {"n_rows": N} if source is yielding else {}
+    expected = drawn(tmp_path / "kept", source(ROWS, tmp_path), **options)
+    if source is not mapped:  # whose files are written anew
+        assert np.array_equal(drawn(tmp_path / "kept", source(ROWS, tmp_path), **options).weight, expected.weight)
+    with pytest.raises(ValueError, match=named):
+        drawn(tmp_path / "kept", source(CHANGED, tmp_path), **options)
+
+
+def test_what_was_learnt_from_other_rows_is_not_found_where_the_first_pass_is_lost(tmp_path):
+    drawn(tmp_path, yielding(ROWS, None), n_rows=N)
+    for file in tmp_path.glob("Samples-*.npz"):
+        file.unlink()
+    drawn(tmp_path, yielding(CHANGED, None), n_rows=N)
+    assert len(list(tmp_path.glob("Pool-*.npz"))) == 2
+
+
+def test_the_folder_of_another_version_is_refused(tmp_path):
+    drawn(tmp_path)
+    about = tmp_path / "about.json"
+    about.write_text(about.read_text().replace(pma.__version__, "0.1.0"))
+    with pytest.raises(ValueError, match=f"another version: 0.1.0 there, {pma.__version__} now"):
+        drawn(tmp_path)
+
+
+def test_every_flipped_bit_is_noticed_or_changes_nothing(tmp_path, caplog):
+    folder, kept, n_damaged = Checkpoint(tmp_path, {}), [np.arange(3), np.array([[0.5]])], 0
+    folder.keep("SumsAt", [], kept)
+    (path,) = tmp_path.glob("SumsAt-*.npz")
+    whole = path.read_bytes()
+    with path.open("r+b", buffering=0) as file, caplog.at_level(logging.ERROR, "pymc_austerity"):
+        for bit in range(8 * len(whole)):
+            place, right = bit // 8, whole[bit // 8]
+            file.seek(place)
+            file.write(bytes([right ^ 1 << bit % 8]))
+            found = folder.find("SumsAt", [])
+            assert found is None or all(f.tobytes() == k.tobytes() for f, k in zip(found, kept, strict=True))
+            n_damaged += found is None
+            file.seek(place)
+            file.write(bytes([right]))
+    assert n_damaged > 4 * len(whole)
+
+
+def test_a_damaged_file_is_named_and_its_pass_done_again(tmp_path, caplog):
     expected = drawn(tmp_path)
     (file,) = tmp_path.glob("Pool-*.npz")
     whole = file.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"", whole[:300] + bytes([whole[300] ^ 1]) + whole[301:]):
+    np.save(tmp_path / "one.npy", np.arange(3))
+    for damaged in (whole[: len(whole) // 2], b"", (tmp_path / "one.npy").read_bytes()):
         file.write_bytes(damaged)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             assert np.array_equal(drawn(tmp_path).weight, expected.weight)
         assert "is damaged" in caplog.text
-    (tmp_path / "about.json").write_text('{"source"')
-    with pytest.raises(ValueError, match=r"about.json is damaged"):
+    for damaged in ('{"source"', "[]", "null", "3", "\xff"):
+        (tmp_path / "about.json").write_text(damaged, "latin-1")
+        with pytest.raises(ValueError, match=r"about.json is damaged .* Delete it"):
+            drawn(tmp_path)
+
+
+def test_a_disk_without_room_costs_the_file_and_nothing_else(tmp_path, caplog):
+    expected = drawn(tmp_path)
+    (file,) = tmp_path.glob("Pool-*.npz")
+    file.unlink()
+    being_written = file.with_name(f"{file.stem}.{os.getpid()}.tmp")
+    being_written.symlink_to("/dev/full")
+    with caplog.at_level(logging.WARNING):
+        assert np.array_equal(drawn(tmp_path).weight, expected.weight)
+    assert f"{file} cannot be written (OSError: [Errno 28] No space left on device). The set-up goes on" in caplog.text
+    assert not being_written.is_symlink()
+    assert not file.exists()
+
+
+def test_what_ended_processes_were_writing_is_removed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    left, of_others = tmp_path / f"Pool-a.{ended.pid}.tmp", tmp_path / f"Pool-a.{os.getppid()}.tmp"
+    for path in (left, of_others):
+        path.write_bytes(b"some")
+    Checkpoint(tmp_path, {})
+    assert not left.exists()
+    assert of_others.exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path, mode):
+    tmp_path.chmod(mode)
+    with pytest.raises(ValueError, match=r"others may write to it.*chmod go-w"):
         drawn(tmp_path)
 
 
-def test_rows_that_changed_since_the_first_pass_are_noticed_after_a_kill(tmp_path):
-    drawn(tmp_path)
-    (file,) = tmp_path.glob("Pool-*.npz")
-    file.unlink()
-    changed = {**ROWS, "x": np.where(np.arange(N) == 50, 9.0, ROWS["x"])}
-    with pytest.raises(ValueError, match="are not what they were in the first pass"):
-        drawn(tmp_path, changed)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_the_folder_of_another_user_is_refused(tmp_path):
+    os.chown(tmp_path, 12_345, -1)
+    with pytest.raises(ValueError, match="it belongs to user 12345"):
+        drawn(tmp_path)
+
+
+def test_a_folder_is_made_for_the_user_alone_in_the_home_that_is_meant(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    drawn("~/kept/here")
+    assert (tmp_path / "kept" / "here" / "about.json").exists()
+    assert (tmp_path / "kept" / "here").stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"checkpoint='.*file/kept' cannot be used: .*Not a directory"):
+        drawn(f"{tmp_path}/file/kept")
 
 
 def test_a_result_of_another_pass_is_not_taken(tmp_path, monkeypatch):

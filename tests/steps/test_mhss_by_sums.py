@@ -1,10 +1,15 @@
 """Likelihoods that sums over the data determine: the exact chain without a row, with the scale unknown too."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.spot_check import against_rows
+from pymc_austerity.diagnostics.verdicts import judge_sums
+from pymc_austerity.kernel import Proposed
 
 N = 60
 RNG = np.random.default_rng(1)
@@ -57,6 +62,21 @@ def test_the_known_sum_is_that_of_all_rows_at_every_point(step, tamper, same):
     known = [decider.density.known_sum(theta, none, expansion) for theta in points]
     exact = [rows(theta, theta, none, *decider.fixed, *decider.rows.arrays)[0].sum() for theta in points]
     assert np.allclose(known, exact, rtol=1e-11) is same
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "trust"), (1.02, "do not trust")], ids=["as they are", "planted: a wrong covariance"]
+)
+def test_reliability_compares_the_sums_with_the_rows(step, factor, verdict):
+    decider, prepared = step.decider, step.decider.prepared
+    few = tuple(a.mean(axis=0) + factor * (a - a.mean(axis=0)) for a in prepared.expansion.few)
+    tampered = prepared._replace(expansion=prepared.expansion._replace(few=few))
+    decider = replace(decider, parts=replace(decider.parts, prepared=tampered))
+    moves = [Proposed(new, old, np.empty(0), 0.0) for new, old in zip(prepared.draws[:5], prepared.draws[5:10])]
+    found = against_rows(decider, [(move, (0.0, 0.0)) for move in moves])
+    assert found.variance_left == 0
+    assert [finding.verdict for finding in judge_sums(found.sum_error)] == [verdict]
 
 
 @pytest.mark.slow

@@ -1,0 +1,50 @@
+"""The log of the package, shown as PyMC shows its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, TypeVar
+
+_log = logging.getLogger("pymc_austerity")
+_quiet = ContextVar("quiet", default=False)
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def show_log() -> None:
+    """Write messages from INFO on to the error stream, where the program has not set up logging itself.
+
+    They are shown where PyMC shows its own: ``logging.getLogger("pymc").setLevel("WARNING")`` silences both.
+    """
+    if logging.root.handlers:
+        return
+    if _log.level == logging.NOTSET:
+        _log.setLevel(logging.INFO)
+    if not _log.handlers:
+        handler = logging.StreamHandler()
+        handler.addFilter(_is_shown)
+        _log.addHandler(handler)
+
+
+def follows_progressbar(init: Init) -> Init:
+    """Let a step that is built with ``progressbar=False`` show warnings alone."""
+
+    @wraps(init)
+    def quiet_init(*args: Any, **kwargs: Any) -> None:
+        token = _quiet.set(not kwargs.get("progressbar", True) or _quiet.get())
+        try:
+            init(*args, **kwargs)
+        finally:
+            _quiet.reset(token)
+
+    return quiet_init  # type: ignore[return-value]
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    if _quiet.get() and record.levelno < logging.WARNING:
+        return False
+    # The handlers of a program that set up logging after this package was imported show the message already.
+    return logging.getLogger("pymc").isEnabledFor(record.levelno) and not logging.root.handlers
