@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pymc_austerity.blocks.source import Block, Loaded, Part
 from pymc_austerity.digests import digest_of
@@ -51,16 +52,21 @@ class Arrays:
 
     Parameters
     ----------
-    arrays : mapping of str to array_like
+    arrays : mapping of str to array_like, or pandas.DataFrame
         With a shape, and slices along their first axis that NumPy can take.
 
     Raises
     ------
     ValueError
-        For arrays of different lengths.
+        For arrays of different lengths, or a frame with two columns of one name.
     """
 
-    def __init__(self, arrays: Mapping[str, Any]):
+    def __init__(self, arrays: Mapping[str, Any] | pd.DataFrame):
+        if isinstance(arrays, pd.DataFrame) and not arrays.columns.is_unique:
+            twice = arrays.columns[arrays.columns.duplicated()][0]
+            raise ValueError(
+                f"Blocks: several columns are named {twice!r}, and it is not known which is meant. Rename all but one."
+            )
         arrays = {name: a if hasattr(a, "shape") else np.asarray(a) for name, a in arrays.items()}
         lengths = {name: int(a.shape[0]) if a.shape else 0 for name, a in arrays.items()}
         if len(set(lengths.values())) > 1:
@@ -72,7 +78,7 @@ class Arrays:
     @staticmethod
     def takes(source: Any) -> bool:
         """Whether this is what it reads."""
-        return isinstance(source, Mapping)
+        return isinstance(source, Mapping | pd.DataFrame)
 
     def count(self) -> int:
         """Return the length."""

@@ -33,10 +33,11 @@ class Blocks:
     ----------
     source : path, sequence of paths, pyarrow.dataset.Dataset, dask.dataframe.DataFrame, mapping, callable or iterable
         Parquet files or a folder of them, whose subfolders may be partitions; any dataset of pyarrow; a Dask data
-        frame, or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays); or a
-        function without arguments that returns an iterator of dicts of arrays (blocks, of any lengths), or an object
-        that can be iterated again and again and yields them.  Where the model reads one container, arrays may come in
-        place of dicts, as from ``pymc_extras.variational.parquet_source``.  Rows come in the same order in every pass.
+        frame, or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays), or a
+        pandas data frame; or a function without arguments that returns an iterator of dicts of arrays (blocks, of any
+        lengths), or an object that can be iterated again and again and yields them.  Where the model reads one
+        container, arrays may come in place of dicts, as from ``pymc_extras.variational.parquet_source``.  Rows come in
+        the same order in every pass.
     columns : mapping of str to str or sequence of str, optional
         From the name of a `pm.Data` to the column that it stands for, or to those of a matrix.  A container that is
         not named stands for the column of its own name.
@@ -111,6 +112,11 @@ class Blocks:
     checkpoint: Any = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.source, list | tuple | set | Mapping) and not self.source:
+            raise ValueError(
+                f"Blocks({self.source!r}): there is nothing to read. Give paths of Parquet files, a dict of arrays, or "
+                "a function that yields such dicts."
+            )
         for name in ("pool", "chains", "n_rows"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):

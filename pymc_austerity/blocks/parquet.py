@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,7 +49,7 @@ class ParquetFiles:
     ImportError
         Without pyarrow.
     TypeError, ValueError
-        For a filter that is none, or files that are not there.
+        For a filter that is none, or files that are not there, no Parquet, or have two columns of one name.
     """
 
     def __init__(self, dataset: Any, filter: Any = None):
@@ -57,15 +57,8 @@ class ParquetFiles:
         if filter is not None and not isinstance(filter, pa.dataset.Expression):
             raise TypeError(f"filter={filter!r} must be an expression such as pyarrow.dataset.field('year') == 2013.")
         if not isinstance(dataset, pa.dataset.Dataset):
-            several = isinstance(dataset, list | tuple)
-            if not isinstance(dataset[0] if several else dataset, str | os.PathLike):
-                dataset = pa.dataset.dataset(dataset)  # a table of pyarrow, or several
-            else:
-                paths = [str(p) for p in dataset] if several else str(dataset)
-                try:
-                    dataset = pa.dataset.dataset(paths, format="parquet", partitioning="hive")
-                except FileNotFoundError as error:
-                    raise ValueError(f"Blocks({paths!r}): {error}.") from error
+            dataset = _opened(pa, dataset)
+        _refuse_duplicates(dataset.schema, "Blocks")
         self._dataset, self._filter = dataset, filter
         self._counted: list[Span] | None = None
 
@@ -125,13 +118,64 @@ class ParquetFiles:
 
     def _spans_of(self, fragment: Any, where: str) -> Iterator[Span]:
         splits, first = hasattr(fragment, "split_by_row_group"), 0
-        for group in fragment.split_by_row_group() if splits else [fragment]:
+        groups = [fragment]
+        if splits:
+            groups = _of_file(_pyarrow(), fragment, lambda file: file.split_by_row_group())
+            _refuse_duplicates(fragment.physical_schema, where)
+        for group in groups:
             if self._filter is not None:
                 n = group.to_table(schema=self._dataset.schema, columns=[], filter=self._filter).num_rows
             else:  # of a row group count_rows says how many the file has
                 n = sum(g.num_rows for g in group.row_groups) if splits else group.count_rows()
             yield Span(group, where, first, n, splits)
             first += n
+
+
+def _opened(pa: Any, source: Any) -> Any:
+    """Return the dataset of paths, of a table, or of several.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For paths that are none, and files that are not there, no Parquet, or have two columns of one name.
+    """
+    several = source if isinstance(source, list | tuple) else [source]
+    if not isinstance(several[0], str | os.PathLike):
+        try:
+            return pa.dataset.dataset(source)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"Blocks cannot read the tables that it was given together: {error}") from error
+    if wrong := [p for p in several if not isinstance(p, str | os.PathLike)]:
+        raise TypeError(f"Blocks: {wrong[0]!r} is among the paths of files, and is none.")
+    if empty := [p for p in several if not str(p).strip()]:
+        raise ValueError(
+            f"Blocks({str(empty[0])!r}): the path is empty. Give the path of a Parquet file, or of a folder."
+        )
+    paths = list(map(str, several)) if several is source else str(source)
+    options = {"format": "parquet", "partitioning": "hive"}
+    try:
+        return pa.dataset.dataset(paths, **options)
+    except FileNotFoundError as error:
+        raise ValueError(f"Blocks({paths!r}): there is no {error}.") from error
+    except (OSError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        for fragment in pa.dataset.dataset(paths, schema=pa.schema([]), **options).get_fragments():
+            _refuse_duplicates(_of_file(pa, fragment, lambda f: f.physical_schema), fragment.path)
+        raise ValueError(f"Blocks({paths!r}) cannot be read: {error}") from error
+
+
+def _refuse_duplicates(schema: Any, where: str) -> None:
+    if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
+        raise ValueError(
+            f"{where}: several columns are named {twice[0]!r}, and it is not known which is meant. Rename all but one."
+        )
+
+
+def _of_file(pa: Any, fragment: Any, read: Callable[[Any], Any]) -> Any:
+    """Return what is read of a file, or say which cannot be read."""
+    try:
+        return read(fragment)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ValueError(f"{fragment.path} cannot be read: {error}") from error
 
 
 class Span(NamedTuple):

@@ -1,5 +1,7 @@
 """Passes over blocks: the same rows in the same pieces, whatever the blocks, and a word where they change."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,6 +86,7 @@ def dask_bag(folder):
 
 
 SOURCES = {
+    "a pandas frame": lambda folder: pd.DataFrame(ROWS, index=ROWS["x"]),
     "a folder": parquet,
     "a table of pyarrow": lambda folder: pytest.importorskip("pyarrow").table(ROWS),
     "lists": lambda folder: {name: column.tolist() for name, column in ROWS.items()},
@@ -241,6 +244,11 @@ def test_arrays_in_place_of_dicts_are_the_one_container():
 
 
 REFUSED = {
+    "no paths": (lambda: [], {}, ValueError, r"Blocks\(\[\]\): there is nothing to read"),
+    "no arrays": (lambda: {}, {}, ValueError, r"Blocks\(\{\}\): there is nothing to read"),
+    "an empty path": (lambda: "", {}, ValueError, r"Blocks\(''\): the path is empty"),
+    "an empty path of several": (lambda: ["a.parquet", " "], {}, ValueError, r"Blocks\(' '\): the path is empty"),
+    "a number among paths": (lambda: ["a.parquet", 3], {}, TypeError, "3 is among the paths"),
     "a generator": (lambda: cut(10)(), {"n_rows": N}, TypeError, "an iterator can be read once"),
     "no number of rows": (lambda: cut(10), {}, ValueError, "n_rows: a source that yields blocks must say"),
     "no source": (lambda: 3, {}, TypeError, "no source of rows"),
@@ -254,10 +262,41 @@ REFUSED = {
 
 @pytest.mark.parametrize(("source", "options", "error", "message"), REFUSED.values(), ids=list(REFUSED))
 def test_what_is_no_source_is_refused(source, options, error, message):
-    if "file" in message or "expression" in message:
+    if any(word in message for word in ("file", "expression", "path")):
         pytest.importorskip("pyarrow")
     with pytest.raises(error, match=message):
         opened(source(), **options)
+
+
+def test_two_columns_of_one_name_are_named_with_their_file(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    twice = pa.Table.from_arrays([pa.array(ROWS[name]) for name in "xyx"], names=list("xyx"))
+    pq.write_table(twice, tmp_path / "b.parquet")
+    pq.write_table(pa.table(ROWS), tmp_path / "a.parquet")
+    for source in (tmp_path, tmp_path / "b.parquet", [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
+        with pytest.raises(ValueError, match=r"b\.parquet: several columns are named 'x'"):
+            opened(source)
+    for source in (twice, pd.concat([pd.DataFrame(ROWS)] * 2, axis=1)):
+        with pytest.raises(ValueError, match="several columns are named 'x'"):
+            opened(source)
+    (tmp_path / "b.parquet").write_text("text")
+    for source in (tmp_path, tmp_path / "b.parquet", [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
+        with pytest.raises(ValueError, match=r"b\.parquet cannot be read"):
+            opened(source)
+
+
+@pytest.mark.parametrize("row", [10, 520, 999])
+def test_of_files_the_first_middle_and_last_part_are_read_again(tmp_path, row):
+    """A file that was written anew with the same size and time."""
+    maps = memory_maps(tmp_path)
+    opened(maps, checkpoint=tmp_path / "kept").samples([np.arange(50)])
+    seen = (tmp_path / "x.npy").stat().st_mtime_ns
+    changed = np.load(tmp_path / "x.npy", mmap_mode="r+")
+    changed[row] += 1
+    changed.flush()
+    os.utime(tmp_path / "x.npy", ns=(seen, seen))
+    with pytest.raises(ValueError, match=r"was written for other rows: the checksum of rows .* there and .* now"):
+        opened(maps, checkpoint=tmp_path / "kept").samples([np.arange(50)])
 
 
 def test_blocks_that_are_no_dicts_or_lack_a_name_are_refused(tmp_path):
