@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-import zipfile
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import platformdirs
 from scipy import optimize, special
+
+from pymc_austerity.digests import digest_of_all
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -28,7 +30,7 @@ _SPACING = 0.05
 #: Weight of the row that asks the probabilities for a sum of one, far above that of the others.
 _SUM_WEIGHT = 1e3
 #: Part of the file name; a new way of computing gets a new one.
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Correction(NamedTuple):
@@ -71,8 +73,8 @@ def correction(sigma: float) -> Correction:
     is computed anew in each process, in about half a second.
     """
     path = Path(platformdirs.user_cache_dir("pymc-austerity")) / f"correction-v{_FORMAT}-{sigma:.17g}.npz"
-    found = _read(path)
-    if found is None or found.sigma != sigma:
+    found = _read(path, sigma)
+    if found is None:
         found = solve_correction(sigma)
         _write(path, found)
     return found
@@ -114,23 +116,33 @@ def sup_error(atoms: np.ndarray, probabilities: np.ndarray, sigma: float) -> flo
     return float(np.abs(difference).max())
 
 
-def _read(path: Path) -> Correction | None:
+def _read(path: Path, sigma: float) -> Correction | None:
+    """Return what is stored where it is what was written, whatever happened to the file."""
     try:
         with path.open("rb") as file, np.load(file) as stored:
-            return Correction(float(stored["sigma"]), stored["atoms"], stored["cumulative"], float(stored["error"]))
+            found, digest = [stored[name] for name in Correction._fields], str(stored["digest"])
+        if found[0] != sigma or digest_of_all(found) != digest:
+            raise ValueError("it is not what was written")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+    except Exception as problem:  # NumPy and zipfile raise errors of every type for files that are damaged
         _log.warning(f"The stored correction distribution {path} cannot be read ({problem}); it is computed anew.")
         return None
+    _, atoms, cumulative, error = found
+    return Correction(sigma, atoms, cumulative, float(error))
 
 
 def _write(path: Path, found: Correction) -> None:
     """Store for other processes; a reader sees the whole file or none."""
+    being_written = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
-            np.savez(file, sigma=found.sigma, atoms=found.atoms, cumulative=found.cumulative, error=found.error)
-        os.replace(file.name, path)
-    except OSError as problem:
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            being_written = Path(file.name)
+            np.savez(file, digest=np.array(digest_of_all(map(np.asarray, found))), **found._asdict())
+        os.replace(being_written, path)
+    except Exception as problem:  # of a full disk zipfile makes a ValueError
         _log.info(f"The correction distribution is not stored for next time: {problem}.")
+        if being_written is not None:
+            with suppress(OSError):
+                being_written.unlink()

@@ -67,7 +67,7 @@ class Arrays:
             raise ValueError(
                 f"Blocks: several columns are named {twice!r}, and it is not known which is meant. Rename all but one."
             )
-        arrays = {name: a if hasattr(a, "shape") else np.asarray(a) for name, a in arrays.items()}
+        arrays = {str(name): a if hasattr(a, "shape") else np.asarray(a) for name, a in arrays.items()}
         lengths = {name: int(a.shape[0]) if a.shape else 0 for name, a in arrays.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(

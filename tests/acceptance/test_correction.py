@@ -1,5 +1,8 @@
 """The correction distribution: how close to logistic it gets, and its copy on disk."""
 
+import io
+import resource
+
 import numpy as np
 import platformdirs
 import pytest
@@ -48,17 +51,68 @@ def test_it_is_computed_once_and_read_from_disk_afterwards(cache_folder, monkeyp
     assert file.suffix == ".npz"
 
 
-def test_a_damaged_file_is_computed_anew(cache_folder, caplog):
-    first = correction(0.7)
+def written(path, **changed):
+    """Write the file again with other values, and its digest as it was."""
+    with np.load(path) as stored:
+        kept = {**{name: stored[name] for name in stored.files}, **changed}
+    np.savez(path, **kept)
+
+
+DAMAGES = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:100]),
+    "empty": lambda path: path.write_bytes(b""),
+    "an npy": lambda path: path.write_bytes(npy(np.arange(3.0))),
+    "a flipped bit": lambda path: path.write_bytes(bytes(b ^ (i == 700) for i, b in enumerate(path.read_bytes()))),
+    "sigma as a vector": lambda path: written(path, sigma=np.array([0.7, 0.7])),
+    "another sigma": lambda path: written(path, sigma=np.array(0.8)),
+    "fewer atoms": lambda path: written(path, atoms=np.zeros(3)),
+    "NaN": lambda path: written(path, cumulative=np.full(96, np.nan)),
+    "strings": lambda path: written(path, atoms=np.array(["a", "b"])),
+    "objects": lambda path: np.savez(path, sigma=np.array([None])),
+    "a smaller error": lambda path: written(path, error=np.array(1e-300)),
+    "atoms elsewhere": lambda path: written(path, atoms=np.linspace(-1, 1, 96)),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def right():
+    return solve_correction(0.7)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_file_is_computed_anew(cache_folder, caplog, monkeypatch, damage, right):
+    monkeypatch.setattr(module, "solve_correction", lambda sigma: right)
+    correction(0.7)
     (file,) = cache_folder.iterdir()
-    file.write_bytes(file.read_bytes()[:100])
+    damage(file)
     correction.cache_clear()
-    assert np.array_equal(correction(0.7).atoms, first.atoms)
+    assert all(np.array_equal(a, b) for a, b in zip(correction(0.7), right, strict=True))
     assert "cannot be read" in caplog.text
     correction.cache_clear()
     caplog.clear()
-    correction(0.7)
-    assert not caplog.text
+    if file.is_file():
+        monkeypatch.delattr(module, "solve_correction")
+        assert all(np.array_equal(a, b) for a, b in zip(correction(0.7), right, strict=True))
+        assert not caplog.text
+    assert list(cache_folder.iterdir()) == [file]
+
+
+def test_a_disk_without_room_leaves_no_file(cache_folder, right):
+    cache_folder.mkdir(parents=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        module._write(cache_folder / "kept.npz", right)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(cache_folder.iterdir())
 
 
 def test_a_folder_that_cannot_be_made_is_no_obstacle(cache_folder):
