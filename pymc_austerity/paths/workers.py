@@ -2,20 +2,24 @@
 
 A function (φ) that may be large travels once per worker, not once per job.  Results come back as they are
 ready; a killed worker, an error in φ or Ctrl-C ends the run after everything finished has been handed over.
+Workers of a pool of processes end with the program that started them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import threading
 import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import islice
+from multiprocessing import active_children, connection, parent_process
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,6 +33,9 @@ _BUNDLE_SECONDS = 0.2
 _MAX_BUNDLE = 256
 #: Bundles in flight for executors that do not say how many workers they have.
 _DEFAULT_WORKERS = 32
+#: Seconds between two looks at whether the program that started a worker is still there, and that keep a worker busy
+#: for others to begin.
+_LOOK, _BUSY = 1.0, 0.1
 
 
 class JobError(RuntimeError):
@@ -48,7 +55,7 @@ class _Failure:
 
 @dataclass(frozen=True)
 class _NotFound:
-    """A worker on another machine cannot see the file that holds φ."""
+    """A worker cannot see the file that holds φ, as on another machine, or finds something else in it."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +63,20 @@ class _Parcel:
     digest: str
     path: str
     content: bytes | None
+    ends_with_parent: bool
 
     def open(self) -> Any:
         with _lock:
+            if self.ends_with_parent:
+                _end_with_parent(self.path)
             if self.digest not in _opened:
                 content = self.content
                 if content is None:
                     try:
                         content = Path(self.path).read_bytes()
-                    except FileNotFoundError:
+                    except OSError:
+                        return _NotFound()
+                    if hashlib.sha256(content).hexdigest() != self.digest:
                         return _NotFound()
                 _opened[self.digest] = cloudpickle.loads(content)
                 while len(_opened) > 2:
@@ -74,7 +86,37 @@ class _Parcel:
 
 #: What this worker process has opened, the newest last; φ may have been compiled since.
 _opened: OrderedDict[str, Any] = OrderedDict()
+#: Files of φ, which this worker process removes where the program that wrote them cannot.
+_files: set[str] = set()
 _lock = threading.Lock()
+
+
+def _end_with_parent(file: str) -> None:
+    """In a process that was started by a program, watch the program, and end when it is gone.
+
+    Workers of a program that SIGTERM or SIGKILL has ended wait for its next word for ever.
+    """
+    parent = parent_process()
+    if parent is None:
+        return
+    if not _files:
+        threading.Thread(target=_watch, args=(parent, os.getppid()), daemon=True).start()
+    _files.add(file)
+
+
+def _watch(parent: BaseProcess, started_by: int) -> None:
+    # The sentinel of a forked process stays open as long as one of the others that were forked after it.
+    while not connection.wait([parent.sentinel], _LOOK) and os.getppid() == started_by:
+        pass
+    for file in filter(None, _files):
+        Path(file).unlink(missing_ok=True)
+    os._exit(1)
+
+
+def _stay(parcel: _Parcel) -> None:
+    """Have a worker that is not needed end with its program, as the others do."""
+    parcel.open()
+    time.sleep(_BUSY)
 
 
 def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int]) -> Any:
@@ -138,12 +180,13 @@ class Workers:
                 "Let it hold only data that pickle (open files inside phi), or use a ThreadPoolExecutor."
             ) from error
         digest = hashlib.sha256(self._content).hexdigest()
+        ends_with_parent = isinstance(self._executor, ProcessPoolExecutor)
         if len(self._content) <= _INLINE_BYTES:
-            return _Parcel(digest, "", self._content)
+            return _Parcel(digest, "", self._content, ends_with_parent)
         with tempfile.NamedTemporaryFile(prefix="phi-", suffix=".pickle", delete=False) as file:
             file.write(self._content)
         self._file = Path(file.name)
-        return _Parcel(digest, file.name, None)
+        return _Parcel(digest, file.name, None, ends_with_parent)
 
     def __enter__(self) -> Workers:
         return self
@@ -203,11 +246,14 @@ class Workers:
         begun = time.monotonic()
         finished = 0
 
-        def submit(bundle: list[int]) -> None:
+        def begin(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
             try:
-                bundles[executor.submit(_run_bundle, self._parcel, job, bundle)] = bundle
+                return executor.submit(function, *arguments)
             except RuntimeError as error:
                 raise WorkersLostError(f"{type(executor).__name__} takes no more jobs: {error}") from error
+
+        def submit(bundle: list[int]) -> None:
+            bundles[begin(_run_bundle, self._parcel, job, bundle)] = bundle
 
         def fill() -> None:
             while len(bundles) < window and (time.monotonic() < deadline or not (finished or bundles)):
@@ -221,6 +267,9 @@ class Workers:
 
         try:
             fill()
+            if isinstance(self._parcel, _Parcel) and self._parcel.ends_with_parent:
+                for _ in range(len(active_children()) - len(bundles)):  # a pool that forks does so for all workers
+                    begin(_stay, self._parcel)
             while bundles:
                 done, _ = wait(bundles, return_when=FIRST_COMPLETED)
                 # In order of submission, so that an error is the same one every time where possible.

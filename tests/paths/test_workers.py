@@ -243,3 +243,59 @@ def test_ctrl_c_from_a_terminal_reaches_a_pool_of_processes(tmp_path):
         process.kill()
     assert out.startswith("replications"), err
     assert 0 < int(out.split()[1]) < 2_000
+
+
+ENDED = """
+import sys, tempfile, threading, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+import numpy as np
+from pymc_austerity.paths.debias import debias
+
+large = np.zeros(50_000)
+
+def phi(rows):
+    Path("begun").touch()
+    time.sleep(600)
+    return float(large[rows].sum())
+
+def tell():
+    while not Path("begun").exists():
+        time.sleep(0.05)
+    time.sleep(1)
+    print("begun", *Path(tempfile.gettempdir()).glob("phi-*"), flush=True)
+
+if __name__ == "__main__":
+    threading.Thread(target=tell, daemon=True).start()
+    with ProcessPoolExecutor(4, mp_context=get_context(sys.argv[1])) as executor:
+        debias(lambda rows: phi(rows), 1000, min_batch=10, alpha=0.9, replications=2, executor=executor)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("how", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_workers_end_with_the_program_that_started_them(tmp_path, how):
+    """Idle ones too: they hold what is printed open, of which there is an end when the last of them has ended."""
+    (tmp_path / "script.py").write_text(ENDED)
+    (tmp_path / "tmp").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "script.py", how],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env=os.environ | {
+            "PYTHONPATH": str(Path(pymc_austerity.__file__).parents[1]), "TMPDIR": str(tmp_path / "tmp"),
+        },
+    )  # fmt: skip
+    begun, *files = process.stdout.readline().split()
+    assert begun == "begun"
+    assert len(files) == 1
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert not list((tmp_path / "tmp").glob("phi-*"))
+
+
+def test_a_file_that_holds_another_phi_is_not_unpickled(tmp_path):
+    (tmp_path / "phi.pickle").write_bytes(b"something else")
+    parcel = workers._Parcel("digest of what was written", str(tmp_path / "phi.pickle"), None, False)
+    assert isinstance(parcel.open(), workers._NotFound)
