@@ -70,6 +70,7 @@ from pymc_austerity.steps import (
     Recommendation,
     recommend,
 )
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 __version__ = version("pymc-austerity")
 
@@ -112,6 +113,7 @@ __all__ = [
     "Trial",
     "Uniform",
     "UniformStiefel",
+    "UnsupportedModelError",
     "Weighted",
     "__version__",
     "acceptance_error",

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
+from pymc_austerity.user_input import is_whole
+
 
 def check_batch_size(batch_size: int, advice: str) -> None:
     """Refuse a number of rows that has no standard deviation, with advice on what to use."""
-    if int(batch_size) != batch_size or batch_size < 2:
+    if not is_whole(batch_size, 2):
         raise ValueError(
             f"batch_size={batch_size} must be a whole number of at least 2 rows: fewer have no standard deviation. "
             f"{advice}"

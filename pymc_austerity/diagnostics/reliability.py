@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from pymc.model import Model, modelcontext
+from pymc.model import Model
 
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
 from pymc_austerity.diagnostics.convergence import effective_draws, r_hats
@@ -50,6 +50,7 @@ from pymc_austerity.diagnostics.verdicts import (
     overall,
 )
 from pymc_austerity.kernel import Decider, Proposed
+from pymc_austerity.user_input import model_of
 
 __all__ = ["Reliability", "reliability"]
 
@@ -192,7 +193,7 @@ def reliability(
     >>> pma.reliability(idata, model, n_states=40).verdict
     'trust'
     """
-    model = modelcontext(model)
+    model = model_of(model, "reliability")
     if made_by_groups(idata):
         of_groups = [_chains(idata, model), *group_findings(idata, model)]
         return Reliability(overall(of_groups), _checks(of_groups), pd.DataFrame(), 0.0)

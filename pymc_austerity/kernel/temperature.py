@@ -7,9 +7,10 @@ decisions need few rows and modes are easily left, and ends at the temperature t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol, runtime_checkable
 
-import numpy as np
+from pymc_austerity.user_input import is_number, is_whole
 
 
 @runtime_checkable
@@ -137,17 +138,16 @@ def as_schedule(temperature: float | Schedule) -> Schedule:
     if isinstance(temperature, Schedule):
         _check_temperature("temperature.final", temperature.final)
         return temperature
-    try:
-        return Constant(float(temperature))
-    except TypeError:
+    if not isinstance(temperature, Real):
         raise TypeError(
             f"temperature={temperature!r} is neither a number nor a schedule. Pass a positive number, "
             "pymc_austerity.Annealing(start=100, steps=500), or an object with `final` and `at(t)`."
-        ) from None
+        )
+    return Constant(float(temperature))
 
 
 def _check_temperature(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
+    if not (is_number(value) and value > 0):
         raise ValueError(
             f"{name}={value} must be positive and finite: every row's log-likelihood is divided by it. "
             "1 samples the posterior."
@@ -157,7 +157,7 @@ def _check_temperature(name: str, value: float) -> None:
 def _check_schedule(start: float, steps: int, final: float) -> None:
     _check_temperature("start", start)
     _check_temperature("final", final)
-    if int(steps) != steps or steps < 1:
+    if not is_whole(steps, 1):
         raise ValueError(
             f"steps={steps} must be a whole number of at least one transition. For a constant temperature pass the "
             "number itself."

@@ -26,6 +26,7 @@ from pymc_austerity.likelihood.lipschitz import LinearPredictor, find_linear_pre
 from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import CHUNK, Rows, RowSource, largest_count
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 
 class Region(NamedTuple):
@@ -325,7 +326,7 @@ def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -
         try:
             return Lipschitz(find_linear_predictors(model, data.terms, data.likelihood))
         except NotImplementedError as reason:
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"No bound on the log ratio of a row is known for this model: {reason}. {_CHOICES}"
             ) from None
     if callable(bound):

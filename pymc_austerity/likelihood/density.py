@@ -37,6 +37,7 @@ from pymc_austerity.likelihood.signatures import (
     LogPrior,
     OneSide,
 )
+from pymc_austerity.user_input import shown
 
 
 class Surroundings(NamedTuple):
@@ -199,6 +200,10 @@ def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     ValueError
         For another mode.
     """
+    if compile_kwargs is not None and not isinstance(compile_kwargs, Mapping):
+        raise TypeError(
+            f"compile_kwargs= wants a dict of arguments of pytensor.function, and got {shown(compile_kwargs)}."
+        )
     kwargs = {"mode": "NUMBA", **(compile_kwargs or {})}
     if "NUMBA" not in str(kwargs["mode"]).upper():
         raise ValueError(

@@ -30,13 +30,14 @@ from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import array_of, is_array_leaf, leaf_identity
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Beside a finer factor, one of so many groups, or fewer, moves with what all groups share: the finer groups follow it
 #: (aircraft their carrier), and so few more parameters cost the set-up little.
 _FEW_GROUPS = 30
 
 
-class GroupsNotFoundError(ValueError):
+class GroupsNotFoundError(UnsupportedModelError):
     """A model in which no groups are found; the message says what stands in the way."""
 
 

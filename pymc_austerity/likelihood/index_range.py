@@ -19,6 +19,7 @@ from pymc_austerity.likelihood.axis import parents
 from pymc_austerity.likelihood.indices import plain_indices
 from pymc_austerity.likelihood.prior_draw import prior_draw
 from pymc_austerity.likelihood.row_terms import RowTerms
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Numbers drawn from the prior of what indexes something, but two of each at least.
 _DRAWS = 300
@@ -110,7 +111,7 @@ def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.nd
                     if index.drawn_by
                     else f"Number the groups from 0 to {size - 1}, as np.unique(..., return_inverse=True) does"
                 )
-                raise ValueError(
+                raise UnsupportedModelError(
                     f"{name} has {size} entries along axis {index.axis}, but the rows index it "
                     f"{f'by {by} ' if by else ''}with numbers from {low} to {high}. Compiled code would read beyond "
                     f"the array, and these rows would be computed from whatever lies there. {remedy}, or give {name} "

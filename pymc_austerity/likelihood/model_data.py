@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from pymc.model import Model
@@ -17,6 +18,8 @@ from pymc_austerity.likelihood.row_leaves import leaf_identity
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import Rows, merge_rows, with_counts
+from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.user_input import did_you_mean, shown
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -62,7 +65,7 @@ class ModelData:
         found = []
         for leaf, array in zip(self._source.leaves, self.rows.arrays, strict=True):
             if not isinstance(leaf.source, SharedVariable) or not leaf.source.name:
-                raise ValueError(
+                raise UnsupportedModelError(
                     f"Data array {leaf.label} is written into the model, and data= puts other rows in its place. Hold "
                     "it in a container: pm.Data(name, array)."
                 )
@@ -113,6 +116,35 @@ class ModelData:
         return replace(self, rows=rows, fixed=fixed, _seen=seen)
 
 
+def _point_of(model: Model, given: Any) -> dict[str, np.ndarray]:
+    """Return values of all unconstrained variables: those given, and the model's initial point for the others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is no such point.
+    """
+    point = model.initial_point()
+    if given is None:
+        return point
+    if not isinstance(given, Mapping):
+        raise TypeError(f"initial_point= wants a dict of names and values, and got {shown(given)}.")
+    for name, value in given.items():
+        if name not in point:
+            raise ValueError(
+                f"initial_point= has {name!r}, which is no unconstrained variable of the model. "
+                f"{did_you_mean(str(name), list(point))} model.initial_point() has the values by default."
+            )
+        array, expected = np.asarray(value), np.asarray(point[name])
+        if array.dtype.kind not in "biuf" or array.shape != expected.shape or not np.isfinite(array).all():
+            raise ValueError(
+                f"initial_point= has {shown(value)} for {name!r}, and finite numbers of shape {expected.shape} are "
+                "wanted, as in model.initial_point()."
+            )
+        point[name] = array.astype(expected.dtype)
+    return point
+
+
 def read_model(
     model: Model,
     variables: Sequence[Variable],
@@ -143,7 +175,7 @@ def read_model(
     NotRowWiseError, ValueError
         As `row_likelihood`.
     """
-    point = model.initial_point() if initial_point is None else initial_point
+    point = _point_of(model, initial_point)
     likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
     check_indices = compile_index_check(model, terms, point)
     check_indices()

@@ -36,12 +36,13 @@ from pymc_austerity.likelihood.assigned_rows import assign_by_mask
 from pymc_austerity.likelihood.indices import ASSIGNS
 from pymc_austerity.likelihood.mapped_rows import apply_map
 from pymc_austerity.likelihood.row_leaves import row_axis_in
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
 _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
 
 
-class NotRowWiseError(ValueError):
+class NotRowWiseError(UnsupportedModelError):
     """The log-likelihood of a model cannot be split into one term per row of the data."""
 
 

@@ -22,6 +22,7 @@ from pymc_austerity.likelihood.prior_laws import Law, prior_laws
 from pymc_austerity.likelihood.row_leaves import RowLeaf, array_of
 from pymc_austerity.likelihood.row_terms import RowTerms, has_total_size, shared_inputs
 from pymc_austerity.likelihood.row_union import row_sets, union_arrays, union_of
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _FINITE_CHUNK = 100_000
 
@@ -141,7 +142,7 @@ class DataSource:
         sets = [self._arrays_of(leaves) for leaves in self.sets]
         for name, (total, k) in self.stated.items():
             if len(sets[k][0]) != total:
-                raise ValueError(
+                raise UnsupportedModelError(
                     f"Observed variable {name!r} was given total_size={total} and now has {len(sets[k][0])} rows, so "
                     "that PyMC would count each for more or less than one. Leave total_size out: the step draws its "
                     "own batches."
@@ -152,12 +153,12 @@ class DataSource:
         arrays = [leaf.array for leaf in leaves]
         lengths = {leaf.label: len(a) for leaf, a in zip(leaves, arrays, strict=True)}
         if len(set(lengths.values())) > 1:
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"The data arrays of the model differ in length: {lengths}. Row i of each must belong to the same "
                 "observation. Replace all of them in one pm.set_data call."
             )
         if not len(arrays[0]) and len(self.sets) > 1:
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"Data array {leaves[0].label} has no rows left. Leave out of the model what has no rows, and build "
                 "the step anew."
             )
@@ -262,7 +263,7 @@ def _require_finite(label: str, array: np.ndarray) -> None:
         chunk = array[start : start + _FINITE_CHUNK]
         if not np.isfinite(chunk).all():
             bad = np.flatnonzero(~np.isfinite(chunk).reshape(len(chunk), -1).all(axis=1)) + start
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"Data array {label} is not finite in row {bad[0]} (and {len(bad) - 1} more of the next "
                 f"{_FINITE_CHUNK}). A batch that meets such a row has no log-likelihood, so every test would "
                 "depend on whether it was drawn. Remove or impute these rows."

@@ -23,6 +23,7 @@ from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import RowLeaf, find_row_leaves
 from pymc_austerity.likelihood.row_terms import SetTerms, refuse_joint
 from pymc_austerity.likelihood.sparse_rows import find_sparse_products
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _REMEDY = (
     "Compute statistics over rows outside the model and pass the result as data; a model whose rows depend on "
@@ -69,7 +70,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     found |= {leaf.source: leaf for product in products for leaf in product.leaves}
     data = [leaf for var, leaf in found.items() if not is_assigned(var) and not leaf.numbers_rows]
     if not data:
-        raise ValueError(
+        raise UnsupportedModelError(
             f"None of {sorted(graphs)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
         )
     n_batch = data[0].batch.shape[0]

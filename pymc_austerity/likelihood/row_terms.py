@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -21,6 +22,8 @@ from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.assigned_rows import is_assigned
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, plain_draw
 from pymc_austerity.likelihood.row_leaves import array_of, find_row_leaves, is_array_leaf, row_axis_in
+from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.user_input import did_you_mean, shown
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -112,6 +115,29 @@ class Candidates:
     shapes: dict[Variable, tuple[int, ...]]
 
 
+def _names_of(observed: Any) -> list[str] | None:
+    """Return the names in ``observed=``, or None where there is no choice.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is no name, or no name at all.
+    """
+    if observed is None or isinstance(observed, str):
+        return None if observed is None else [observed]
+    if (
+        isinstance(observed, Variable)
+        or not isinstance(observed, Iterable)
+        or not all(isinstance(n, str) for n in observed)
+    ):
+        raise TypeError(
+            f"observed= wants names of observed variables or potentials, such as 'y', and got {shown(observed)}."
+        )
+    if not (names := list(observed)):
+        raise ValueError("observed=[] names nothing whose rows could be subsampled. Leave it out, or name a variable.")
+    return names
+
+
 def candidate_terms(
     model: Model, observed: str | Sequence[str] | None, point: Mapping[str, np.ndarray], *, several: bool
 ) -> Candidates:
@@ -134,13 +160,13 @@ def candidate_terms(
     NotRowWiseError
         A variable that is one draw over all rows, or a likelihood already summed or subsampled by the user.
     """
-    names = None if observed is None else [observed] if isinstance(observed, str) else list(observed)
+    names = _names_of(observed)
     shapes = _term_shapes(model, point)
     by_name = {term.name: term for term in shapes}
     if names is not None and (unknown := [n for n in names if n not in by_name]):
         raise ValueError(
             f"observed={names}: {unknown} is neither an observed variable nor a potential of the model. "
-            f"Choose from {sorted(by_name)}."
+            f"{did_you_mean(str(unknown[0]), sorted(by_name))}"
         )
     _refuse_missing(model)
     lengths = {rv: _number_of_rows(rv, shapes[rv]) for rv in model.observed_RVs if shapes[rv]}
@@ -215,7 +241,7 @@ def _refuse_missing(model: Model) -> None:
     for rv in model.observed_RVs:
         name = rv.name.removesuffix("_observed")
         if name != rv.name and f"{name}_unobserved" in model.named_vars:
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"Observed variable {name!r} has missing values, which PyMC imputes with one latent value each. "
                 "Rows would then share no common form and cannot be subsampled. "
                 "Drop the rows with missing values, or sample with pm.NUTS."
@@ -254,7 +280,7 @@ def _refuse_ambiguous(lengths: Mapping[Variable, int], n_rows: int, *, chosen: b
     limit = 0 if chosen else _AMBIGUOUS_SHARE * n_rows
     if any(limit < n < n_rows for n in lengths.values()):
         found = {term.name: n for term, n in lengths.items()}
-        raise ValueError(
+        raise UnsupportedModelError(
             f"The variables {found} (name: number of rows) do not share a row axis, and this step reads one set of "
             "rows. Name those of one length with observed=[...]; the others are then evaluated in full at every draw."
         )
@@ -278,7 +304,7 @@ def refuse_joint(rv: Variable) -> None:
         )
 
 
-def _no_rows(model: Model, point: Mapping[str, np.ndarray]) -> ValueError:
+def _no_rows(model: Model, point: Mapping[str, np.ndarray]) -> UnsupportedModelError:
     """Explain why a model has no rows: nothing observed, or summed before it can be split."""
     for potential in model.potentials:
         data = [array_of(v) for v in ancestors([potential]) if is_array_leaf(v)]
@@ -297,11 +323,11 @@ def _no_rows(model: Model, point: Mapping[str, np.ndarray]) -> ValueError:
                 "one entry per row."
             )
     if model.observed_RVs:
-        return ValueError(
+        return UnsupportedModelError(
             f"The observed variables {[rv.name for rv in model.observed_RVs]} have no row axis with at least two rows: "
             "there is nothing to subsample. Use pm.NUTS or pm.Metropolis for this model."
         )
-    return ValueError(
+    return UnsupportedModelError(
         "The model has no observed variable, so there are no rows to subsample. "
         "Pass observed= to the likelihood, or use pm.NUTS to sample from the prior."
     )

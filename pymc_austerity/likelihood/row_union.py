@@ -25,6 +25,7 @@ from pytensor.tensor.type import TensorType
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.likelihood.row_set import RowSet, row_set
 from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms, candidate_terms, in_full, warn_about_remainder
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -73,7 +74,7 @@ def row_sets(
             continue
         try:
             kept.append(_split(model, own))
-        except (NotRowWiseError, ValueError) as error:
+        except UnsupportedModelError as error:
             if needed:
                 raise
             _log.info(in_full([own], str(error).rstrip(".")))
@@ -91,7 +92,7 @@ def _split(model: Model, terms: SetTerms) -> tuple[SetTerms, RowSet]:
         return terms, row_set(model, terms)
     except NotRowWiseError:
         for other in terms.along_other_axes():
-            with suppress(NotRowWiseError, ValueError):
+            with suppress(UnsupportedModelError):
                 return other, row_set(model, other)
         raise
 

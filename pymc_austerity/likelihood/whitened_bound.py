@@ -27,6 +27,7 @@ from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.rows import OUTWARDS, Rows, RowSource, nobody, number_in_table
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _one_at_a_time = Lock()
 
@@ -225,7 +226,7 @@ class BoundsOfRows:
         advance(len(rows))
         if unknown := np.count_nonzero(~np.isfinite(sizes)):
             first = number_in_table(rows, np.flatnonzero(~np.isfinite(sizes))[0])
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
                 f"them row {first}, within {self.at[3]:.1f} standard deviations of the "
                 "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
@@ -265,14 +266,14 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
     """
     likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
     if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:
-        raise ValueError(
+        raise UnsupportedModelError(
             f"MHSS: {single} are of single precision (pytensor.config.floatX='float32'): every draw would be rounded "
             "to seven digits, and what an exact decision is about is smaller than that. Build the model with "
             "floatX='float64'; data may stay in single precision. Or use PenaltyMH."
         )
     if callable(bound):
         if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"MHSS: the rows read {names}, which another step moves, and bounds on its rows hold while only its "
                 "own variables move. Give it all that the rows read, or use PenaltyMH."
             )
@@ -316,7 +317,7 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except NoRemainderBoundError as reason:
-        raise ValueError(f"MHSS: {reason} {_CHOICES}") from None
+        raise UnsupportedModelError(f"MHSS: {reason} {_CHOICES}") from None
 
 
 def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:

@@ -11,6 +11,7 @@ from pymc_austerity.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_scale
 from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, adapt_nothing, without_data
 from pymc_austerity.proxy import SurrogateState
+from pymc_austerity.user_input import is_number
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
 _TARGET = 0.6
@@ -54,12 +55,13 @@ class CrankNicolson(Proposal):
     degrees_of_freedom: float | None = None
 
     def __post_init__(self) -> None:
-        if not (self.rho == "adapt" or (isinstance(self.rho, float | int) and 0 <= self.rho < 1)):
+        if not (self.rho == "adapt" or (is_number(self.rho) and 0 <= self.rho < 1)):
             raise ValueError(
                 f"CrankNicolson(rho={self.rho!r}) must lie in [0, 1): at 1 the chain would never move. Leave it out to "
                 "adapt it."
             )
-        if self.degrees_of_freedom is not None and not 0 < self.degrees_of_freedom < np.inf:
+        degrees = self.degrees_of_freedom
+        if degrees is not None and not (is_number(degrees) and degrees > 0):
             raise ValueError(
                 f"CrankNicolson(degrees_of_freedom={self.degrees_of_freedom}) must be positive and finite; leave it "
                 "out for normal tails, or try 10."

@@ -29,6 +29,7 @@ from pymc_austerity.proposals.random_walk import (
 )
 from pymc_austerity.proxy import product, transposed_product
 from pymc_austerity.rows import draw_subset
+from pymc_austerity.user_input import is_number, is_whole
 
 #: Acceptance rates at which ℓ²·E a(Δ), Δ ~ N(−ℓ⁶/2, ℓ⁶), is largest: ℓ² is the size of a step, and Δ its log ratio in
 #: many dimensions (Roberts and Rosenthal 1998); a is min(1, exp Δ) or Barker's 1/(1 + exp −Δ).
@@ -105,12 +106,12 @@ class Langevin(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
-        if self.step_size is not None and not (np.isfinite(self.step_size) and self.step_size > 0):
+        if self.step_size is not None and not (is_number(self.step_size) and self.step_size > 0):
             raise ValueError(
                 f"Langevin(step_size={self.step_size}) must be positive and finite: with 0 the chain never moves. "
                 "Leave it out to find it while tuning."
             )
-        if self.batch_size != int(self.batch_size) or self.batch_size < 1:
+        if not is_whole(self.batch_size, 1):
             raise ValueError(
                 f"Langevin(batch_size={self.batch_size}) must be a whole number of at least 1 row: without rows there "
                 "is no gradient. 500 is a sensible start."

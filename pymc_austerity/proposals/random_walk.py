@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, without_data
+from pymc_austerity.user_input import is_number
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
@@ -149,7 +150,7 @@ def check_target(target_accept: float | None) -> None:
     ValueError
         For a rate outside (0, 1).
     """
-    if target_accept is not None and not 0 < target_accept < 1:
+    if target_accept is not None and not (is_number(target_accept) and 0 < target_accept < 1):
         raise ValueError(
             f"target_accept={target_accept} must lie between 0 and 1: tuning moves the scale until that share of "
             "proposals is accepted. Leave it out for the rate known to serve well: 0.5 for a random walk in up to two "

@@ -13,6 +13,7 @@ from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Block, Surroundings
 from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target
 from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, target_rate, walk_state
+from pymc_austerity.user_input import is_number
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class StiefelWalk(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
-        if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
+        if self.scale is not None and not (is_number(self.scale) and self.scale > 0):
             raise ValueError(
                 f"StiefelWalk(scale={self.scale}) must be positive and finite: it is the standard deviation of an "
                 "angle in radians. Leave it out to find it while tuning."

@@ -11,6 +11,7 @@ from pymc_austerity.compile_cache import built_once
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, adapt_nothing
 from pymc_austerity.proxy import SurrogateState, Trajectory, path_search, product
+from pymc_austerity.user_input import is_number, is_whole
 
 #: Path lengths to choose from, in quarter periods: shorter ones are for proxies that are poor far from the start.
 _LENGTHS = (1.0, 0.5, 0.25, 0.125)
@@ -69,13 +70,13 @@ class SurrogateHMC(Proposal):
     def __post_init__(self) -> None:
         for name, advice in (("step_size", "0.5"), ("path_length", "1.5")):
             value = getattr(self, name)
-            if value != "adapt" and (isinstance(value, str) or not (np.isfinite(value) and value > 0)):
+            if value != "adapt" and not (is_number(value) and value > 0):
                 raise ValueError(
                     f"SurrogateHMC({name}={value!r}) must be positive and finite, or 'adapt': otherwise a trajectory "
                     f"goes nowhere. Leave it out, or try {advice}."
                 )
         count = self.transitions
-        if not (count == "adapt" or (isinstance(count, int | np.integer) and count >= 1)):
+        if not (count == "adapt" or is_whole(count, 1)):
             raise ValueError(
                 f"SurrogateHMC(transitions={count!r}) must be a whole number of at least 1, or 'adapt': without a "
                 "transition nothing is proposed."

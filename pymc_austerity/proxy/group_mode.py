@@ -19,6 +19,7 @@ from pymc_austerity.proxy.group_expansion import GroupExpansion
 from pymc_austerity.proxy.group_model import GroupModel
 from pymc_austerity.proxy.group_pass import Membership
 from pymc_austerity.rows import Rows
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Passes over all rows after which the search gives up.
 _MAX_PASSES = 40
@@ -34,7 +35,7 @@ _COLLAPSED = 1e4
 _FLATTEST = 0.01
 
 
-class GroupModeError(ValueError):
+class GroupModeError(UnsupportedModelError):
     """No centre is found to expand the rows of groups around."""
 
 

@@ -13,6 +13,7 @@ from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
 from pymc_austerity.proxy.known_by_sums import with_sums
 from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, prepare
 from pymc_austerity.proxy.third_derivatives import check_triples, third_derivatives
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -60,7 +61,7 @@ class ProxyPlan:
         if self.proxy is None or bound.of_remainder(self.proxy.order) is not None:
             return self
         if self.required:
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"proxy={self.proxy}: no bound is known on what it leaves of a row of this model (known at order 2: "
                 "Bernoulli, Binomial and Categorical with logit_p). Use bound='scan', or proxy=None, or a test that "
                 "needs no bound, such as MinibatchBarker or PenaltyMH."
@@ -84,7 +85,9 @@ class ProxyPlan:
         else:
             reason = "the rows read more of the coefficients and the indicators than their product"
         if self.required:
-            raise ValueError(f"proxy={self.proxy} cannot be built for this model: {reason}. {self.otherwise}")
+            raise UnsupportedModelError(
+                f"proxy={self.proxy} cannot be built for this model: {reason}. {self.otherwise}"
+            )
         _log.info(f"No proxy: {reason}. Rows are drawn uniformly.")
         return self.without()
 
@@ -109,7 +112,7 @@ class ProxyPlan:
             prepared = prepare(*arguments)
         except NoProxyError as error:
             if self.required:
-                raise ValueError(
+                raise UnsupportedModelError(
                     f"proxy={self.proxy} cannot be built for this model: {error}. {self.otherwise}"
                 ) from error
             if isinstance(error, DiscreteError):

@@ -32,7 +32,7 @@ from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.row_sums import RowSums
 from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
-from pymc_austerity.proxy.steering import average, steer
+from pymc_austerity.proxy.steering import FALL, average, steer
 from pymc_austerity.proxy.surrogate import (
     Surrogate,
     SurrogateState,
@@ -272,15 +272,33 @@ def _settle(
         steering = steer(c, psi, sums, scaling=scaling)
         return tune_moves(prior, steering, psi, d, fixed, around, run_pilot, of_theta)
 
-    averaged, known = given, sums
+    def in_posterior(at: np.ndarray, found: Sums) -> bool:
+        """Say whether rows or posterior are about as likely there as at the first centre."""
+        if not all(np.isfinite(part).all() for part in found):
+            return False
+        falls = first.value - found.value, prior.value(first_psi, fixed) - prior.value(at, fixed)
+        of_rows = falls[0] / around.temperature
+        return bool(min(of_rows, of_rows + falls[1]) < FALL + c.size)
+
+    averaged, known, first_psi, first, last = given, sums, psi, sums, None
     for moves_left in reversed(range(_MAX_MOVES + 1)):
         tuned = tune(psi, known)
         moves = not given and moves_left > 0 and is_off_centre(tuned.draws, psi, c)
         if averaged and not moves:
             break
         if moves:
-            psi = np.append(tuned.draws.mean(axis=0), psi[d:])
-            sums = full_pass(psi, fixed, rows)
+            mean = np.append(tuned.draws.mean(axis=0), psi[d:])
+            at_mean = full_pass(mean, fixed, rows)
+            if not in_posterior(mean, at_mean):
+                if last is None:
+                    raise NoProxyError(
+                        "draws from the quadratic that stands for the log-likelihood lie far from the posterior, as "
+                        "where rows read the product of a scale and standardised effects (declare the effects as "
+                        "pm.Normal(0, scale) instead, in bambi with noncentered=False)"
+                    )
+                return last  # of the centre before, from which the draws led to a point of the posterior
+            last = psi, sums, tuned
+            psi, sums = mean, at_mean
         known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows, part), True
     return psi, sums, tuned
 

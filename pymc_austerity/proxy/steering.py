@@ -23,7 +23,7 @@ from pymc_austerity.rows import Table
 _ROWS_READ, _DEVIATIONS = 200_000, 1_000
 #: Points at which the log-likelihood is lower than at ψ̂ by more than this and the number of parameters are none of the
 #: posterior: the mirror image of a tail, where a likelihood that grows exponentially would outweigh all other points.
-_FALL = 50.0
+FALL = 50.0
 #: An eigenvalue of this share of the largest is zero: parameters of which some row says nothing.
 _ROUNDING = 1e-10
 
@@ -121,7 +121,7 @@ def average(
     c, d = full_pass.coordinates, draws.shape[1]
     mean = draws.mean(axis=0)
     n_pairs = min(_ROWS_READ // (2 * len(part)), -(-_DEVIATIONS // max(1, c.size)), len(draws))
-    lowest = at_centre.value - (_FALL + c.size) / scale
+    lowest = at_centre.value - (FALL + c.size) / scale
     found = []
     for draw in draws[np.linspace(0, len(draws) - 1, n_pairs).astype(int)]:
         # Both sides of the mean, so that what is odd in the deviation cancels.

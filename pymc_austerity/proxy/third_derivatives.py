@@ -20,6 +20,7 @@ from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion
 from pymc_austerity.proxy.full_pass import read_coordinates
 from pymc_austerity.rows import CHUNK, Rows
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Coordinates whose triples are stored: 1.4 million numbers, 11 MB, read twice a draw.
 _MAX_COORDINATES = 200
@@ -27,7 +28,7 @@ _MAX_COORDINATES = 200
 _MAX_WITHOUT_PREDICTOR = 40
 
 
-class TooManyTriplesError(ValueError):
+class TooManyTriplesError(UnsupportedModelError):
     """More coordinates than an expansion of third order is stored for."""
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
+from pymc_austerity.user_input import is_number
 
 _Rows = TypeVar("_Rows")
 
@@ -120,7 +121,7 @@ class Weighted:
     floor: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0 < self.floor <= 1:
+        if not (is_number(self.floor) and 0 < self.floor <= 1):
             raise ValueError(
                 f"Weighted(floor={self.floor}) must lie in (0, 1]: without a floor a row with a small weight that "
                 "turns out to matter would swamp the estimate. Use 0.2."

@@ -118,7 +118,7 @@ def _check_kinds(proposal: object, proxy: object, rows: object) -> None:
         raise TypeError(f"proxy={proxy!r} must be 'auto', None or an object such as pymc_austerity.Taylor(order=2).")
     if rows is not None and not isinstance(rows, Uniform | Weighted):
         raise TypeError(f"rows={rows!r} must be pymc_austerity.Uniform() or pymc_austerity.Weighted().")
-    if proposal is not None and not isinstance(proposal, Proposal):
+    if proposal is not None and (isinstance(proposal, type) or not isinstance(proposal, Proposal)):
         raise TypeError(
             f"proposal={proposal!r} is not a proposal. Pass an object such as pymc_austerity.RandomWalk(scale=0.1) "
             "or pymc_austerity.AdaptiveMetropolis()."

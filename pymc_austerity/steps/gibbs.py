@@ -11,14 +11,13 @@ import pymc as pm
 from numpy.typing import ArrayLike
 from pymc.blocking import PointType, StatsType
 from pymc.exceptions import SamplingError
-from pymc.model import Model, modelcontext
-from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.model import Model
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import RandomGeneratorState, dataclass_state
-from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
-from pymc_austerity.compat import ChainSetup
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import (
     Incidence,
@@ -39,9 +38,11 @@ from pymc_austerity.likelihood import (
     with_blocks,
 )
 from pymc_austerity.setup_settings import setup_settings
+from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.options import describes_options
-from pymc_austerity.steps.process import OneThread, end_with_parent
+from pymc_austerity.steps.process import end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.user_input import model_of, variables_of
 
 
 @dataclass_state
@@ -56,7 +57,7 @@ class ApproxGibbsState(StepMethodState):
 
 
 @describes_options
-class ApproxGibbs(OneThread, ChainSetup, BlockedStep):
+class ApproxGibbs(CheckedStep):
     """Gibbs sampling of binary and categorical variables in a model that is a sum of many factors.
 
     A draw visits all variables in random order.  Each takes a new value from its conditional law, which a sequential
@@ -117,7 +118,6 @@ class ApproxGibbs(OneThread, ChainSetup, BlockedStep):
     """
 
     name = "approx_gibbs"
-    default_blocked = True
     _state_class = ApproxGibbsState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "changed": (np.float64, []),
@@ -141,10 +141,10 @@ class ApproxGibbs(OneThread, ChainSetup, BlockedStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
     ):
-        model = modelcontext(model)
+        model = model_of(model, type(self).__name__)
         point = model.initial_point() if initial_point is None else initial_point
         self.test = SequentialT(epsilon, batch_size)
-        self.vars = get_value_vars_from_user_vars(vars, model)
+        self.vars = variables_of(vars, model, type(self).__name__)
         self.blocked = blocked
         self._compile_kwargs = compile_kwargs
         values = [_number_of_values(model, value, point) for value in self.vars]

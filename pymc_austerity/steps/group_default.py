@@ -8,13 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from pymc.model import Model, modelcontext
+from pymc.model import Model
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.likelihood import Groups
 from pymc_austerity.steps.groups import MOST_SHARED, GroupMH
 from pymc_austerity.steps.many_groups import find_many_groups
 from pymc_austerity.steps.row_step import RowStep
+from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.user_input import model_of
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -73,7 +75,7 @@ def groups_that_pay(model: Model) -> Groups | None:
 
 def _moving_groups(name: str, test_of: Callable[[], AcceptanceTest | None], common: dict[str, Any]) -> GroupMH | None:
     try:
-        groups = groups_that_pay(modelcontext(common.get("model")))
+        groups = groups_that_pay(model_of(common.get("model"), name))
         if groups is None or (test := test_of()) is None:
             return None
         found = f"{len(groups.own):,} groups ({', '.join(groups.names)})"
@@ -82,6 +84,6 @@ def _moving_groups(name: str, test_of: Callable[[], AcceptanceTest | None], comm
             "Give it a proposal= for one decision over all of them."
         )
         return GroupMH(test=test, **common)
-    except ValueError as error:  # of groups that are not independent, or of a model without a centre
+    except UnsupportedModelError as error:  # groups that are not independent, or a model without a centre
         _log.info(f"{name} makes one decision over all parameters, as groups cannot be moved by themselves: {error}")
         return None

@@ -10,14 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pymc.blocking import PointType, StatsType
-from pymc.model import Model, modelcontext
-from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.model import Model
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import RandomGeneratorState, dataclass_state
-from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
-from pymc_austerity.compat import ChainSetup
 from pymc_austerity.kernel import GroupAssembly, pack_generators
 from pymc_austerity.likelihood import (
     Groups,
@@ -33,10 +32,13 @@ from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import adapt_shared, learn_shared
 from pymc_austerity.proxy import GroupModeError
+from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.draw_statistics import OF_GROUPS
 from pymc_austerity.steps.options import describes_options
-from pymc_austerity.steps.process import OneThread, end_with_parent, revive, stop_at
+from pymc_austerity.steps.process import end_with_parent, revive, stop_at
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.user_input import model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -60,7 +62,7 @@ class GroupMHState(StepMethodState):
 
 
 @describes_options
-class GroupMH(OneThread, ChainSetup, BlockedStep):
+class GroupMH(CheckedStep):
     """Metropolis–Hastings for models with many groups (random effects), a move for each part of their structure.
 
     Groups are found in the graph of the model: a variable with an entry for each group that the rows read through an
@@ -148,7 +150,6 @@ class GroupMH(OneThread, ChainSetup, BlockedStep):
     """
 
     name = "group_mh"
-    default_blocked = True
     _state_class = GroupMHState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_GROUPS
 
@@ -176,8 +177,8 @@ class GroupMH(OneThread, ChainSetup, BlockedStep):
                 "the table by group once (set_index of Dask sorts on disk), and hold it in a memory map, which "
                 "GroupMH takes like any array. For few groups use PenaltyMH(data=...), with the group as an index."
             )
-        model = modelcontext(model)
-        self.vars = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        model = model_of(model, type(self).__name__)
+        self.vars = variables_of(model.value_vars if vars is None else vars, model, type(self).__name__)
         self.tune, self.blocked = tune, blocked
         _check_arguments(test, refreshed, self.vars, model)
         with phases("Reading the model"):
@@ -199,7 +200,7 @@ class GroupMH(OneThread, ChainSetup, BlockedStep):
             assemble = GroupAssembly(test, share, compile_kwargs, phases, partial(check_rows, model))
             self.decider, self._relearn = assemble(data, groups)
         except GroupModeError as error:
-            raise ValueError(
+            raise UnsupportedModelError(
                 f"GroupMH cannot expand the rows of this model: {error} Standardise covariates, give another "
                 "initial_point=, or sample with pm.NUTS."
             ) from error
@@ -334,7 +335,7 @@ def _check_arguments(
         )
     discrete = [v.name for v in variables if np.dtype(v.type.dtype).kind != "f"]
     if discrete:
-        raise ValueError(
+        raise UnsupportedModelError(
             f"{discrete} is discrete, and GroupMH expands the rows in all variables. Sum discrete variables out "
             "(pm.Mixture), or use ExactMH."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pymc.model import Model
 
 from pymc_austerity.likelihood import Groups, GroupsNotFoundError, NoGroupsError, find_groups, read_model
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: From about so many groups on one decision over all of them is seldom accepted, as the remainders of all add up.
 MANY_GROUPS = 100
@@ -33,7 +34,7 @@ def find_many_groups(model: Model, least: int) -> Groups | None:
         if isinstance(error, NoGroupsError):
             return None
         raise
-    except (ValueError, NotImplementedError):  # no model for such a step
+    except UnsupportedModelError:  # no model for such a step
         return None
     return groups if len(groups.own) >= least else None
 

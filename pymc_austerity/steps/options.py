@@ -114,23 +114,17 @@ def describes_options(step: Described) -> Described:
 
 
 def shows_options(step: Step) -> Step:
-    """Replace ``**options`` in the signature of a step by the arguments that it stands for, and refuse others."""
+    """Replace ``**options`` in the signature of a step by the arguments that it stands for."""
     init: Callable[..., None] = step.__init__
     own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD]
     every = inspect.signature(RowStep.__init__).parameters
     options = [every[name] for name in StepOptions.__annotations__]
     signature = inspect.Signature([*own, *options])
-    names = list(signature.parameters)[1:]
 
     @wraps(init)
-    def checked(self: RowStep, *args: Any, **kwargs: Any) -> None:
-        if unknown := [name for name in kwargs if name not in names]:
-            raise TypeError(
-                f"{step.__name__} has no argument {unknown[0]}=. Leave it out, or choose from {', '.join(names)}. What "
-                "tuning aims at, and everything else about the moves, belongs to the proposal=."
-            )
+    def described(self: RowStep, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
 
-    checked.__signature__ = signature  # type: ignore[attr-defined]
-    step.__init__ = checked  # type: ignore[method-assign]
+    described.__signature__ = signature  # type: ignore[attr-defined]
+    step.__init__ = described  # type: ignore[method-assign]
     return describes_options(step)

@@ -10,6 +10,8 @@ from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.likelihood import Bound, ModelData, likelihood_key
 from pymc_austerity.steps.process import chain_of_worker
+from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.user_input import shown
 
 #: Draws that are tried to see how long a pool lasts.
 _TRIED = 50
@@ -26,7 +28,7 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
         For a model whose rows cannot be replaced, or read variables that other steps move.
     """
     if not isinstance(blocks, Blocks):
-        raise TypeError(f"data={blocks!r} must be pymc_austerity.Blocks(...).")
+        raise TypeError(f"data= must be pymc_austerity.Blocks(...), and is {shown(blocks)}.")
     of_others = sorted({b.name for b in example.likelihood.other_blocks} & example.likelihood.read)
     if of_others:
         raise ValueError(
@@ -53,7 +55,7 @@ def check_bound(bound: Bound, name: str) -> None:
     ValueError
     """
     if bound.known_by_sums:
-        raise ValueError(
+        raise UnsupportedModelError(
             f"data= does not go with {name} for this model: sums over the data determine its likelihood, and are "
             "taken of rows in memory. Use PenaltyMH."
         )

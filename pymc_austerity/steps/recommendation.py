@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from pymc.model import Model, modelcontext
+from pymc.exceptions import SamplingError
+from pymc.model import Model
+from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.diagnostics import effective_draws, not_remembered
@@ -23,6 +25,8 @@ from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.subsampling import MHSS
+from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.user_input import model_of, variables_of
 
 #: Transitions of a trial: first to tune the path, then to be timed.
 _TUNED, _TIMED = 200, 500
@@ -114,15 +118,16 @@ def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = Fa
     >>> bool(found.table.loc["MHSS", "rows a draw"] < 1)
     True
     """
-    model = modelcontext(model)
+    model = model_of(model, "recommend")
+    variables_of(model.value_vars, model, "recommend")
     lines: dict[str, dict[str, Any]] = {}
     nuts = _nuts(model)
     if all_steps or not nuts.get("us an effective draw", np.inf) < _QUICK_NUTS:
         with not_remembered(model):
             for make in _candidates(model):
-                lines[make.__name__] = _tried(make, model, seed)
+                lines[make.__name__] = _tried(make, model, seed, _trial)
         if groups_worth_a_step(model):
-            lines["GroupMH"] = _of_groups(model, seed)
+            lines["GroupMH"] = _tried(GroupMH, model, seed, _trial_of_groups)
     lines["NUTS"] = nuts
     table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
     table["remark"] = table["remark"].fillna("")
@@ -138,25 +143,23 @@ def _candidates(model: Model) -> tuple[Callable[..., RowStep], ...]:
     return (MHSS, PenaltyMH, MinibatchBarker) if groups is None else (MHSS,)
 
 
-def _tried(make: Callable[..., RowStep], model: Model, seed: int) -> dict[str, Any]:
+def _tried(
+    make: Callable[..., Any], model: Model, seed: int, trial: Callable[[Any, Model], dict[str, Any]]
+) -> dict[str, Any]:
     """Return the line of a step, or why it cannot be built."""
     exact = make is MHSS
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = _trial(make(model=model, progressbar=False, rng=seed))
-        except (ValueError, NotImplementedError) as reason:
+            found = trial(make(model=model, progressbar=False, rng=seed), model)
+        except (UnsupportedModelError, SamplingError) as reason:
             return {"exact": exact, "remark": _sentence(str(reason))}
     said = [_sentence(str(w.message)) for w in caught if "No proxy" in str(w.message)]
-    return {**found, "exact": exact, "remark": "; ".join(said)}
+    return {"exact": exact, **found, "remark": "; ".join(filter(None, [found.get("remark"), *said]))}
 
 
-def _of_groups(model: Model, seed: int) -> dict[str, Any]:
-    """Return the line of `GroupMH`, or why it cannot be built."""
-    try:
-        step = GroupMH(model=model, progressbar=False, rng=seed)
-    except (ValueError, NotImplementedError) as reason:
-        return {"exact": False, "remark": _sentence(str(reason))}
+def _trial_of_groups(step: GroupMH, model: Model) -> dict[str, Any]:
+    """Run a short chain of `GroupMH`, from the initial point of the model."""
     point, draws, rows, accepted, start = model.initial_point(), [], 0, 0.0, 0.0
     for t in range(_TUNED + _TIMED):
         if t == _TUNED:
@@ -167,20 +170,13 @@ def _of_groups(model: Model, seed: int) -> dict[str, Any]:
             draws.append(flatten(point, step.decider.likelihood.blocks))
             rows += stats["n_rows"]
             accepted += stats["accepted"]
-    us = 1e6 * (time.process_time() - start) / _TIMED
+    seconds = time.process_time() - start
     # The slowest of what is shared and of some groups; those of a factor are alike, and may be thousands.
     groups = step.decider.groups
     some = groups.own[:: max(1, len(groups.own) // 20), 0]
-    watched = np.array(draws)[None][:, :, [*groups.shared, *some]]
-    share = _least_effective(watched) / _TIMED
-    return {
-        "rows a draw": rows / _TIMED,
-        "us a draw": us,
-        "accepted": accepted / _TIMED,
-        "us an effective draw": us / share if share > 0 else np.inf,
-        "exact": False,
-        "remark": f"{len(groups.own):,} groups, a part of which moves in each draw",
-    }
+    watched = np.array(draws)[:, [*groups.shared, *some]]
+    remark = f"{len(groups.own):,} groups, a part of which moves in each draw"
+    return {"remark": remark, **_costs(watched, seconds, rows, accepted)}
 
 
 def _sentence(text: str) -> str:
@@ -188,7 +184,7 @@ def _sentence(text: str) -> str:
     return text.removeprefix("MHSS: ").partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
-def _trial(step: RowStep) -> dict[str, float]:
+def _trial(step: RowStep, model: Model) -> dict[str, Any]:
     """Run a short chain of a step, from a draw of the surrogate."""
     chain, decider = step.chain, step.decider
     temperature, others = float(decider.parts.temperature.final), decider.parts.others0
@@ -200,7 +196,7 @@ def _trial(step: RowStep) -> dict[str, float]:
             start = time.process_time()
         outcome = chain.transition(theta, *at) if t < _TUNED else ahead.draw(1, theta, *at).outcome
         if outcome.status != DECIDED:
-            raise ValueError("a row or the prior is not finite at a point of the trial")
+            raise UnsupportedModelError("a row or the prior is not finite at a point of the trial")
         theta = outcome.theta
         if t < _TUNED:
             chain.adapt(outcome)
@@ -208,14 +204,16 @@ def _trial(step: RowStep) -> dict[str, float]:
             draws.append(theta)
             rows += outcome.n_rows
             accepted += outcome.accepted
-    us = 1e6 * (time.process_time() - start) / _TIMED
-    share = _least_effective(np.array(draws)[None]) / _TIMED
-    return {
-        "rows a draw": rows / _TIMED,
-        "us a draw": us,
-        "accepted": accepted / _TIMED,
-        "us an effective draw": us / share if share > 0 else np.inf,
-    }
+    return _costs(np.array(draws), time.process_time() - start, rows, accepted)
+
+
+def _costs(draws: np.ndarray, seconds: float, rows: int, accepted: float) -> dict[str, Any]:
+    """Return the numbers of a line, from timed draws of shape (draws, parameters) and what they took."""
+    us = 1e6 * seconds / _TIMED
+    line = {"rows a draw": rows / _TIMED, "us a draw": us, "accepted": accepted / _TIMED}
+    if not np.ptp(draws, axis=0).all():  # such draws have no effective sample size
+        return {**line, "remark": f"a parameter did not move in {_TIMED} draws"}
+    return {**line, "us an effective draw": us * _TIMED / _least_effective(draws[None])}
 
 
 def _least_effective(draws: np.ndarray) -> float:
@@ -225,9 +223,12 @@ def _least_effective(draws: np.ndarray) -> float:
 
 def _nuts(model: Model) -> dict[str, Any]:
     """Return the line of NUTS, from the time that a gradient takes."""
+    if model.discrete_value_vars:
+        names = [model.values_to_rvs[value].name for value in model.discrete_value_vars]
+        return {"exact": True, "remark": f"it moves continuous variables, and {names} is discrete"}
     try:
         gradient = model.logp_dlogp_function(ravel_inputs=True)
-    except (ValueError, TypeError, NotImplementedError) as reason:
+    except (NotImplementedError, NullTypeGradError) as reason:
         return {"exact": True, "remark": _sentence(str(reason))}
     gradient.set_extra_values({})
     point = np.concatenate([np.ravel(v) for v in model.initial_point().values()])
@@ -239,7 +240,7 @@ def _nuts(model: Model) -> dict[str, Any]:
     us = _GRADIENTS * 1e6 * (time.process_time() - start) / n
     try:
         rows: float = _GRADIENTS * len(read_model(model, model.value_vars, None, None).rows)
-    except ValueError:
+    except UnsupportedModelError:
         rows = np.nan
     return {
         "rows a draw": rows,
@@ -260,7 +261,10 @@ def choose(table: pd.DataFrame) -> tuple[str, str]:
     """
     costs = table["us an effective draw"].dropna()
     if costs.empty:
-        raise ValueError(f"No step can sample this model. {table['remark'].str.cat(sep='; ')}")
+        remarks = "; ".join(f"{name}: {remark}" for name, remark in table["remark"].items())
+        raise UnsupportedModelError(
+            f"None of these steps can sample this model. {remarks}. pm.sample() chooses among PyMC's own."
+        )
     if list(table.index) == ["NUTS"]:
         return "NUTS", (
             f"its effective draws take {costs['NUTS']:,.0f} µs each, so some thousand are made in the seconds that "

@@ -6,20 +6,18 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
-from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
 from pymc.blocking import PointType, StatsType
-from pymc.model import Model, modelcontext
-from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.model import Model
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import WithSamplingState, dataclass_state
-from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.blocks import Blocks
-from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import (
     TRANSITIONS,
@@ -49,12 +47,14 @@ from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted, number_in_table
+from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
-from pymc_austerity.steps.process import OneThread, end_with_parent, revive, stop_at
+from pymc_austerity.steps.process import end_with_parent, revive, stop_at
 from pymc_austerity.steps.progress import RunningRates, progress_columns, progress_fields
+from pymc_austerity.user_input import is_whole, model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -69,7 +69,7 @@ class RowStepState(StepMethodState):
     temperature: Any = field(metadata={"frozen": True})
 
 
-class RowStep(OneThread, ChainSetup, BlockedStep):
+class RowStep(CheckedStep):
     """A step method whose acceptance test reads rows of the data.
 
     Not meant to be used itself: `ApproxMH` and its siblings choose the test.
@@ -105,7 +105,6 @@ class RowStep(OneThread, ChainSetup, BlockedStep):
     """
 
     name = "row_step"
-    default_blocked = True
     _state_class = RowStepState
     _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
@@ -134,11 +133,12 @@ class RowStep(OneThread, ChainSetup, BlockedStep):
         bound: str | Callable[..., Any] | None = None,
     ):
         phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
-        model = modelcontext(model)
+        model = model_of(model, type(self).__name__)
         plan = plan_proxy(test, proposal, proxy, rows, bound)
         if data is not None:
             plan = plan_pool(plan, test, proposal, type(self).__name__)
-        self.vars = model.value_vars if variables is None else get_value_vars_from_user_vars(variables, model)
+        named = model.value_vars if variables is None else variables
+        self.vars = variables_of(named, model, type(self).__name__)
         self.temperature, self.thin = as_schedule(temperature), _transitions_of_a_draw(thin)
         self.blocked = blocked
         self.tune = tune
@@ -276,12 +276,8 @@ def _transitions_of_a_draw(thin: Any) -> int:
     ValueError, TypeError
         Where it is no whole number ≥ 1.
     """
-    try:
-        n = index(thin)
-    except TypeError:
-        n = None
-    if n is None or isinstance(thin, bool):
+    if not is_whole(thin, -np.inf):
         raise TypeError(f"thin={thin!r} must be a whole number: the transitions that make a draw, 1 by default.")
-    if n < 1:
+    if thin < 1:
         raise ValueError(f"thin={thin!r} must be 1 or more: the transitions that make a draw.")
-    return n
+    return int(thin)

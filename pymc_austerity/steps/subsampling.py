@@ -21,6 +21,7 @@ from pymc_austerity.proxy import Taylor, check_triples
 from pymc_austerity.rows import largest_count
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Moves on a surrogate of sub-models from which rows are predicted.
 _PROPOSALS = 100
@@ -205,7 +206,7 @@ def _predict_third_order(decider: Decider) -> float:
         check_triples(decider.likelihood)
         region = prepared.region(decider.fixed, decider.rows)._replace(order=3)
         return _predict(decider, decider.bound.constants(region, largest_count(decider.rows)))
-    except ValueError:
+    except UnsupportedModelError:
         return np.inf
 
 

@@ -102,6 +102,25 @@ def test_a_log_rate_that_is_all_tail_is_named(events, refused):
 
 
 @pytest.mark.slow
+def test_the_centre_does_not_leave_the_posterior():
+    """Of products of a scale and standardised effects, as in bambi's ``y ~ x + (x|g)``, a quadratic runs away."""
+    rng = np.random.default_rng(7)
+    g, x = rng.integers(0, 20, 2_000), rng.normal(size=2_000)
+    effects = rng.normal(size=(20, 2)) * [0.7, 0.4]
+    with pm.Model() as model:
+        a, b = pm.Normal("a", 0, 2.5), pm.Normal("b", 0, 2.5)
+        u = pm.HalfNormal("scale", 3, shape=2) * pm.Normal("z", 0, 1, shape=(20, 2))
+        y = 1 + 0.5 * x + effects[g, 0] + effects[g, 1] * x + rng.normal(size=2_000)
+        pm.Normal("y", a + b * x + u[g, 0] + u[g, 1] * x, pm.HalfStudentT("error", nu=4, sigma=1.5), observed=y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepared = pma.PenaltyMH(model=model).decider.prepared
+    if prepared is None:
+        assert "noncentered=False" in str(caught[-1].message)
+    else:
+        assert np.abs(prepared.draws).max() < 10
+
+
 def test_starts_without_derivatives_are_left_out():
     # The chain starts where neither rows nor prior say much, so that a start some way off may overflow the exponential.
     counts = np.random.default_rng(13).poisson(3.0, size=400)

@@ -265,7 +265,7 @@ def test_a_stale_value_in_a_compound_step_is_caught():
         ({"temperature": 0.0}, ValueError, "temperature=0.0.*positive"),
         ({"proposal": "random walk"}, TypeError, "proposal='random walk' is not a proposal.*RandomWalk"),
         ({"proposal": pma.RandomWalk(scale=[1.0, 2.0])}, ValueError, r"shape \(2,\).* moves 1 number"),
-        ({"observed": "z"}, ValueError, r"observed=\['z'\].*Choose from \['y'\]"),
+        ({"observed": "z"}, ValueError, r"observed=\['z'\].*Choose from y"),
     ],
 )
 def test_bad_arguments_are_refused_before_sampling(model, arguments, error, told):

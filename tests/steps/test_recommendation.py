@@ -7,7 +7,7 @@ import pytest
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.built_steps import find_decider
-from pymc_austerity.steps.recommendation import choose
+from pymc_austerity.steps.recommendation import _costs, choose
 
 NAMES = ["MHSS", "PenaltyMH", "MinibatchBarker", "NUTS"]
 
@@ -43,8 +43,36 @@ def test_groups_are_not_weighed_against_an_exact_step_that_reads_less():
 
 
 def test_where_nothing_can_sample_that_is_said():
-    with pytest.raises(ValueError, match="No step can sample this model. a; a"):
+    with pytest.raises(ValueError, match="None of these steps can sample this model. MHSS: a; PenaltyMH: a"):
         choose(table(np.nan, np.nan, "a"))
+
+
+def test_nuts_is_not_timed_where_a_variable_is_discrete():
+    with pm.Model() as model:
+        n, p = pm.DiscreteUniform("n", 15, 40), pm.Beta("p", 1, 1)
+        pm.Binomial("y", n, p, observed=np.random.default_rng(0).binomial(20, 0.3, 600))
+    found = pma.recommend(model)
+    assert found.step in ("PenaltyMH", "MinibatchBarker")
+    assert "['n'] is discrete" in found.table.loc["NUTS", "remark"]
+    assert "['n'] is discrete" in found.table.loc["MHSS", "remark"]
+
+
+@pytest.mark.parametrize("given", [np.zeros(3), "model", pm.Model], ids=["data", "a name", "a class"])
+def test_a_model_is_wanted(given):
+    with pytest.raises(TypeError, match=r"recommend wants a pymc.Model as model=, and got"):
+        pma.recommend(given)
+
+
+def test_a_model_without_free_variables():
+    with pm.Model() as model:
+        pm.Normal("y", 0, 1, observed=np.zeros(3))
+    with pytest.raises(ValueError, match="recommend has no variables to move. The model has no free variables"):
+        pma.recommend(model)
+
+
+def test_draws_that_do_not_move_have_no_costs():
+    assert "us an effective draw" not in _costs(np.ones((500, 2)), 1.0, 100, 0.0)
+    assert _costs(np.random.default_rng(0).normal(size=(500, 2)), 1.0, 100, 0.0)["us an effective draw"] > 0
 
 
 def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind():

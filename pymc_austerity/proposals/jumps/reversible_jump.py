@@ -17,6 +17,7 @@ from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpSt
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy import Effects, Prepared, build_effects
+from pymc_austerity.user_input import is_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,7 @@ class ReversibleJump(Proposal):
                 "deaths: without one of them the chain cannot reach every set of coefficients and every value."
             )
 
-        if isinstance(self.transitions, bool) or int(self.transitions) != self.transitions or self.transitions < 1:
+        if not is_whole(self.transitions, 1):
             raise ValueError(
                 f"ReversibleJump(transitions={self.transitions!r}) must be a whole number of at least 1: without a "
                 "transition nothing is proposed. Leave it out for 100."

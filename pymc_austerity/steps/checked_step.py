@@ -1,0 +1,41 @@
+"""What all steps of this package have in common: what they are given is checked before PyMC takes it up."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from pymc.step_methods.compound import BlockedStep
+
+from pymc_austerity.compat import ChainSetup
+from pymc_austerity.steps.process import OneThread
+from pymc_austerity.user_input import check_numbers, check_seed, did_you_mean, model_of, variables_of
+
+
+class CheckedStep(OneThread, ChainSetup, BlockedStep):
+    """A step method of this package.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When it is built outside of a model, or for what are no free variables of it.
+    """
+
+    default_blocked = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Check model, variables, and names of arguments."""
+        parameters = signature(cls.__init__).parameters
+        names = list(parameters)[1:]
+        if unknown := [name for name in kwargs if name not in names]:
+            of_moves = "What tuning aims at, and everything else about the moves, belongs to the proposal=."
+            raise TypeError(
+                f"{cls.__name__} has no argument {unknown[0]}=. {did_you_mean(unknown[0], names)}"
+                f"{' ' + of_moves if 'proposal' in names else ''}"
+            )
+        check_numbers(cls.__name__, kwargs, {name: p.annotation for name, p in parameters.items()})
+        check_seed(kwargs.get("rng"), cls.__name__)
+        kwargs["model"] = model = model_of(kwargs.get("model"), cls.__name__)
+        given = kwargs.get("vars", args[0] if args else None)
+        variables_of(model.value_vars if given is None else given, model, cls.__name__)
+        return super().__new__(cls, *args, **kwargs)

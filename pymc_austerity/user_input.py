@@ -1,0 +1,163 @@
+"""What users pass, checked before anything is built: a model, its variables, numbers, seeds, names of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from pymc.model import Model, modelcontext
+from pymc.util import get_random_generator
+from pytensor.graph.basic import Variable
+
+#: Annotations that say what a number or a switch is.
+_KINDS = {"int", "float", "bool", "None"}
+
+
+def model_of(model: Any, caller: str) -> Model:
+    """Return the model that was given, or that of the context.
+
+    Parameters
+    ----------
+    model : pymc.Model or None
+    caller : str
+        The function or class that wants it, for the message.
+
+    Raises
+    ------
+    TypeError
+        For anything else, or outside of a model.
+    """
+    if isinstance(model, Model):
+        return model
+    if model is not None:
+        raise TypeError(f"{caller} wants a pymc.Model as model=, and got {shown(model)}.")
+    if Model.get_context(error_if_none=False) is None:
+        raise TypeError(f"{caller} was called outside of a model. Call it within 'with model:', or pass model=.")
+    return modelcontext(None)
+
+
+def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
+    """Return free variables of a model as their value variables.
+
+    Parameters
+    ----------
+    variables : Variable or sequence of Variable
+        Random variables of the model, or the value variables that stand for them.
+    model : pymc.Model
+    caller : str
+
+    Raises
+    ------
+    TypeError
+        For what is no variable, a name for example.
+    ValueError
+        For a variable that is not a free variable of this model, or none at all.
+    """
+    if isinstance(variables, Variable | str) or not isinstance(variables, Iterable):
+        variables = [variables]
+    found = []
+    free = [rv.name for rv in model.free_RVs]
+    for variable in variables:
+        value = model.rvs_to_values.get(variable) if isinstance(variable, Variable) else None
+        if value is None and any(variable is known for known in model.value_vars):
+            value = variable
+        if value is not None and any(value is known for known in model.value_vars):
+            found.append(value)
+            continue
+        if isinstance(variable, str):
+            spelt = variable if variable in free else _closest(variable, free)
+            remedy = f"Pass the variable: vars=[model[{spelt!r}]]." if spelt else f"The model has {free}."
+            raise TypeError(f"{caller}: vars= has the name {variable!r}, and variables are wanted. {remedy}")
+        if not isinstance(variable, Variable):
+            raise TypeError(f"{caller}: vars= wants free variables of the model, and got {shown(variable)}.")
+        raise ValueError(
+            f"{caller}: vars= has {variable.name or variable}, which is not a free variable of this model. "
+            f"Free are {free}."
+        )
+    if not found:
+        choice = f"Choose from {free}." if free else "The model has no free variables."
+        raise ValueError(f"{caller} has no variables to move. {choice}")
+    if twice := sorted({value.name for value in found if found.count(value) > 1}):
+        raise ValueError(f"{caller}: vars= has {twice} more than once. Name each variable once.")
+    return found
+
+
+def check_numbers(caller: str, given: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+    """Refuse what is no number, or neither true nor false, where an argument is annotated as one.
+
+    Parameters
+    ----------
+    caller : str
+    given : mapping of str to object
+        Values of arguments.
+    annotations : mapping of str to str
+        Of these arguments, as they are written; those of ``int``, ``float``, ``bool`` and ``None`` are checked.
+
+    Raises
+    ------
+    TypeError
+        With the name of the argument.
+    """
+    for name, value in given.items():
+        kinds = set(str(annotations.get(name)).split(" | "))
+        if not kinds <= _KINDS or (value is None and "None" in kinds):
+            continue
+        if "bool" in kinds and not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{caller}: {name}={_short(value)} must be True or False.")
+        if kinds & {"int", "float"} and (isinstance(value, bool) or not isinstance(value, Real)):
+            kind = "a number" if "float" in kinds else "a whole number"
+            raise TypeError(f"{caller}: {name}={_short(value)} must be {kind}.")
+
+
+def check_seed(rng: Any, caller: str) -> None:
+    """Refuse what is neither a seed nor a generator.
+
+    Raises
+    ------
+    TypeError
+    """
+    try:
+        get_random_generator(rng)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{caller}: rng={_short(rng)} must be a whole number from 0 on, a numpy.random.Generator, or None."
+        ) from None
+
+
+def is_whole(value: Any, least: float) -> bool:
+    """Return whether a value is a whole number of at least so much."""
+    return is_number(value) and float(value).is_integer() and value >= least
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a finite number."""
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Return a sentence that names what may have been meant, and all choices."""
+    closest = _closest(name, names)
+    return (f"Did you mean {closest}? " if closest else "") + f"Choose from {', '.join(names)}."
+
+
+def shown(value: Any) -> str:
+    """Return what was passed in a few words: its type, and itself where that is short."""
+    kind, text = type(value).__name__, repr(value)
+    return f"{kind} {text}" if _is_short(text) else f"an object of type {kind}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if _is_short(text) else f"<{type(value).__name__}>"
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= 60 and "\n" not in text and " object at 0x" not in text
+
+
+def _closest(name: str, names: Sequence[str]) -> str | None:
+    transformed = [known for known in names if known.startswith(f"{name}_")]  # s_log__ for s
+    return next(iter(get_close_matches(name, names, n=1) or transformed), None)
