@@ -529,13 +529,6 @@ def _():
     pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu).sum(), observed=REAL)
 
 
-@refused("data that are not finite", "'y'", "not finite", "row 4", "Remove or impute")
-def _():
-    broken = X.copy()
-    broken[4, 1] = np.inf
-    pm.Normal("y", broken @ slopes(), 1.0, observed=REAL)
-
-
 @refused("nothing observed", "no observed variable", "NUTS")
 def _():
     pm.Normal("mu")

@@ -12,6 +12,7 @@ from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.likelihood.finite_rows import require_finite_rows
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_leaves import leaf_identity
@@ -113,7 +114,27 @@ class ModelData:
         if new_rows:
             table = Rows(self._source.row_arrays())
             rows = table if self.likelihood.counts is None else with_counts(table)
-        return replace(self, rows=rows, fixed=fixed, _seen=seen)
+        new = replace(self, rows=rows, fixed=fixed, _seen=seen)
+        new.require_finite_rows()
+        return new
+
+    def require_finite_rows(self, *, thorough: bool = False) -> None:
+        """Refuse rows without a finite log-likelihood at the initial point.
+
+        Parameters
+        ----------
+        thorough : bool
+            Whether rows whose data are finite are evaluated however many they are.
+
+        Raises
+        ------
+        UnsupportedModelError
+            Shows the first of these rows with their data.
+        """
+        point = self.theta0, self.others0, self.fixed
+        names = [term.name for term in self.terms.all]
+        labels = [leaf.label for leaf in self._source.leaves]
+        require_finite_rows(self.likelihood, self.rows, point, names, labels, thorough=thorough)
 
 
 def _point_of(model: Model, given: Any) -> dict[str, np.ndarray]:
@@ -187,7 +208,7 @@ def read_model(
             "counted in these. merge_rows=False leaves them as they are."
         )
         likelihood, rows = likelihood.counted(), merged
-    return ModelData(
+    data = ModelData(
         likelihood,
         terms,
         point,
@@ -199,3 +220,5 @@ def read_model(
         source.current(),
         check_indices,
     )
+    data.require_finite_rows()
+    return data

@@ -36,6 +36,7 @@ from pymc_austerity.likelihood.assigned_rows import assign_by_mask
 from pymc_austerity.likelihood.indices import ASSIGNS
 from pymc_austerity.likelihood.mapped_rows import apply_map
 from pymc_austerity.likelihood.row_leaves import row_axis_in
+from pymc_austerity.likelihood.row_limits import density_by_limits
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
@@ -104,11 +105,11 @@ class BatchRebuild:
         """Record what takes the place of `var` in graphs rebuilt later."""
         self._memo[var] = replacement
 
-    def resize(self, rv: Variable, shape: Sequence[Any]) -> Variable:
-        """Rebuild a random variable with the batch dimensions `shape`."""
+    def resize(self, rv: Variable, shape: Sequence[Any], given: Mapping[int, Variable] | None = None) -> Variable:
+        """Rebuild a random variable with the batch dimensions `shape`; of its node some inputs may be `given`."""
         rv = plain_draw(rv)
         node = rv.owner
-        inputs = [self(i) for i in node.inputs]
+        inputs = [self(i) if given is None or k not in given else given[k] for k, i in enumerate(node.inputs)]
         # Not make_node: an op built for N rows refuses a batch, and change_dist_size makes a new op anyway.
         stub = Apply(node.op, inputs, [out.type() for out in node.outputs]).outputs[node.outputs.index(rv)]
         resized = change_dist_size(stub, shape)
@@ -238,8 +239,12 @@ def batch_term(
     """
     ndim_supp = plain_draw(rv).owner.op.ndim_supp
     batch_ndim = rv.type.ndim - ndim_supp
-    resized = rebuild.resize(rv, [n_batch if i == axis else n for i, n in enumerate(value_shape[:batch_ndim])])
-    return pm.logp(resized, rebuild(value), warn_rvs=False)
+    shape = [n_batch if i == axis else n for i, n in enumerate(value_shape[:batch_ndim])]
+
+    def density(given: Mapping[int, Variable]) -> Variable:
+        return pm.logp(rebuild.resize(rv, shape, given), rebuild(value), warn_rvs=False)
+
+    return density_by_limits(plain_draw(rv).owner, rebuild, density)
 
 
 def shapes_without_draws(term: Variable) -> Variable:

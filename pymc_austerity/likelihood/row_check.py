@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -50,6 +49,8 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
     ------
     NotRowWiseError
         When a row's log-likelihood depends on the batch it is in.
+    UnsupportedModelError
+        When it is not finite at the initial point.
     """
     rows, likelihood = data.rows, data.likelihood
     rng = np.random.default_rng(20140621)
@@ -73,22 +74,17 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             expected = [everything[b] for b in batches]
         else:
             expected = [np.array([evaluate(_block(r, len(rows)))[r % CHUNK] for r in b]) for b in batches]
-        if all(np.isfinite(e).all() for e in expected):
+            everything = np.concatenate(expected)
+        if np.isfinite(everything).all():
             break
     else:
-        bad = [
-            number_in_table(rows, b[~np.isfinite(e)][0])
-            for b, e in zip(batches, expected, strict=True)
-            if not np.isfinite(e).all()
-        ]
-        warnings.warn(
-            f"The log-likelihood is not finite at the starting point, in row {bad[0]} among others, so it could not be "
-            "checked there that it splits into rows. Sampling stops where it meets such a row at the current point. "
-            "Look at the model's initial point and at that row.",
-            UserWarning,
-            stacklevel=2,
+        data.require_finite_rows(thorough=True)
+        row = int(np.flatnonzero(~np.isfinite(everything))[0])
+        raise NotRowWiseError(
+            f"The log-likelihood of {[t.name for t in data.terms.all]} at row {number_in_table(rows, row)} is "
+            f"{everything[row]} among all {n_table} rows at the starting point, and finite in a batch: it depends on "
+            "the other rows. Compute what depends on all rows outside the model and pass it as data."
         )
-        return
     for numbers, values in zip(batches, expected, strict=True):
         found = evaluate(numbers)
         wrong = ~np.isclose(found, values, rtol=_RELATIVE_ERROR, atol=_RELATIVE_ERROR * np.abs(values).max())

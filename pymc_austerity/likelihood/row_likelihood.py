@@ -24,8 +24,6 @@ from pymc_austerity.likelihood.row_terms import RowTerms, has_total_size, shared
 from pymc_austerity.likelihood.row_union import row_sets, union_arrays, union_of
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
-_FINITE_CHUNK = 100_000
-
 
 @dataclass(frozen=True)
 class RowLikelihood:
@@ -136,8 +134,7 @@ class DataSource:
         Raises
         ------
         ValueError
-            Arrays of different length in a set, none or other rows than `total_size` says, or entries that are not
-            finite.
+            Arrays of different length in a set, none, or other rows than `total_size` says.
         """
         sets = [self._arrays_of(leaves) for leaves in self.sets]
         for name, (total, k) in self.stated.items():
@@ -162,8 +159,6 @@ class DataSource:
                 f"Data array {leaves[0].label} has no rows left. Leave out of the model what has no rows, and build "
                 "the step anew."
             )
-        for leaf, array in zip(leaves, arrays, strict=True):
-            _require_finite(leaf.label, array)
         return arrays
 
     def fixed_arrays(self) -> tuple[np.ndarray, ...]:
@@ -204,7 +199,7 @@ def row_likelihood(
     NotRowWiseError
         The likelihood does not split; the message names the variable, the reason and the remedy.
     ValueError
-        There are no rows, it is unclear which rows are meant, or data are missing or not finite.
+        There are no rows, it is unclear which rows are meant, or data are missing.
 
     Examples
     --------
@@ -220,8 +215,6 @@ def row_likelihood(
     theta_vars = list(model.value_vars if variables is None else variables)
     other_vars = [v for v in model.value_vars if v not in theta_vars]
     terms, sets = row_sets(model, observed, point, several=several)
-    for leaf in (leaf for s in sets for leaf in s.leaves):
-        _require_finite(leaf.label, leaf.array)
     rows, batches = union_of(sets)
     prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
     blocks, other_blocks = layout(theta_vars, point), layout(other_vars, point)
@@ -254,20 +247,6 @@ def row_likelihood(
     )
     stated = {rv.name: (t.n_rows, k) for k, t in enumerate(terms.sets) for rv in t.observed if has_total_size(rv)}
     return likelihood, DataSource(tuple(s.leaves for s in sets), tuple(sources), stated), terms
-
-
-def _require_finite(label: str, array: np.ndarray) -> None:
-    if array.dtype.kind not in "fc":
-        return
-    for start in range(0, len(array), _FINITE_CHUNK):
-        chunk = array[start : start + _FINITE_CHUNK]
-        if not np.isfinite(chunk).all():
-            bad = np.flatnonzero(~np.isfinite(chunk).reshape(len(chunk), -1).all(axis=1)) + start
-            raise UnsupportedModelError(
-                f"Data array {label} is not finite in row {bad[0]} (and {len(bad) - 1} more of the next "
-                f"{_FINITE_CHUNK}). A batch that meets such a row has no log-likelihood, so every test would "
-                "depend on whether it was drawn. Remove or impute these rows."
-            )
 
 
 def likelihood_key(likelihood: RowLikelihood) -> str:

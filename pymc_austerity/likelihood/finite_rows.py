@@ -1,0 +1,140 @@
+"""Rows that have no log-likelihood where sampling starts are found and shown before anything is learnt from them.
+
+What has to be finite is the log-likelihood of a row, not its data: a limit of ±inf says that a row is not censored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from pymc_austerity.graph_compiler import interpret_log_density
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.rows import Rows
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+#: Of more rows only those are evaluated whose data are not finite: NumPy takes a second for a million.
+MOST_EVALUATED = 500_000
+_CHUNK = 65_536
+_SHOWN = 5
+_MOST_NUMBERS = 8
+
+Evaluate = Callable[[Sequence[np.ndarray]], np.ndarray]
+
+
+def compile_row_values(
+    likelihood: RowLikelihood, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray]
+) -> Evaluate:
+    """Return a function of the arrays of some rows that returns their log-likelihood at one point."""
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    function = interpret_log_density(inputs, likelihood.row_log_likelihood)
+
+    def values(arrays: Sequence[np.ndarray]) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(theta, others, *fixed, *arrays))
+
+    return values
+
+
+def rows_not_finite(evaluate: Evaluate, rows: Rows, *, thorough: bool) -> list[tuple[int, float]]:
+    """Return the numbers of the first rows without a finite log-likelihood, and what theirs is.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From `compile_row_values`.
+    rows : Rows
+    thorough : bool
+        Whether rows whose data are finite are evaluated too.
+    """
+    numbers = np.arange(len(rows)) if thorough else _with_infinite_data(rows)
+    found: list[tuple[int, float]] = []
+    for start in range(0, len(numbers), _CHUNK):
+        found += _not_finite(evaluate, rows, numbers[start : start + _CHUNK], _SHOWN + 1 - len(found))
+        if len(found) > _SHOWN:
+            break
+    return found
+
+
+def _not_finite(evaluate: Evaluate, rows: Rows, numbers: np.ndarray, most: int) -> list[tuple[int, float]]:
+    values = evaluate(rows.take(numbers).arrays)
+    bad = ~np.isfinite(values)
+    if not bad.all() or len(numbers) == 1:
+        return [(int(i), float(v)) for i, v in zip(numbers[bad][:most], values[bad])]
+    # PyMC gives a whole batch no density where a parameter of one of its rows has no valid value.
+    half = len(numbers) // 2
+    found = _not_finite(evaluate, rows, numbers[:half], most)
+    return found if len(found) >= most else found + _not_finite(evaluate, rows, numbers[half:], most - len(found))
+
+
+def _with_infinite_data(rows: Rows) -> np.ndarray:
+    floats = [a.reshape(len(a), -1) for a in rows.arrays if a.dtype.kind in "fc"]
+    chunks = range(0, len(rows), _CHUNK)
+    odd = [start + np.flatnonzero(_any_odd([a[start : start + _CHUNK] for a in floats])) for start in chunks if floats]
+    return np.concatenate([np.empty(0, np.int64), *odd])
+
+
+def _any_odd(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.logical_or.reduce([~np.isfinite(part).all(axis=1) for part in parts])
+
+
+def require_finite_rows(
+    likelihood: RowLikelihood,
+    rows: Rows,
+    point: tuple[np.ndarray, np.ndarray, Sequence[np.ndarray]],
+    names: Sequence[str],
+    labels: Sequence[str],
+    *,
+    thorough: bool = False,
+) -> None:
+    """Refuse rows without a finite log-likelihood.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+    rows : Rows
+    point : tuple
+        θ, the variables of other steps and the values of `likelihood.fixed`.
+    names : sequence of str
+        The variables of the model whose rows these are.
+    labels : sequence of str
+        Of the data arrays.
+    thorough : bool
+        Whether rows whose data are finite are evaluated however many they are.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Shows the first rows with their data.
+    """
+    thorough = thorough or len(rows) <= MOST_EVALUATED
+    if not thorough and not len(_with_infinite_data(rows)):
+        return
+    found = rows_not_finite(compile_row_values(likelihood, *point), rows, thorough=thorough)
+    if found:
+        raise UnsupportedModelError(said_of_rows(names, _described(rows, found, labels), len(found) > _SHOWN))
+
+
+def said_of_rows(names: Sequence[str], described: Sequence[str], more: bool) -> str:
+    """Return the words of the error."""
+    return (
+        f"Rows of {list(names)} have no finite log-likelihood where sampling starts: {'; '.join(described)}"
+        f"{'; and more rows' if more else ''}. Every test would depend on whether such a row was drawn. Look for "
+        "values that are missing, or that the distribution of their variable cannot give, and impute or correct them. "
+        "Where the data are right, start where the model can give them (initval= of a variable, initial_point= of the "
+        "step)."
+    )
+
+
+def _described(rows: Rows, found: Sequence[tuple[int, float]], labels: Sequence[str]) -> Iterator[str]:
+    for number, value in found[:_SHOWN]:
+        of_row = zip(labels, (np.ravel(a[number]) for a in rows.arrays), strict=False)
+        told = ", ".join(f"{label} = {_told(entries)}" for label, entries in of_row)
+        in_table = number if rows.first is None else int(rows.first[number])
+        yield f"row {in_table} ({value}) with {told}"
+
+
+def _told(entries: np.ndarray) -> str:
+    numbers = [f"{x:.6g}" for x in entries[:_MOST_NUMBERS]] + ["..."] * (len(entries) > _MOST_NUMBERS)
+    return numbers[0] if len(entries) == 1 else f"[{', '.join(numbers)}]"

@@ -1,0 +1,67 @@
+"""Truncated variables of which some rows have no lower, or no upper, limit.
+
+Written with a limit of ±inf the density is right and its derivatives are not: they multiply zero by infinity.  Rows of
+each kind (both limits, one, none) therefore have the density that PyMC gives a variable of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import and_
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.continuous import TruncatedNormalRV
+from pymc.distributions.truncated import TruncatedRV
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.likelihood.row_leaves import is_array_leaf
+
+#: Density of a variable with some of the inputs of its node replaced.
+DensityWith = Callable[[Mapping[int, Variable]], Variable]
+
+
+def density_by_limits(node: Apply, rebuild: Callable[[Variable], Variable], density: DensityWith) -> Variable:
+    """Return the density of a random variable whose limits may be infinite in some rows.
+
+    Parameters
+    ----------
+    node : Apply
+        Of the random variable in the model.
+    rebuild : callable
+        Returns a variable of the model as a function of the batch.
+    density : callable
+    """
+    if not isinstance(node.op, TruncatedRV | TruncatedNormalRV):
+        return density({})
+    places = (len(node.inputs) - 2, len(node.inputs) - 1)
+    limits = [node.inputs[place] for place in places]
+    leaves = [leaf for leaf in ancestors(limits) if leaf.owner is None]
+    if not all(map(is_array_leaf, leaves)):
+        return density({})  # limits that are parameters are finite
+    known = np.broadcast_arrays(*(limit.eval(mode=BY_NUMPY) for limit in limits))
+    limited = np.stack([~np.isneginf(known[0]), ~np.isposinf(known[1])])
+    kinds = np.unique(limited.reshape(2, -1), axis=1).T
+    if kinds.all():
+        return density({})
+    batch = [rebuild(limit) for limit in limits]
+    # Rows that are no longer of a kind that there was when the step was built have no density.
+    may_change = any(isinstance(leaf, SharedVariable) for leaf in leaves)
+    result = pt.constant(np.nan) if may_change or len(kinds) > 1 else None
+    for kind in kinds:
+        like = np.flatnonzero((limited.reshape(2, -1) == kind[:, None]).all(axis=0))[0]
+        own = [~pt.eq(b, none) if has else pt.eq(b, none) for b, none, has in zip(batch, (-np.inf, np.inf), kind)]
+        is_kind = reduce(and_, own)
+        of_kind = {
+            # Other rows get limits of a row of the kind, for which derivatives are finite.
+            place: pt.switch(is_kind, b, known[side].flat[like])
+            if kind[side]
+            else pt.constant(np.full((1,) * b.type.ndim, (-np.inf, np.inf)[side]))
+            for side, (place, b) in enumerate(zip(places, batch, strict=True))
+        }
+        result = density(of_kind) if result is None else pt.switch(is_kind, density(of_kind), result)
+    return result

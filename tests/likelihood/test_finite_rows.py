@@ -1,0 +1,167 @@
+"""What must be finite is a row's log-likelihood: limits of ±inf are taken, rows that a model cannot give are shown."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+
+from pymc_austerity.likelihood import finite_rows, flatten, read_model
+
+N = 60
+_rng = np.random.default_rng(3)
+X, Z = _rng.normal(size=N), np.clip(_rng.normal(size=N), -1.5, 1.5)
+DEATH, CENSORED_AT = _rng.exponential(np.exp(0.5 * X)), _rng.uniform(0.5, 3, N)
+TIME = np.minimum(DEATH, CENSORED_AT)
+UPPER = np.where(DEATH > CENSORED_AT, CENSORED_AT, np.inf)
+COUNT = _rng.poisson(2.0, N)
+AS_WRITTEN = Mode(linker="py", optimizer="merge")
+by_numpy = pytensor.config.change_flags(cxx="", linker="py")
+
+
+def some(limit, where):
+    return np.where(where, limit, np.inf * np.sign(limit))
+
+
+def survival(upper, lower=None, dist=pm.Exponential):
+    def define():
+        rate = pt.exp(pm.Normal("b") * X)
+        law = dist.dist(rate) if dist is pm.Exponential else dist.dist(pm.HalfNormal("shape"), rate)
+        pm.Censored("t", law, lower=lower, upper=upper(), observed=TIME)
+
+    return define
+
+
+def tobit(lower, upper):
+    def define():
+        law = pm.Normal.dist(pm.Normal("b") * X, pm.HalfNormal("s"))
+        pm.Censored("t", law, lower=lower, upper=upper, observed=np.clip(Z, -1, 1))
+
+    return define
+
+
+def truncated(lower, upper, of=pm.Normal, observed=Z):
+    def define():
+        mean = pm.Normal("b") * X
+        law = of.dist(mean, pm.HalfNormal("s")) if of is not pm.Poisson else of.dist(pt.exp(mean))
+        of_data = [pm.Data(name, v) if isinstance(v, list) else v for name, v in (("lower", lower), ("upper", upper))]
+        pm.Truncated("t", law, lower=of_data[0], upper=of_data[1], observed=observed)
+
+    return define
+
+
+TAKEN = {
+    "deaths at infinity": survival(lambda: UPPER),
+    "deaths at infinity, pm.Data": survival(lambda: pm.Data("upper", UPPER)),
+    "deaths at infinity, a shape": survival(lambda: UPPER, dist=pm.Weibull),
+    "no lower limit in any row": survival(lambda: UPPER, lower=np.full(N, -np.inf)),
+    "a limit computed in the model": survival(lambda: pt.switch(DEATH > CENSORED_AT, CENSORED_AT, np.inf)),
+    "left, right and not censored": tobit(some(-1.0, Z < -1), some(1.0, Z > 1)),
+    "truncated in some rows": truncated(some(-2.0, X > 0), some(2.0, X > 0.5)),
+    "truncated in some rows, pm.Data": truncated(list(some(-2.0, X > 0)), 2.0),
+    "truncated above in no row": truncated(np.full(N, -2.0), np.full(N, np.inf)),
+    "truncated above by a scalar infinity": truncated(-2.0, np.inf),
+    "truncated logistics": truncated(some(-2.0, X > 0), np.inf, pm.Logistic),
+    "truncated counts": truncated(some(-1.0, X > 0), some(9.0, X > 0.5), pm.Poisson, np.minimum(COUNT, 9)),
+}
+
+
+def read(define):
+    with by_numpy:
+        with pm.Model() as model:
+            define()
+        return model, read_model(model, model.value_vars, None, None)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_infinite_limits_are_taken_with_finite_derivatives(name):
+    model, data = read(TAKEN[name])
+    likelihood = data.likelihood
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    slopes = pt.grad(likelihood.row_log_likelihood.sum(), likelihood.theta)
+    with by_numpy:
+        evaluate = pm.compile(
+            inputs, [likelihood.row_log_likelihood, slopes], mode=AS_WRITTEN, on_unused_input="ignore"
+        )
+        terms = model.compile_fn(model.logp(vars=model.observed_RVs, sum=False), mode=AS_WRITTEN)
+    rng = np.random.default_rng(1)
+    at = {name: value + 0.2 * rng.standard_normal(np.shape(value)) for name, value in data.point.items()}
+    theta, empty = flatten(at, likelihood.blocks), np.empty(0)
+    rows, slopes = evaluate(theta, empty, *data.fixed, *data.rows.arrays)
+    # PyMC takes the root of 2 in a normal distribution function in single precision.
+    np.testing.assert_allclose(rows, terms(at)[0], rtol=1e-7)
+    assert np.isfinite(slopes).all()
+    for j, h in enumerate(1e-6 * np.eye(len(theta))):
+        sides = [evaluate(theta + s * h, empty, *data.fixed, *data.rows.arrays)[0].sum() for s in (1, -1)]
+        assert slopes[j] == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-4, abs=1e-5)
+    numbers = rng.integers(0, N, 9)
+    batch, _ = evaluate(theta, empty, *data.fixed, *(a[numbers] for a in data.rows.arrays))
+    np.testing.assert_allclose(batch, rows[numbers], rtol=1e-9)
+
+
+def with_value(values, place, wrong):
+    values = np.array(values)
+    values[place] = wrong
+    return values
+
+
+def bernoulli(p, y):
+    return lambda: pm.Bernoulli(
+        "y", **{p: pm.math.sigmoid(pm.Normal("b") * X) if p == "p" else pm.Normal("b") * X}, observed=y
+    )
+
+
+def poisson(y, x=X):
+    return lambda: pm.Poisson("y", pt.exp(pm.Normal("b") * x), observed=y)
+
+
+BINARY = (X > 0).astype(int)
+NOT_GIVEN = {
+    "neither 0 nor 1": (bernoulli("logit_p", with_value(BINARY, 7, 2)), r"row 7 \(-inf\) with .*'y' = 2"),
+    "neither 0 nor 1, p": (bernoulli("p", with_value(BINARY, 7, -1)), r"row 7 \(-inf\) with .*'y' = -1"),
+    "neither, pm.Data": (bernoulli("p", with_value(BINARY, 0, 3).tolist()), r"row 0 \(-inf\) with .*'y' = 3"),
+    "negative counts": (poisson(with_value(COUNT, [3, 9], -1)), r"row 3 .*'y' = -1.*; row 9 .*'y' = -1"),
+    "a covariate that is missing": (poisson(COUNT, with_value(X, 4, np.nan)), r"row 4 \(-inf\) with .* = nan"),
+    "a covariate at infinity": (poisson(COUNT, with_value(X, 4, np.inf)), r"row 4 \(-inf\) with .* = inf"),
+    "a standard deviation below 0": (
+        lambda: pm.Normal("y", pm.Normal("b") * X, with_value(np.ones(N), 11, -1.0), observed=Z),
+        r"starts: row 11 \(-inf\) with [^;]*= -1[^;]*\. Every",
+    ),
+    "all rows": (poisson(-1 - COUNT), r"row 0 .*; row 4 .*; and more rows"),
+    "beyond a limit": (truncated(-2.0, with_value(np.full(N, np.inf), 8, -1.9)), r"row 8 \(-inf\) with .*'t' = "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_GIVEN)
+def test_rows_that_the_model_cannot_give_are_shown_with_their_values(name):
+    define, words = NOT_GIVEN[name]
+    with pytest.raises(ValueError, match=words) as error:
+        read(define)
+    assert "initval=" in str(error.value)
+    assert "emove" not in str(error.value)  # a row may carry the information
+
+
+def test_of_many_rows_those_with_infinite_data_are_evaluated(monkeypatch):
+    monkeypatch.setattr(finite_rows, "MOST_EVALUATED", 10)
+    read(TAKEN["deaths at infinity"])
+    with pytest.raises(ValueError, match=r"row 4 \(-inf\)"):
+        read(NOT_GIVEN["a covariate at infinity"][0])
+    _, data = read(NOT_GIVEN["neither 0 nor 1"][0])
+    with pytest.raises(ValueError, match=r"row 7 \(-inf\)"):
+        data.require_finite_rows(thorough=True)
+
+
+def test_new_data_are_looked_at():
+    with pm.Model() as model:
+        pm.Censored("t", pm.Exponential.dist(pm.Exponential("rate", 1)), None, pm.Data("upper", UPPER), observed=TIME)
+    with by_numpy:
+        data = read_model(model, model.value_vars, None, None)
+        assert data.changed() is None
+        with model:
+            pm.set_data({"upper": np.full(N, np.inf)})
+        assert data.changed() is not None
+        with model:
+            pm.set_data({"upper": with_value(UPPER, 2, TIME[2] / 2)})
+        with pytest.raises(ValueError, match=r"row 2 \(-inf\) .*'upper' of 't' = "):
+            data.changed()
