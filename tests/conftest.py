@@ -51,9 +51,9 @@ def _loggers_are_left_as_they_were():
 
 @pytest.fixture
 def nothing_on_disk(tmp_path, monkeypatch):
-    """Let compiled code be looked for in an empty folder, where PyTensor keeps any."""
-    if compile_cache.CACHED_SRC_FUNCTIONS is not None:
-        monkeypatch.setattr("pytensor.link.numba.cache.NUMBA_CACHE_PATH", tmp_path)
+    """Let compiled code be looked for in an empty folder."""
+    monkeypatch.setattr(compile_cache, "FOLDER", tmp_path)
+    monkeypatch.setattr("pytensor.link.numba.cache.NUMBA_CACHE_PATH", tmp_path)
 
 
 @pytest.fixture(scope="session")

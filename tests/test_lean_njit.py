@@ -8,7 +8,6 @@ import pytest
 from compilations import compilations
 from numba.core.registry import CPUDispatcher
 
-from pymc_austerity.code_key import NotDescribedError, cache_key
 from pymc_austerity.lean_njit import lean, njit
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -86,13 +85,3 @@ def test_defaults_keywords_and_options():
 def test_what_numba_keeps_and_what_is_not_compiled_stay_as_they_are():
     assert type(njit(cache=True)(doubled)) is CPUDispatcher
     assert lean(doubled) is doubled
-
-
-def test_a_global_that_changes_after_compiled_code_was_compiled_is_seen(monkeypatch):
-    function = njit(doubled)
-    before = cache_key(function)
-    call_of(function)(1.5)
-    assert cache_key(function) == before
-    monkeypatch.setattr(f"{__name__}.FACTOR", 3.0)
-    with pytest.raises(NotDescribedError, match="other values"):
-        cache_key(function)

@@ -11,7 +11,7 @@ from numba import typeof
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ScalableSubsampling
-from pymc_austerity.code_key import cache_key
+from pymc_austerity.code_key import code_key
 from pymc_austerity.diagnostics.results import as_dataset, group
 from pymc_austerity.kernel.group_moves import build_group_transition
 
@@ -113,7 +113,7 @@ def test_after_other_data_draws_are_those_of_a_step_that_never_saw_any_else(case
 
 
 def _key_of_moves(decider, **others):
-    return cache_key(build_group_transition(decider.parts._replace(**others)))
+    return code_key(build_group_transition(decider.parts._replace(**others)))
 
 
 @pytest.mark.slow
