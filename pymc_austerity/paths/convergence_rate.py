@@ -80,9 +80,21 @@ def choose(
     Returns
     -------
     Choice
+
+    Raises
+    ------
+    ValueError
+        For too few pilot paths, or costs that are no finite numbers.
     """
     if alpha != "auto":
         return Choice(float(alpha), np.nan, np.nan, "given by the user")
+    for size in sizes:
+        if not (isinstance(value := cost(size), float | int | np.number) and 0 < value < np.inf):
+            raise ValueError(
+                f"cost must return a finite number above 0 for every batch, found {value!r} for {size} rows: "
+                "alpha='auto' minimises expected cost × variance, which would not exist. Return a number in any unit, "
+                "or give alpha."
+            )
     if len(sizes) == 1:
         return Choice(1.0, np.nan, np.nan, "the only batch is the whole data; α plays no part")
     levels = pilot_levels(sizes)

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha, check_phi
 from pymc_austerity.paths.convergence_rate import choose
+from pymc_austerity.paths.doubts import warn
 from pymc_austerity.paths.progress import ReplicationProgress
 from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
 from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, level_of, wants_rng
@@ -94,8 +95,9 @@ def debias(
         Along the dimension ``replication``: ``replicate`` (× shape of φ), ``level`` (T), ``rows_touched``,
         ``seconds``, and the running ``estimate`` and ``standard_error`` (NaN for the first).  Along
         ``batch``: ``batch_size`` and ``tail_probability`` P(T ≥ t).  ``attrs`` holds the settings, α and the
-        reason for it, why the run stopped, and ``unseen_variance``, the share of the variance that comes
-        from truncations deeper than any that occurred, for the fitted β (1 where there is none, or where it is larger).
+        reason for it, why the run stopped, ``unseen_variance``, the share of the variance that comes from
+        truncations deeper than any that occurred, for the fitted β (1 where there is none, or where it is larger), and
+        ``doubts``, the reasons why the standard error may be too small, which are empty where there are none.
 
     Raises
     ------
@@ -109,7 +111,9 @@ def debias(
     Warns
     -----
     UserWarning
-        When the run was interrupted or workers were lost: replications may then be missing.
+        When the run was interrupted or workers were lost: replications may then be missing.  When the standard error
+        may be too small: most of the variance is unseen, the fitted rate is not positive, or α is not below it, so that
+        the variance need not exist.
 
     Notes
     -----
@@ -152,7 +156,9 @@ def debias(
             choice = choose(alpha, sizes, ratio, cost, pilot_paths, pilot)
             settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
         stopped = _replicate(workers, phi, settings, stopping, done, progressbar)
-    return result_dataset(done, settings, stopped)
+    result = result_dataset(done, settings, stopped)
+    warn(result.attrs["doubts"])
+    return result
 
 
 def _pilot(

@@ -13,7 +13,8 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from pymc_austerity.paths.convergence_rate import MAX_BETA, MIN_BETA, Choice, squared_errors
+from pymc_austerity.paths.convergence_rate import Choice
+from pymc_austerity.paths.doubts import doubts, unseen_variance
 from pymc_austerity.paths.truncation import FloatArray, Truncation, path_sizes
 
 
@@ -187,18 +188,7 @@ def result_dataset(done: Mapping[int, Replicate], settings: Settings, stopped: s
         attrs={
             **settings.attrs(),
             "stopped": stopped,
-            "unseen_variance": unseen_variance(settings, int(levels.max())),
+            "unseen_variance": unseen_variance(settings.truncation, settings.choice, int(levels.max())),
+            "doubts": doubts(settings.truncation, settings.choice, int(levels.max()), len(levels)),
         },
     )
-
-
-def unseen_variance(settings: Settings, deepest: int) -> float:
-    """Share of the variance that comes from truncations deeper than `deepest`.
-
-    A standard error cannot know about jumps that have not occurred yet; where α is near β every batch size
-    adds about as much variance as the one before, however rare it is.
-    """
-    beta = settings.choice.beta if np.isfinite(settings.choice.beta) else MAX_BETA
-    errors = squared_errors(settings.sizes, float(np.clip(beta, MIN_BETA, MAX_BETA)))
-    by_level = settings.truncation.variance_by_level(errors)
-    return float(by_level[deepest - 1 :].sum() / by_level.sum()) if by_level.sum() > 0 else 0.0

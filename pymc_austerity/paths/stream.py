@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha, check_phi
 from pymc_austerity.paths.block_reader import Block, BlockReader, StreamEndedError, StreamError
 from pymc_austerity.paths.convergence_rate import choose
+from pymc_austerity.paths.doubts import warn
 from pymc_austerity.paths.progress import ReplicationProgress
 from pymc_austerity.paths.remaining_bias import Increments, with_remaining_bias
 from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset
@@ -88,7 +89,8 @@ def debias_stream(
     -----
     UserWarning
         When the stream ended within a replication, or before the number asked for.  To drop an unfinished
-        replication favours short paths; with many replications the effect is of the order of one of them.
+        replication favours short paths; with many replications the effect is of the order of one of them.  When the
+        standard error may be too small, as in `debias`.
 
     Examples
     --------
@@ -112,6 +114,7 @@ def debias_stream(
     increments = Increments(len(sizes))
     stopped = _replicate(walker, settings, stopping, done, increments, progressbar)
     result = result_dataset(done, settings, stopped)
+    warn(result.attrs["doubts"])
     return with_remaining_bias(result, increments, settings, walker.reader.rows_read)
 
 

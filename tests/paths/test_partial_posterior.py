@@ -125,7 +125,7 @@ def test_the_overhead_is_measured_on_the_fewest_steps():
 
 
 def test_threads_give_the_same_result(by_nutpie):
-    settings = {"min_batch": 100, "alpha": 0.9, "replications": 8, "random_seed": 5, "progressbar": False}
+    settings = {"min_batch": 100, "alpha": 0.6, "replications": 8, "random_seed": 5, "progressbar": False}
     here = by_nutpie.debias(**settings)
     with ThreadPoolExecutor(2) as executor:
         there = by_nutpie.debias(executor=executor, **settings)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.paths.convergence_rate import Choice
+from pymc_austerity.paths.doubts import unseen_variance
 from pymc_austerity.paths.replicates import (
     Replicate,
     Settings,
@@ -15,7 +16,6 @@ from pymc_austerity.paths.replicates import (
     result_dataset,
     running_moments,
     settings_of,
-    unseen_variance,
 )
 from pymc_austerity.paths.stream import debias_stream
 from pymc_austerity.paths.truncation import path_sizes
@@ -121,7 +121,7 @@ def test_a_run_is_resumed_from_disk(tmp_path, store, phi):
 
 
 def test_other_settings_are_not_appended():
-    part = run(replications=5)
+    part = run(alpha=0.1, replications=5)
     for settings, message in [
         ({"min_batch": 20}, "min_batch: 10 there, 20 here"),
         ({"ratio": 3}, "ratio"),
@@ -145,10 +145,10 @@ def test_a_run_over_a_stream_is_not_appended():
 
 
 def test_unseen_variance_is_what_deeper_truncations_would_add():
-    result = run(alpha=0.9, replications=5)
+    result = run(alpha=0.5, replications=5)
     settings = settings_of(result)
     levels = len(result.batch)
-    shares = [unseen_variance(settings, deepest) for deepest in range(1, levels + 1)]
+    shares = [unseen_variance(settings.truncation, settings.choice, deepest) for deepest in range(1, levels + 1)]
     assert shares[0] == 1
     assert shares[-1] == 0
     assert (np.diff(shares) < 0).all()

@@ -85,7 +85,8 @@ def test_tuples_of_arrays_stay_together():
 
 
 def test_auto_alpha_reads_its_pilot_from_the_stream():
-    result = run(alpha="auto", replications=10, n_max=10_000)
+    with pytest.warns(UserWarning, match="rate is not clearly positive"):  # the prior is worth more than the batches
+        result = run(alpha="auto", replications=10, n_max=10_000)
     assert result.attrs["pilot_rows"] == 24 * 620
     assert result.attrs["rows_read"] > 24 * 320
     assert "β" in result.attrs["alpha_reason"]
@@ -219,6 +220,7 @@ def test_ctrl_c_returns_what_is_done():
 
 
 def test_no_bias_is_claimed_from_too_few_paths():
-    result = run(replications=2)
+    with pytest.warns(UserWarning, match="which none of 2 replications reached"):
+        result = run(replications=2)
     assert np.isnan(result.remaining_bias)
     assert "too few" in result.attrs["remaining_bias_reason"]

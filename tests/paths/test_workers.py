@@ -5,6 +5,7 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -183,8 +184,10 @@ def test_ctrl_c_while_workers_are_busy_returns_what_is_done():
             os.kill(os.getpid(), signal.SIGINT)
         return posterior_mean(rows)
 
-    with ThreadPoolExecutor(2) as executor, pytest.warns(UserWarning, match="append="):
+    with ThreadPoolExecutor(2) as executor, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         part = run(phi, executor=executor)
+    assert any("append=" in str(warning.message) for warning in said)
     assert 0 < part.sizes["replication"] < 40
     assert_same(run(append=part, random_seed=None), run())
 
