@@ -1,9 +1,9 @@
 """The key under which the machine code of a function is kept on disk.
 
 A function of this package is known by its name, by what it captures and by the functions that it names, each of them
-known in the same way.  The rest is the same for all: the sources of the package, and the versions, settings and
-processor that take part in compiling.  Graphs have the key that PyTensor gives them, and numba adds the types of the
-arguments.
+known in the same way, and by the source files of all of these.  The rest is the same for all: the files that extend
+numba, and the versions, settings and processor that take part in compiling.  Graphs have the key that PyTensor gives
+them, and numba adds the types of the arguments.
 
 Wrong code runs without a sign that it does.  So whatever cannot be named has no key: a function that a user wrote,
 which may change while its name stays, and all that captures it, are compiled in every process.
@@ -76,7 +76,9 @@ def code_key(function: Dispatcher) -> str:
         raise NoKeyError("files of the package have changed since it was imported, or are not there")
     if foreign := _foreign():
         raise NoKeyError(f"numba was given implementations by {foreign}, which are in no release")
-    return _digest(f"{_surroundings()} {_settings()} {' '.join(_Names().of(function))}")
+    names = _Names()
+    parts = [*names.of(function), *(_TEXTS.get(module, "") for module in sorted(names.modules))]
+    return _digest(" ".join([_surroundings(), _settings(), *parts]).encode())
 
 
 def name_graph(graph: Dispatcher, keeper: Dispatcher) -> bool:
@@ -87,8 +89,8 @@ def name_graph(graph: Dispatcher, keeper: Dispatcher) -> bool:
     return key is not None
 
 
-def _digest(text: str) -> str:
-    return xxh3_128(text.encode()).hexdigest()
+def _digest(text: bytes) -> str:
+    return xxh3_128(text).hexdigest()
 
 
 def _stamps() -> list[tuple[int, int]]:
@@ -98,15 +100,22 @@ def _stamps() -> list[tuple[int, int]]:
     return []
 
 
-#: The sources of the package, and what they were when it was imported.
+#: The sources of the package, what they were when it was imported, and digests by the names of the modules.
 _SOURCES = sorted(map(str, Path(__file__).parent.rglob("*.py")))
 _STAMPS = _stamps()
-_TEXT = " ".join(xxh3_128(Path(path).read_bytes()).hexdigest() for path in _SOURCES)
+_TEXTS: dict[str, str] = {}
+_EXTENDS_NUMBA = ""
+for _path in map(Path, _SOURCES):
+    _text = _path.read_bytes()
+    _parts = _path.relative_to(Path(__file__).parent).with_suffix("").parts
+    _TEXTS[".".join([_OWN, *(part for part in _parts if part != "__init__")])] = _digest(_text)
+    if b"from numba." in _text or b"pytensor.link.numba" in _text:
+        _EXTENDS_NUMBA += _digest(_text)
 
 
 @cache
 def _surroundings() -> str:
-    found = [sys.version, repr(cpu_target.target_context.codegen().magic_tuple()), _TEXT]
+    found = [sys.version, repr(cpu_target.target_context.codegen().magic_tuple()), _EXTENDS_NUMBA]
     for package in _VERSIONS:
         try:
             found.append(f"{package}=={version(package)}")
@@ -149,10 +158,17 @@ def _package_of(function: FunctionType) -> str:
 
 
 class _Names:
-    """Names what a function is made of, each function once."""
+    """Names what a function is made of, each function once.
+
+    Attributes
+    ----------
+    modules : set of str
+        In which that was found.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
+        self.modules: set[str] = set()
 
     def of(self, value: Any) -> Iterator[str]:
         """Yield the parts of the name of a value that compiled code may capture."""
@@ -162,7 +178,7 @@ class _Names:
         elif isinstance(value, Dispatcher | FunctionType):
             yield from self._function(value)
         elif isinstance(value, np.generic | np.ndarray) and not value.dtype.hasobject:
-            yield f"{kind.__name__} {value.dtype!r} {value.shape} {value.flags} {xxh3_128(value.tobytes()).hexdigest()}"
+            yield f"{kind.__name__} {value.dtype!r} {value.shape} {value.flags} {_digest(value.tobytes())}"
         elif isinstance(value, tuple | list):
             yield from (self._named(kind), "(")
             for part in value:
@@ -194,6 +210,7 @@ class _Names:
             for part in name.split("."):
                 found = getattr(found, part, None)
             if getattr(found, "py_func", found) is value or found is value:
+                self.modules.add(module)
                 return f"{module}.{name}"
         raise NoKeyError(f"{value!r:.80} cannot be named")
 
@@ -211,6 +228,7 @@ class _Names:
         elif _package_of(function) != _OWN:
             yield self._named(function)
         else:
+            self.modules.add(function.__globals__["__name__"])
             yield f"{function.__module__}.{function.__qualname__}"
             yield from self._code(function.__code__)
             yield from self.of(function.__defaults__ or ())

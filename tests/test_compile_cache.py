@@ -233,6 +233,17 @@ def test_a_setting_that_leaves_code_as_it_is_does_not_matter(folder, monkeypatch
     assert code_key(plus(1)) == key
 
 
+def test_a_changed_file_of_what_takes_part_misses(folder, monkeypatch):
+    """Also where the function that it holds is the same: a class that it names may not be."""
+    texts = {__name__: "this file", "elsewhere": "another"}
+    monkeypatch.setattr(keys, "_TEXTS", texts)
+    key = code_key(plus(1))
+    texts["elsewhere"] = "changed"
+    assert code_key(plus(1)) == key
+    texts[__name__] = "changed"
+    assert code_key(plus(1)) != key
+
+
 def test_nothing_is_kept_once_the_files_of_the_package_have_changed(folder, tmp_path, monkeypatch):
     """What runs is then what was imported, which the files no longer tell."""
     file = tmp_path / "module.py"
@@ -663,14 +674,15 @@ def test_two_processes_that_start_at_once_leave_code_that_runs(start):
 
 
 def test_a_changed_source_misses_in_another_process(start, tmp_path):
-    """Of the function, or of any file of the package; where the package lies does not matter."""
+    """Of the function, or of a file that extends numba; where the package lies does not matter, nor other files."""
     finished(start())
     copy = tmp_path / "elsewhere"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     assert results(finished(start(package=copy)), True)
-    with (copy / "rows" / "pool.py").open("a") as file:
-        file.write("# a remark\n")
-    assert results(finished(start(package=copy)), False)
+    for changed, found_again in (("rows/pool.py", True), ("likelihood/addresses.py", False)):
+        with (copy / changed).open("a") as file:
+            file.write("# a remark\n")
+        assert results(finished(start(package=copy)), found_again)
     (tmp_path / "own.py").write_text(OWN.replace("x + k", "x - k").replace("n < 2", "n < 3"))
     found = finished(start())
     assert found["nested"] == [2.0, False]
