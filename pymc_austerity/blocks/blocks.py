@@ -142,7 +142,7 @@ class Blocks:
         self,
         containers: Sequence[Container],
         coords: Mapping[str, Any],
-        wrong_index: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None],
+        wrong_row: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None],
         progressbar: bool,
         model_key: str = "",
     ) -> BlockTable:
@@ -153,7 +153,7 @@ class Blocks:
         containers : sequence of Container
         coords : mapping
             Coordinates of the model.
-        wrong_index : callable
+        wrong_row : callable
             See `Reader`.
         progressbar : bool
         model_key : str
@@ -165,7 +165,7 @@ class Blocks:
             See the class.
         """
         columns, labels = match_columns(containers, self.columns, self.codes, coords)
-        reader, source = Reader(tuple(containers), columns, labels, wrong_index), self._open()
+        reader, source = Reader(tuple(containers), columns, labels, wrong_row), self._open()
         identity = {
             "columns": repr([(c.name, str(c.dtype), c.shape, columns[c.name]) for c in containers]),
             "codes": repr({name: list(of) for name, of in labels.items()}),

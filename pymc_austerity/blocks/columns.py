@@ -62,14 +62,14 @@ class Reader:
         From each container to its column, or to those of a matrix.
     labels : mapping of str to pandas.Index
         From a container whose column holds labels to the labels, in the order of their codes.
-    wrong_index : callable
-        Returns the number of a row whose index is outside what it indexes, and what is wrong, or None.
+    wrong_row : callable
+        Returns the number of a row that the model cannot take, and what is wrong, or None.
     """
 
     containers: tuple[Container, ...]
     columns: Mapping[str, str | tuple[str, ...]]
     labels: Mapping[str, pd.Index]
-    wrong_index: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]
+    wrong_row: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]
 
     @property
     def names(self) -> list[str]:
@@ -104,7 +104,7 @@ class Reader:
             for array, of_container in zip(taken, columns, strict=True):
                 _put(array, of_container)
             if start < stop and not known:
-                self._check_indices(block, taken)
+                self._check_rows(block, taken)
         return Rows(arrays), found[0][0].where if found else ""
 
     def arrays(self, block: Block) -> tuple[np.ndarray, ...]:
@@ -119,9 +119,9 @@ class Reader:
         """
         return self.rows(Loaded(0, (block,)))[0].arrays
 
-    def _check_indices(self, block: Block, arrays: tuple[np.ndarray, ...]) -> None:
+    def _check_rows(self, block: Block, arrays: tuple[np.ndarray, ...]) -> None:
         with _one_at_a_time:  # a function of PyTensor serves one thread
-            found = self.wrong_index(arrays)
+            found = self.wrong_row(arrays)
         if found is not None:
             raise BadRowError(block.where, block.first + found[0], found[1])
 
@@ -242,8 +242,8 @@ def _converted(column: np.ndarray, container: Container, block: Block, name: str
     if wanted in "biu" and converted.dtype != column.dtype and not np.can_cast(column.dtype, container.dtype):
         bad = converted != column
         what = f"does not fit into the {container.dtype} of {container.name!r} in the model"
-    elif wanted == "f" and not known and not (finite := np.isfinite(converted)).all():
-        bad = ~finite
+    elif wanted == "f" and not known and (missing := np.isnan(converted)).any():
+        bad = missing  # what is infinite may be a limit that there is not: the model's rows say so
         what = "is not finite. A batch that meets such a row has no log-likelihood. Leave it out, or impute it"
     else:
         return converted

@@ -5,13 +5,14 @@ What has to be finite is the log-likelihood of a row, not its data: a limit of �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from pymc_austerity.graph_compiler import interpret_log_density
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Rows, number_in_table
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Of more rows only those are evaluated whose data are not finite: NumPy takes a second for a million.
@@ -20,13 +21,43 @@ _CHUNK = 65_536
 _SHOWN = 5
 _MOST_NUMBERS = 8
 
+_REMEDY = (
+    "Look for values that are missing, or that the distribution of their variable cannot give, and impute or correct "
+    "them. Where the data are right, start where the model can give them (initval= of a variable, initial_point= of "
+    "the step)."
+)
+
 Evaluate = Callable[[Sequence[np.ndarray]], np.ndarray]
+#: θ, the variables of other steps and the values of `RowLikelihood.fixed`.
+Point = tuple[np.ndarray, np.ndarray, Sequence[np.ndarray]]
 
 
-def compile_row_values(
-    likelihood: RowLikelihood, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray]
-) -> Evaluate:
+class FindRow(Protocol):
+    """Finds the first row without a finite log-likelihood."""
+
+    def __call__(self, rows: Rows, *, thorough: bool) -> tuple[int, str] | None:
+        """Return its number and what is wrong with it."""
+        ...
+
+
+def compile_row_finder(likelihood: RowLikelihood, point: Point, labels: Sequence[str]) -> FindRow:
+    """Return what finds the first of some rows without a finite log-likelihood at one point."""
+    evaluate = compile_row_values(likelihood, point)
+
+    def first_not_finite(rows: Rows, *, thorough: bool) -> tuple[int, str] | None:
+        found = rows_not_finite(evaluate, rows, thorough=thorough)[:1]
+        if not found:
+            return None
+        number, value = found[0]
+        data = _data_of(rows, number, labels)
+        return number, f"its log-likelihood is {value} where sampling starts, with {data}. {_REMEDY}"
+
+    return first_not_finite
+
+
+def compile_row_values(likelihood: RowLikelihood, point: Point) -> Evaluate:
     """Return a function of the arrays of some rows that returns their log-likelihood at one point."""
+    theta, others, fixed = point
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     function = interpret_log_density(inputs, likelihood.row_log_likelihood)
 
@@ -82,7 +113,7 @@ def _any_odd(parts: Sequence[np.ndarray]) -> np.ndarray:
 def require_finite_rows(
     likelihood: RowLikelihood,
     rows: Rows,
-    point: tuple[np.ndarray, np.ndarray, Sequence[np.ndarray]],
+    point: Point,
     names: Sequence[str],
     labels: Sequence[str],
     *,
@@ -95,7 +126,7 @@ def require_finite_rows(
     likelihood : RowLikelihood
     rows : Rows
     point : tuple
-        θ, the variables of other steps and the values of `likelihood.fixed`.
+        See `Point`.
     names : sequence of str
         The variables of the model whose rows these are.
     labels : sequence of str
@@ -111,28 +142,18 @@ def require_finite_rows(
     thorough = thorough or len(rows) <= MOST_EVALUATED
     if not thorough and not len(_with_infinite_data(rows)):
         return
-    found = rows_not_finite(compile_row_values(likelihood, *point), rows, thorough=thorough)
+    found = rows_not_finite(compile_row_values(likelihood, point), rows, thorough=thorough)
     if found:
-        raise UnsupportedModelError(said_of_rows(names, _described(rows, found, labels), len(found) > _SHOWN))
+        told = [f"row {number_in_table(rows, i)} ({v}) with {_data_of(rows, i, labels)}" for i, v in found[:_SHOWN]]
+        told += ["and more rows"] * (len(found) > _SHOWN)
+        raise UnsupportedModelError(
+            f"Rows of {list(names)} have no finite log-likelihood where sampling starts: {'; '.join(told)}. Every test "
+            f"would depend on whether such a row was drawn. {_REMEDY}"
+        )
 
 
-def said_of_rows(names: Sequence[str], described: Sequence[str], more: bool) -> str:
-    """Return the words of the error."""
-    return (
-        f"Rows of {list(names)} have no finite log-likelihood where sampling starts: {'; '.join(described)}"
-        f"{'; and more rows' if more else ''}. Every test would depend on whether such a row was drawn. Look for "
-        "values that are missing, or that the distribution of their variable cannot give, and impute or correct them. "
-        "Where the data are right, start where the model can give them (initval= of a variable, initial_point= of the "
-        "step)."
-    )
-
-
-def _described(rows: Rows, found: Sequence[tuple[int, float]], labels: Sequence[str]) -> Iterator[str]:
-    for number, value in found[:_SHOWN]:
-        of_row = zip(labels, (np.ravel(a[number]) for a in rows.arrays), strict=False)
-        told = ", ".join(f"{label} = {_told(entries)}" for label, entries in of_row)
-        in_table = number if rows.first is None else int(rows.first[number])
-        yield f"row {in_table} ({value}) with {told}"
+def _data_of(rows: Rows, number: int, labels: Sequence[str]) -> str:
+    return ", ".join(f"{label} = {_told(np.ravel(array[number]))}" for label, array in zip(labels, rows.arrays))
 
 
 def _told(entries: np.ndarray) -> str:

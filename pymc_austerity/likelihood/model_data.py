@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.likelihood.finite_rows import require_finite_rows
+from pymc_austerity.likelihood.finite_rows import FindRow, compile_row_finder, require_finite_rows
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_leaves import leaf_identity
@@ -79,10 +79,39 @@ class ModelData:
             found.append((leaf.source.name, array.dtype, array.shape[1:]))
         return found
 
-    def index_check(self, model: Model) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
-        """Return the check of `compile_index_check_of_batches` for rows that take the place of those in the model."""
+    def row_check(self, model: Model) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
+        """Return what looks at rows that take the place of those in the model, and finds the first that it cannot take.
+
+        It returns the number of a row and what is wrong: an index that is out of range, or data at infinity that leave
+        it no log-likelihood.
+        """
         batches = {leaf.source: leaf.batch for leaf in self._source.leaves}
-        return compile_index_check_of_batches(model, self.terms, self.point, batches)
+        wrong_index = compile_index_check_of_batches(model, self.terms, self.point, batches)
+        first_not_finite = self._finder()
+
+        def wrong_row(arrays: tuple[np.ndarray, ...]) -> tuple[int, str] | None:
+            return wrong_index(arrays) or first_not_finite(Rows(arrays), thorough=False)
+
+        return wrong_row
+
+    def _finder(self) -> FindRow:
+        point = self.theta0, self.others0, self.fixed
+        return compile_row_finder(self.likelihood, point, [leaf.label for leaf in self._source.leaves])
+
+    def require_finite_pieces(self, pieces: Iterable[Rows]) -> None:
+        """Refuse rows without a finite log-likelihood at the initial point that take the place of those in the model.
+
+        Raises
+        ------
+        UnsupportedModelError
+            Shows the first of these rows with its data.
+        """
+        start, first_not_finite = 0, self._finder()
+        for rows in pieces:
+            found = first_not_finite(rows, thorough=True)
+            if found is not None:
+                raise UnsupportedModelError(f"Row {start + found[0]} of the blocks: {found[1]}")
+            start += len(rows)
 
     def stand_ins(self) -> dict[Variable, Variable]:
         """Return what takes the place of the shared variables that are not indexed by row, in graphs of θ."""

@@ -38,7 +38,7 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
     containers = [Container(*c) for c in example.containers()]
     names = ", ".join(b.name for b in example.likelihood.blocks)
     key = f"model of {names} (digest {likelihood_key(example.likelihood)})"
-    return blocks.table(containers, model.coords, example.index_check(model), progressbar, key)
+    return blocks.table(containers, model.coords, example.row_check(model), progressbar, key)
 
 
 def check_bound(bound: Bound, name: str) -> None:

@@ -17,7 +17,7 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
-from pymc_austerity.blocks import Blocks
+from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import (
     TRANSITIONS,
@@ -54,6 +54,7 @@ from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stop_at
 from pymc_austerity.steps.progress import RunningRates, progress_columns, progress_fields
+from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import is_whole, model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
@@ -154,7 +155,12 @@ class RowStep(CheckedStep):
             example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
             known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
         )  # fmt: skip
-        self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
+        try:
+            self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
+        except UnsupportedModelError:
+            if isinstance(table, BlockTable):  # of rows in memory this is known already
+                example.require_finite_pieces(table.pieces())
+            raise
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
         if variables is None and data is None and (hint := groups_worth_a_step(model)):

@@ -27,8 +27,8 @@ def dask_threads():
         yield
 
 
-def opened(source, progressbar=False, wrong_index=lambda arrays: None, **options):
-    return pma.Blocks(source, **{"pool": 5_000, **options}).table(CONTAINERS, {}, wrong_index, progressbar)
+def opened(source, progressbar=False, wrong_row=lambda arrays: None, **options):
+    return pma.Blocks(source, **{"pool": 5_000, **options}).table(CONTAINERS, {}, wrong_row, progressbar)
 
 
 def cut(size):
@@ -325,9 +325,9 @@ def test_every_wrong_argument_is_named_before_anything_is_read(wrong):
 
 
 def test_an_index_beyond_what_it_indexes_is_named():
-    def wrong_index(arrays):
+    def wrong_row(arrays):
         return (int(np.flatnonzero(arrays[1] == 300)[0]), "too large") if 300 in arrays[1] else None
 
-    read = opened(cut(77), n_rows=N, wrong_index=wrong_index)
+    read = opened(cut(77), n_rows=N, wrong_row=wrong_row)
     with pytest.raises(BadRowError, match="block 6, row 69: too large"):
         list(read.pieces())

@@ -8,6 +8,7 @@ import pytest
 from pytensor.compile.mode import Mode
 
 from pymc_austerity.likelihood import finite_rows, flatten, read_model
+from pymc_austerity.rows import Rows
 
 N = 60
 _rng = np.random.default_rng(3)
@@ -165,3 +166,16 @@ def test_new_data_are_looked_at():
             pm.set_data({"upper": with_value(UPPER, 2, TIME[2] / 2)})
         with pytest.raises(ValueError, match=r"row 2 \(-inf\) .*'upper' of 't' = "):
             data.changed()
+
+
+def test_rows_that_take_the_place_of_others_may_have_infinite_limits():
+    model, data = read(TAKEN["deaths at infinity, pm.Data"])
+    arrays = [*data.rows.arrays]
+    assert data.row_check(model)(tuple(arrays)) is None
+    place = next(k for k, a in enumerate(arrays) if np.isinf(a).any())
+    arrays[place] = with_value(arrays[place], 6, -np.inf)
+    number, words = data.row_check(model)(tuple(arrays))
+    assert number == 6
+    assert "its log-likelihood is -inf where sampling starts, with" in words
+    with pytest.raises(ValueError, match=r"Row 66 of the blocks: its log-likelihood is -inf"):
+        data.require_finite_pieces([data.rows, Rows(tuple(arrays))])

@@ -55,6 +55,13 @@ def blocks(source=ROWS, **options):
     return pma.Blocks(source, COLUMNS, **{"pool": 400_000, "chains": 2, **options})
 
 
+def test_a_row_of_the_blocks_that_the_model_cannot_give_is_shown():
+    seen = ROWS["seen"].copy()
+    seen[1_234] = 2
+    with SAMPLE, pytest.raises(ValueError, match=r"Row 1234 of the blocks: .*'seen_data' of 'seen' = 2"):
+        pma.PenaltyMH(data=blocks({**ROWS, "seen": seen}), progressbar=False)
+
+
 def draw(model, step, draws=1_000, tune=300, cores=1, chains=2, **settings):
     with model:
         return pm.sample(
