@@ -119,7 +119,7 @@ package: ## Build wheel and sdist, check and install them, and test what was ins
 ALONE := benchmarks/calibrate.py benchmarks/choices.py benchmarks/posteriordb.py benchmarks/verdicts.py
 
 bench: $(VENV)/.installed-dev ## Print the benchmarks
-	@for script in $(filter-out $(ALONE),$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+	@for script in $(filter-out $(ALONE),$(shell grep -l __main__ benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 clean: ## Remove environments, caches and everything generated
 	rm -rf .venv .venv-* build dist output docs/_build docs/generated docs/notebooks docs/jupyter_execute .ci/logs

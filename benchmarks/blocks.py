@@ -16,27 +16,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
+from timing import ONE_CHAIN, elsewhere, peak_memory, smallest_ess
 
 import pymc_austerity as pma
 from pymc_austerity.blocks.table_passes import Passes
 from pymc_austerity.diagnostics.results import as_dataset
 
-OUTPUT = Path(__file__).parent / "output"
 BLOCK, D = 131_072, 10
 BETA = np.linspace(-0.5, 0.5, D)
 CHAINS, TUNE, DRAWS = 2, 500, 1_500
@@ -111,11 +106,6 @@ def timed_passes() -> list[Took]:
     return found
 
 
-def peak() -> float:
-    """Return the peak memory of this process, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-
-
 def plain_read(folder: str | None, made: Made) -> Took:
     """Return what it takes to read all columns, or to make them."""
     took: list[Took] = []
@@ -135,8 +125,7 @@ def plain_read(folder: str | None, made: Made) -> Took:
 def model_of(X: Any, y: Any) -> pm.Model:
     """Return the regression of some rows, in arrays, or by the name of a container each."""
     with pm.Model() as model:
-        if isinstance(X, tuple):
-            X, y = pm.Data(*X), pm.Data(*y)
+        X, y = (pm.Data(*of) if isinstance(of, tuple) else of for of in (X, y))
         beta = pm.Normal("beta", 0, 1, shape=D)
         pm.Bernoulli("seen", logit_p=pm.math.dot(X, beta), observed=y)
     return model
@@ -146,10 +135,7 @@ def draw(model: pm.Model, data: pma.Blocks | None, seed: int) -> tuple[Any, floa
     """Build a step, sample, and return the draws and the seconds without setting up."""
     with model:
         step = pma.PenaltyMH(data=data)
-        settings = {
-            "step": step, "chains": CHAINS, "cores": 1, "random_seed": seed, "progressbar": False,
-            "compute_convergence_checks": False,
-        }  # fmt: skip
+        settings = {**ONE_CHAIN, "step": step, "chains": CHAINS, "random_seed": seed}
         pm.sample(150, tune=50, **settings)  # what is imported and loaded once, which says nothing of a draw
         start = time.perf_counter()
         idata = pm.sample(DRAWS, tune=TUNE, **settings)
@@ -159,11 +145,10 @@ def draw(model: pm.Model, data: pma.Blocks | None, seed: int) -> tuple[Any, floa
 def apart(idata: Any, made: Made) -> float:
     """Return how far the means lie from those of a run on memory maps of the rows, in Monte Carlo errors, rms."""
     with tempfile.TemporaryDirectory() as folder:
-        shapes = {"X": (made.n_rows, D), "y": (made.n_rows,)}
-        types = {"X": np.float64, "y": np.int8}
+        shapes = {"X": ((made.n_rows, D), np.float64), "y": ((made.n_rows,), np.int8)}
         maps = {
-            name: np.lib.format.open_memmap(f"{folder}/{name}.npy", "w+", types[name], shape)
-            for name, shape in shapes.items()
+            name: np.lib.format.open_memmap(f"{folder}/{name}.npy", "w+", kind, shape)
+            for name, (shape, kind) in shapes.items()
         }
         for k, block in enumerate(made):
             for name, column in block.items():
@@ -177,7 +162,7 @@ def apart(idata: Any, made: Made) -> float:
 
 def measure(n_rows: int, folder: str | None, pool: int, with_map: bool) -> dict[str, float]:
     """Build a step for so many rows, sample, and return what it took."""
-    made, passes, load = Made(n_rows), timed_passes(), os.getloadavg()[0]
+    made, passes = Made(n_rows), timed_passes()
     example = made.block(0)
     columns = {"X": [f"x{j}" for j in range(D)]} if folder else {}
     model = model_of(*((name, example[name][:1_000]) for name in "Xy"))
@@ -185,13 +170,12 @@ def measure(n_rows: int, folder: str | None, pool: int, with_map: bool) -> dict[
     with model:  # what is compiled once, and kept on disk, is in no pass
         pma.PenaltyMH(data=pma.Blocks(few, pool=10_000, chains=CHAINS), progressbar=False)
     passes.clear()
-    before = peak()
+    before = peak_memory()
     idata, seconds = draw(model, pma.Blocks(folder or made, columns, pool=pool, chains=CHAINS), 1)
-    most = peak()
+    most = peak_memory()
     # After all else, for it holds more in memory than a pass does, and what was read by others first is read faster.
     read = Took(*map(min, zip(plain_read(folder, made), plain_read(folder, made), strict=True)))
     draws = idata.posterior["beta"]
-    ess = min(float(v.min()) for v in as_dataset(az.ess(idata)).values())
     off = (draws.mean(("chain", "draw")) - BETA) / draws.std(("chain", "draw"))
     samples, *sums, weights = passes
     sums_each = Took(*np.mean(sums, axis=0))
@@ -208,12 +192,12 @@ def measure(n_rows: int, folder: str | None, pool: int, with_map: bool) -> dict[
         "rows a draw": float(idata.sample_stats["n_rows"].mean()),
         "accepted": float(idata.sample_stats["accepted"].mean()),
         "microseconds a draw": 1e6 * seconds / (CHAINS * (TUNE + DRAWS)),
-        "effective draws a second": ess / seconds,
+        "effective draws a second": smallest_ess(idata) / seconds,
         "off, rms posterior sd": float(np.sqrt((off**2).mean())),
     }
     if with_map:
         found["off the map, rms Monte Carlo errors"] = apart(idata, made)
-    return {**found, "load before": load, "load after": os.getloadavg()[0]}
+    return found
 
 
 def main() -> None:
@@ -231,16 +215,12 @@ def main() -> None:
             source = written(Made(n_rows), folder) if options.parquet else None
             print(json.dumps(measure(n_rows, source, int(options.pool), options.map)))
         return
-    OUTPUT.mkdir(exist_ok=True)
     found = []
     for rows in options.rows:
-        command = [sys.executable, __file__, "--one", "--rows", rows, "--pool", str(options.pool)]
-        command += ["--parquet"] * options.parquet + ["--map"] * options.map
-        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        found.append(json.loads(told.splitlines()[-1]))
+        flags = ["--parquet"] * options.parquet + ["--map"] * options.map
+        found.append(elsewhere("--one", "--rows", rows, "--pool", str(options.pool), *flags))
         table = pd.DataFrame(found).set_index("rows").T
         print(table.to_string(float_format=lambda v: f"{v:,.3g}"), flush=True)
-        table.to_csv(OUTPUT / f"blocks{'_parquet' * options.parquet}.csv")
 
 
 if __name__ == "__main__":

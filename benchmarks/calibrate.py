@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import arviz as az
 import matplotlib.pyplot as plt
@@ -25,241 +24,20 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 from arviz_stats.ecdf_utils import ecdf_pit
+from calibrated_models import SETUPS, Values
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
-from scipy.special import expit, log_expit
-
-import pymc_austerity as pma
+from timing import quiet
 
 #: Draws that a parameter is ranked among, after thinning.
 KEPT = 99
 #: A step fails if one of its p-values, times their number, is below.
 LEVEL = 0.01
-Values = dict[str, np.ndarray]
-
-
-class Setup(NamedTuple):
-    """A step on a model, and how data come about.
-
-    Attributes
-    ----------
-    build : callable
-        Returns the model and the step.
-    simulate : callable
-        From a generator to the true values, by the names of the value variables, and the data to set.
-    quantities : callable
-        From values with a leading axis, and the data, to the numbers that are ranked.
-    tune, thin : int
-        Draws before, and draws for each that is kept.
-    """
-
-    build: Callable[[], tuple[pm.Model, Any]]
-    simulate: Callable[[np.random.Generator], tuple[Values, Values]]
-    quantities: Callable[[Values, Values], dict[str, np.ndarray]]
-    tune: int
-    thin: int
-
-
-N_LOGISTIC, N_LINEAR, N_JUMP, N_GROUPS, ROWS_OF_GROUP, N_SPINS, COPIES = 500, 600, 600, 20, 40, 12, 30
-N_CROSSED, N_SECOND = 300, 9
-X = np.column_stack([np.ones(1_000), np.random.default_rng(1).normal(size=(1_000, 3))])
-
-
-def bernoulli(y: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """Return the log likelihood, a number for each draw."""
-    return log_expit(np.where(y == 1, eta, -eta)).sum(axis=-1)
-
-
-def logistic(step: Callable[[], Any], tune: int, thin: int) -> Setup:
-    """Return the set-up of a logistic regression with four coefficients."""
-    rows = X[:N_LOGISTIC]
-
-    def build() -> tuple[pm.Model, Any]:
-        with pm.Model() as model:
-            beta, y = pm.Normal("beta", 0, 1, shape=4), pm.Data("y", np.arange(N_LOGISTIC) % 2)
-            pm.Bernoulli("obs", logit_p=rows @ beta, observed=y)
-            return model, step()
-
-    def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
-        beta = rng.normal(size=4)
-        return {"beta": beta}, {"y": (rng.random(N_LOGISTIC) < expit(rows @ beta)).astype(int)}
-
-    def quantities(values: Values, data: Values) -> dict[str, np.ndarray]:
-        beta = values["beta"]
-        found = {f"beta[{k}]": beta[:, k] for k in range(4)}
-        return {**found, "log likelihood": bernoulli(data["y"], beta @ rows.T)}
-
-    return Setup(build, simulate, quantities, tune, thin)
-
-
-def linear(step: Callable[[], Any], tune: int, thin: int) -> Setup:
-    """Return the set-up of a linear regression whose scale is unknown."""
-    rows = X[:N_LINEAR, :2]
-
-    def build() -> tuple[pm.Model, Any]:
-        with pm.Model() as model:
-            beta, sigma = pm.Normal("beta", 0, 1, shape=2), pm.HalfNormal("sigma", 1)
-            y = pm.Data("y", np.random.default_rng(0).normal(size=N_LINEAR))
-            pm.Normal("obs", rows @ beta, sigma, observed=y)
-            return model, step()
-
-    def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
-        beta, sigma = rng.normal(size=2), abs(rng.normal())
-        data = {"y": rows @ beta + sigma * rng.normal(size=N_LINEAR)}
-        return {"beta": beta, "sigma_log__": np.log(sigma)}, data
-
-    def quantities(values: Values, data: Values) -> dict[str, np.ndarray]:
-        beta, sigma = values["beta"], np.exp(values["sigma_log__"])
-        fit = stats.norm.logpdf(data["y"], beta @ rows.T, sigma[:, None]).sum(axis=-1)
-        return {"beta[0]": beta[:, 0], "beta[1]": beta[:, 1], "sigma": sigma, "log likelihood": fit}
-
-    return Setup(build, simulate, quantities, tune, thin)
-
-
-def groups(step: Callable[[], Any], tune: int, thin: int, *, centred: bool) -> Setup:
-    """Return the set-up of a logistic regression with an effect for each of twenty groups."""
-    g = np.repeat(np.arange(N_GROUPS), ROWS_OF_GROUP)
-    x = X[: g.size, 1]
-
-    def build() -> tuple[pm.Model, Any]:
-        with pm.Model() as model:
-            mean, scale, slope = pm.Normal("mean", 0, 1), pm.HalfNormal("scale", 1), pm.Normal("slope", 0, 1)
-            if centred:
-                effect = pm.Normal("effect", mean, scale, shape=N_GROUPS)
-            else:
-                effect = mean + scale * pm.Normal("raw", 0, 1, shape=N_GROUPS)
-            y = pm.Data("y", np.arange(g.size) % 2)
-            pm.Bernoulli("obs", logit_p=effect[g] + slope * x, observed=y)
-            return model, step()
-
-    def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
-        mean, scale, slope = rng.normal(), abs(rng.normal()), rng.normal()
-        raw = rng.normal(size=N_GROUPS)
-        effect = mean + scale * raw
-        y = (rng.random(g.size) < expit(effect[g] + slope * x)).astype(int)
-        of_groups = {"effect": effect} if centred else {"raw": raw}
-        return {"mean": mean, "scale_log__": np.log(scale), "slope": slope, **of_groups}, {"y": y}
-
-    def quantities(values: Values, data: Values) -> dict[str, np.ndarray]:
-        slope = values["slope"]
-        if centred:
-            effect = values["effect"]
-        else:
-            effect = values["mean"][:, None] + np.exp(values["scale_log__"])[:, None] * values["raw"]
-        found = {"mean": values["mean"], "scale": values["scale_log__"], "slope": slope}
-        found |= {f"effect[{k}]": effect[:, k] for k in (0, 1)}
-        return {**found, "log likelihood": bernoulli(data["y"], effect[:, g] + slope[:, None] * x)}
-
-    return Setup(build, simulate, quantities, tune, thin)
-
-
-def crossed(step: Callable[[], Any], tune: int, thin: int) -> Setup:
-    """Return the set-up of a linear regression with unknown scale and effects of two crossed factors."""
-    first, second = np.arange(N_CROSSED) % N_GROUPS, np.arange(N_CROSSED) // 7 % N_SECOND
-    x = X[:N_CROSSED, 1]
-
-    def build() -> tuple[pm.Model, Any]:
-        with pm.Model() as model:
-            mean, slope, sigma = pm.Normal("mean", 0, 1), pm.Normal("slope", 0, 1), pm.HalfNormal("sigma", 1)
-            a = pm.Normal("a", 0, pm.HalfNormal("scale_a", 1), shape=N_GROUPS)
-            b = pm.Normal("b", 0, pm.HalfNormal("scale_b", 1), shape=N_SECOND)
-            y = pm.Data("y", np.cos(np.arange(N_CROSSED)))
-            pm.Normal("obs", mean + slope * x + a[first] + b[second], sigma, observed=y)
-            return model, step()
-
-    def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
-        (mean, slope), scales = rng.normal(size=2), np.abs(rng.normal(size=3))
-        a, b = scales[1] * rng.normal(size=N_GROUPS), scales[2] * rng.normal(size=N_SECOND)
-        logs = dict(zip(("sigma_log__", "scale_a_log__", "scale_b_log__"), np.log(scales)))
-        y = rng.normal(mean + slope * x + a[first] + b[second], scales[0])
-        return {"mean": mean, "slope": slope, "a": a, "b": b, **logs}, {"y": y}
-
-    def quantities(values: Values, data: Values) -> dict[str, np.ndarray]:
-        names = "mean", "slope", "sigma_log__", "scale_a_log__", "scale_b_log__"
-        mean = values["mean"][:, None] + values["slope"][:, None] * x
-        mean = mean + values["a"][:, first] + values["b"][:, second]
-        rows = stats.norm.logpdf(data["y"], mean, np.exp(values["sigma_log__"])[:, None])
-        found = {name.removesuffix("_log__"): values[name] for name in names}
-        return {**found, "a[0]": values["a"][:, 0], "b[0]": values["b"][:, 0], "log likelihood": rows.sum(axis=1)}
-
-    return Setup(build, simulate, quantities, tune, thin)
-
-
-def selection(step: Callable[[Any, Any], Any], tune: int, thin: int) -> Setup:
-    """Return the set-up of a logistic regression in which each of three coefficients may be left out."""
-    rows = X[:N_JUMP, 1:]
-
-    def build() -> tuple[pm.Model, Any]:
-        with pm.Model() as model:
-            included, beta = pm.Bernoulli("included", 0.5, shape=3), pm.Normal("beta", 0, 0.4, shape=3)
-            intercept, y = pm.Normal("intercept", 0, 1), pm.Data("y", np.arange(N_JUMP) % 2)
-            pm.Bernoulli("obs", logit_p=intercept + rows @ (included * beta), observed=y)
-            return model, step(beta, included)
-
-    def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
-        included, beta, intercept = rng.integers(2, size=3), 0.4 * rng.normal(size=3), rng.normal()
-        y = (rng.random(N_JUMP) < expit(intercept + rows @ (included * beta))).astype(int)
-        return {"included": included, "beta": beta, "intercept": intercept}, {"y": y}
-
-    def quantities(values: Values, data: Values) -> dict[str, np.ndarray]:
-        effect = values["included"] * values["beta"]
-        found = {f"effect[{k}]": effect[:, k] for k in range(3)}
-        found |= {"number included": values["included"].sum(axis=-1), "intercept": values["intercept"]}
-        return {**found, "log likelihood": bernoulli(data["y"], values["intercept"][:, None] + effect @ rows.T)}
-
-    return Setup(build, simulate, quantities, tune, thin)
-
-
-def spins(tune: int, thin: int, epsilon: float) -> Setup:
-    """Return the set-up of twelve binary variables, each pair of which is seen thirty times through noise."""
-    pairs = np.array([(i, j) for i in range(N_SPINS) for j in range(i)] * COPIES)
-    prior, step_of, sigma = np.linspace(0.3, 0.6, N_SPINS), 0.5, 3.0
-
-    def build() -> tuple[pm.Model, Any]:
-        with pm.Model() as model:
-            x, y = pm.Bernoulli("x", prior, shape=N_SPINS), pm.Data("y", np.zeros(len(pairs)))
-            pm.Normal("obs", step_of * x[pairs[:, 0]] * x[pairs[:, 1]], sigma, observed=y)
-            return model, pma.ApproxGibbs([x], factors=pairs, batch_size=50, epsilon=epsilon)
-
-    def simulate(rng: np.random.Generator) -> tuple[Values, Values]:
-        x = (rng.random(N_SPINS) < prior).astype(int)
-        return {"x": x}, {"y": step_of * x[pairs].prod(axis=1) + sigma * rng.normal(size=len(pairs))}
-
-    def quantities(values: Values, data: Values) -> dict[str, np.ndarray]:
-        x = values["x"]
-        fit = stats.norm.logpdf(data["y"], step_of * x[:, pairs[:, 0]] * x[:, pairs[:, 1]], sigma).sum(axis=-1)
-        return {"x[0]": x[:, 0], "x[11]": x[:, 11], "sum": x.sum(axis=-1), "log likelihood": fit}
-
-    return Setup(build, simulate, quantities, tune, thin)
-
-
-QUIET: dict[str, Any] = {"progressbar": False}
-SETUPS: dict[str, Setup] = {
-    "MinibatchMH": logistic(lambda: pma.MinibatchMH(batch_size=100, proxy=None), 800, 25),
-    "PenaltyMH": logistic(lambda: pma.PenaltyMH(**QUIET), 300, 4),
-    "ApproxMH": logistic(lambda: pma.ApproxMH(epsilon="auto", **QUIET), 300, 4),
-    "MinibatchBarker": linear(lambda: pma.MinibatchBarker(**QUIET), 300, 10),
-    "MHSubLhd": logistic(lambda: pma.MHSubLhd(**QUIET), 300, 4),
-    "MHSS": logistic(lambda: pma.MHSS(**QUIET), 300, 4),
-    "GroupMH": groups(lambda: pma.GroupMH(**QUIET), 400, 8, centred=True),
-    # With forty rows a group this form is the wrong one: draws forget slowly, and ranks among few effective draws
-    # gather at both ends whatever the step.
-    "GroupMH, not centred": groups(lambda: pma.GroupMH(**QUIET), 1_000, 40, centred=False),
-    "GroupMH, crossed": crossed(lambda: pma.GroupMH(**QUIET), 400, 8),
-    "ReversibleJump": selection(lambda b, i: pma.PenaltyMH(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
-    "MHSS(ReversibleJump)": selection(lambda b, i: pma.MHSS(proposal=pma.ReversibleJump(b, i), **QUIET), 300, 4),
-    "ApproxGibbs": spins(50, 4, 0.05),
-    "ApproxGibbs(epsilon=0.01)": spins(50, 4, 0.01),
-    "ApproxGibbs(epsilon=0)": spins(50, 4, 0.0),
-    "PenaltyMH(proxy=None)": logistic(lambda: pma.PenaltyMH(proxy=None, **QUIET), 800, 25),
-    "MinibatchBarker(proxy=None)": linear(lambda: pma.MinibatchBarker(proxy=None, **QUIET), 800, 25),
-    "ApproxMH(proxy=None)": logistic(lambda: pma.ApproxMH(epsilon="auto", proxy=None, **QUIET), 800, 25),
-}
 CONTROL = "MinibatchMH"
 
 
-def chain(model: pm.Model, step: Any, seed: int, tune: int, draws: int, thin: int = 1) -> Values:
+def chain(model: pm.Model, step: Any, seed: int, tune: int, draws: int, thin: int = 1) -> list[Values]:
     """Return the draws of one chain as ``pm.sample`` makes them, without what it does around a chain."""
     step.setup_chain(np.random.default_rng(seed), tune, draws)
     step.tune = True
@@ -272,39 +50,52 @@ def chain(model: pm.Model, step: Any, seed: int, tune: int, draws: int, thin: in
         point, _ = step.step(point)
         if i >= tune and (i - tune + 1) % thin == 0:
             kept.append(point)
-    return {name: np.array([p[name] for p in kept]) for name in point}
+    return kept
 
 
-def rank_set(setup: Setup, model: pm.Model, step: Any, seed: int) -> dict[str, float]:
-    """Return the ranks of one data set as numbers in (0, 1), ties broken at random, and the effective draws."""
-    rng = np.random.default_rng([seed, 20])
-    truth, data = setup.simulate(rng)
-    start = time.perf_counter()
-    pm.set_data(data, model=model)
-    draws = chain(model, step, seed, setup.tune, KEPT * setup.thin, setup.thin)
-    seconds = time.perf_counter() - start
-    ranked = setup.quantities(draws, data)
-    true = setup.quantities({name: np.asarray(value)[None] for name, value in truth.items()}, data)
+def free(values: Values) -> Values:
+    """Return the values of the free variables, the scales among which are sampled by their logarithms."""
+    scales = {name.removesuffix("_log__"): np.exp(v) for name, v in values.items() if name.endswith("_log__")}
+    return {**{name: v for name, v in values.items() if not name.endswith("__")}, **scales}
+
+
+def ranks(truth: Values, draws: Values, rng: np.random.Generator) -> dict[str, float]:
+    """Return the ranks of true numbers among draws as numbers in (0, 1), ties broken at random."""
     found = {}
-    for name, values in ranked.items():
+    for name, values in draws.items():
         # A hair of rounding between two ways to sum must not tell equal values apart.
-        slack = 1e-9 * (1 + abs(true[name][0]))
-        below, equal = (values < true[name] - slack).sum(), (np.abs(values - true[name]) <= slack).sum()
+        slack = 1e-9 * (1 + abs(truth[name][0]))
+        below, equal = (values < truth[name] - slack).sum(), (np.abs(values - truth[name]) <= slack).sum()
         found[name] = float((below + rng.random() * (equal + 1)) / (KEPT + 1))
-    effective = min(float(az.ess(np.asarray(v, float)[None])) for v in ranked.values() if np.ptp(v) > 0)
-    return {**found, "effective": effective, "seconds": seconds}
+    return found
 
 
 def calibrate(name: str, n_sets: int, folder: Path) -> None:
     """Add ranks to the file of a step until it has those of `n_sets` data sets."""
-    path = folder / f"{name}.jsonl"
+    path, setup = folder / f"{name}.jsonl", SETUPS[name]
     done = len(path.read_text().splitlines()) if path.exists() else 0
     if done >= n_sets:
         return
-    model, step = SETUPS[name].build()
+    model, step = setup.build()
+    # The first data sets are the same, however many are drawn.
+    drawn = pm.sample_prior_predictive(n_sets, model=model, random_seed=20)
+    log_likelihood = model.compile_logp(vars=model.observed_RVs)
+
+    def numbers(points: list[Values]) -> Values:
+        values = {name: np.array([point[name] for point in points]) for name in points[0]}
+        return {**setup.quantities(free(values)), "log likelihood": np.array([log_likelihood(p) for p in points])}
+
     with path.open("a") as file:
         for seed in range(done, n_sets):
-            file.write(json.dumps(rank_set(SETUPS[name], model, step, seed)) + "\n")
+            start = time.perf_counter()
+            pm.set_data({"y": drawn["prior_predictive"]["obs"].to_numpy()[0, seed]}, model=model)
+            kept = numbers(chain(model, step, seed, setup.tune, KEPT * setup.thin, setup.thin))
+            seconds = time.perf_counter() - start
+            true = {v.name: drawn["prior"][v.name.removesuffix("_log__")].to_numpy()[0, seed] for v in model.value_vars}
+            true |= {name: np.log(value) for name, value in true.items() if name.endswith("_log__")}
+            found = ranks(numbers([true]), kept, np.random.default_rng([seed, 20]))
+            effective = min(float(az.ess(np.asarray(v, float)[None])) for v in kept.values() if np.ptp(v) > 0)
+            file.write(json.dumps({**found, "effective": effective, "seconds": seconds}) + "\n")
             file.flush()
 
 
@@ -366,8 +157,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("output/calibrate"), help="where ranks are kept")
     parser.add_argument("--figure", type=Path, help="PNG of the ECDFs")
     chosen = parser.parse_args()
-    for name in ("pymc", "pymc_austerity"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    quiet()
     chosen.out.mkdir(parents=True, exist_ok=True)
     for name in chosen.steps:
         calibrate(name, chosen.sets, chosen.out)

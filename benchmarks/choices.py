@@ -13,8 +13,7 @@ Errors are against a long run of NUTS, or of `MHSS` or group moves that decide o
 it: root mean square and largest shift of means, standard deviations as ratios, the largest shift of a 5 or 95 %
 quantile, all in posterior standard deviations.  `says` is what the method itself tells of its error: R-hat, effective
 draws and divergences, the verdict of `reliability`, a Pareto k, good below .7; nothing for the others.  Results are
-kept in ``benchmarks/output/choices`` and not made again.  With ``--recommend`` it prints what `recommend` says of each
-model instead.
+kept in ``benchmarks/output/choices`` and not made again.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import logging
 import os
 import resource
 import shutil
@@ -35,85 +35,85 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import choices_models as models
+import group_models as models
 import numpy as np
 import pandas as pd
-from choices_methods import METHODS, Answer, Problem, exact_groups, mirrored, not_centred, nuts, ours
+import problems
+from choices_methods import METHODS, Answer, Choice, mirrored, nuts, ours
+from problems import PROBLEMS, Problem
 
 OUTPUT = Path(__file__).parent / "output" / "choices"
 MADE_BEFORE = OUTPUT / "compiled"
 
 _long = partial(nuts, sampler="nutpie", draws=5_000)
 _exact = partial(ours, name="MHSS", draws=25_000, judged=False)
+#: Decisions on all rows leave the posterior exactly as it is.
+_exact_groups = partial(ours, name="GroupMH", draws=10_000, judged=False, all_rows=True)
+_without_funnel = partial(
+    nuts, sampler="nutpie", draws=10_000, model=partial(models.schools, centred=False), target_accept=0.99
+)
 #: NUTS on many rows takes many minutes, whoever runs it: one or two of the three tell that.
 _ONE_NUTS = ("PyMC NUTS", "NumPyro NUTS")
 _NOT_LOGISTIC = ("NumPyro HMCECS",)
-_OURS_IS_PENALTY = ("PenaltyMH", *_NOT_LOGISTIC)
+_IS_PENALTY = ("PenaltyMH", *_NOT_LOGISTIC)
 
 
-def _logistic(n: int, d: int, reference: Callable[..., Answer], without: tuple[str, ...] = ()) -> Problem:
-    return Problem(partial(models.logistic_rows, n, d), models.logistic, "MHSS", reference, without)
+def _logistic(n: int, d: int, reference: Callable[..., Answer], without: tuple[str, ...] = ()) -> Choice:
+    return Choice(problems.synthetic(n, d), "MHSS", reference, without)
 
 
-def _groups(n: int, n_groups: int, reference: Callable[..., Answer], without: tuple[str, ...]) -> Problem:
-    data = partial(models.grouped_rows, n, n_groups)
+def _groups(n: int, n_groups: int, reference: Callable[..., Answer], without: tuple[str, ...]) -> Choice:
     # `PenaltyMH` is `GroupMH` there.
-    return Problem(data, models.hierarchical, "GroupMH", reference, (*without, "PenaltyMH", *_NOT_LOGISTIC))
+    return Choice(models.groups(n, n_groups), "GroupMH", reference, (*without, "PenaltyMH", *_NOT_LOGISTIC))
 
 
-PROBLEMS: dict[str, Problem] = {
+def _latent(n: int, n_groups: int, step: str, without: tuple[str, ...]) -> Choice:
+    data = partial(models.latent_rows, n, n_groups)
+    return Choice(Problem(data, partial(models.hierarchical, counts=True)), step, _long, without)
+
+
+_FLIGHTS = PROBLEMS["flights, Student"]
+_TWO_MODES = Problem(partial(problems.mixed_rows, 2_000), problems.mixture)
+CHOICES: dict[str, Choice] = {
     "logistic 300 x 2": _logistic(300, 2, _long),
     "logistic 1e3 x 5": _logistic(1_000, 5, _long),
-    "eight schools": Problem(models.schools_rows, models.schools, "PenaltyMH", not_centred, _OURS_IS_PENALTY),
-    "two modes, 2e3 rows": Problem(
-        partial(models.mixed_rows, 2_000), models.mixture, "PenaltyMH", mirrored, _OURS_IS_PENALTY
-    ),
-    "a latent per row, 1e3 rows": Problem(
-        partial(models.latent_rows, 1_000, 1_000), models.counts_of_groups, "PenaltyMH", _long, _OURS_IS_PENALTY
-    ),
+    "eight schools": Choice(Problem(models.schools_rows, models.schools), "PenaltyMH", _without_funnel, _IS_PENALTY),
+    "two modes, 2e3 rows": Choice(_TWO_MODES, "PenaltyMH", mirrored, _IS_PENALTY),
+    "a latent per row, 1e3 rows": _latent(1_000, 1_000, "PenaltyMH", _IS_PENALTY),
     "logistic 1e5 x 10": _logistic(100_000, 10, partial(nuts, sampler="nutpie", draws=1_500, tune=500), ("PyMC NUTS",)),
     "300 groups, 3e4 rows": _groups(30_000, 300, partial(_long, draws=3_000), ("PyMC NUTS",)),
-    "flights, Student, 327,346 x 11": Problem(
-        models.flights_rows, models.student, "MHSS", _exact, (*_NOT_LOGISTIC, *_ONE_NUTS)
-    ),
+    "flights, Student, 327,346 x 11": Choice(_FLIGHTS, "MHSS", _exact, (*_NOT_LOGISTIC, *_ONE_NUTS)),
     "logistic 1e6 x 10": _logistic(1_000_000, 10, _exact, _ONE_NUTS),
-    "10,000 groups, 2e5 rows": _groups(200_000, 10_000, exact_groups, (*_ONE_NUTS, "importance sampling")),
+    "10,000 groups, 2e5 rows": _groups(200_000, 10_000, _exact_groups, (*_ONE_NUTS, "importance sampling")),
     "logistic 1e7 x 10": _logistic(
         10_000_000, 10, _exact, (*_ONE_NUTS, "nutpie", "NumPyro HMCECS", "Pathfinder", "importance sampling")
     ),
 }
 #: Models that every method runs first, so that what is not of the model alone has been compiled.
-FIRST: dict[str, Problem] = {
-    "first run, Poisson 500 x 3": Problem(
-        partial(models.counted_rows, 500, 3), models.poisson, "MHSS", _long, _NOT_LOGISTIC
+FIRST: dict[str, Choice] = {
+    "first run, Poisson 500 x 3": Choice(
+        Problem(partial(problems.counted_rows, 500, 3), problems.poisson), "MHSS", _long, _NOT_LOGISTIC
     ),
-    "first run, 120 groups": Problem(
-        partial(models.latent_rows, 3_000, 120),
-        models.counts_of_groups,
-        "GroupMH",
-        _long,
-        tuple(m for m in METHODS if m != "ours"),
-    ),
+    "first run, 120 groups": _latent(3_000, 120, "GroupMH", tuple(m for m in METHODS if m != "ours")),
 }
 
 
 def run_one(problem: str, method: str, data: Path, path: Path, begun: float) -> None:
     """Run one method on one problem, and write what came of it."""
-    import logging
-
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    chosen = {**PROBLEMS, **FIRST}[problem]
-    start, cpu = time.time(), _cpu_seconds()
+    chosen = {**CHOICES, **FIRST}[problem]
+    start, cpu = time.time(), cpu_seconds()
     with np.load(data) as file:
         arrays = tuple(file[name] for name in file.files)
-    begun, cpu = begun + time.time() - start, _cpu_seconds() - cpu
+    begun, cpu = begun + time.time() - start, cpu_seconds() - cpu
     answer = (chosen.reference if method == "reference" else METHODS[method][0])(chosen, arrays)
     ended = time.time()
-    spent = {"seconds": ended - begun, "draws": (answer.drawn or ended) - begun, "CPU": _cpu_seconds() - cpu}
+    spent = {"seconds": ended - begun, "draws": (answer.drawn or ended) - begun, "CPU": cpu_seconds() - cpu}
     path.write_text(json.dumps({**spent, "says": answer.says, **_moments(answer.draws)}))
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
+    """Return the processor seconds of this process and of those that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
@@ -151,14 +151,14 @@ def in_a_process(problem: str, method: str, data: Path, seconds: float, compiled
         path.write_text(json.dumps({"failed": said[-1][:120]}))
 
 
-def run_all(problem: str, chosen: Problem, methods: list[str], seconds: float) -> None:
+def run_all(problem: str, chosen: Choice, methods: list[str], seconds: float) -> None:
     """Make the results of a problem that are not there yet."""
     missing = [m for m in methods if not kept(problem, m).exists()]
     if not missing:
         return
     with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
         data = Path(folder) / "data.npz"
-        np.savez(data, *chosen.data())
+        np.savez(data, *chosen.problem.data())
         for method in missing:
             # Every run finds the same on disk: none profits from another of this problem.
             compiled = Path(folder) / "compiled" if problem not in FIRST else MADE_BEFORE
@@ -207,30 +207,16 @@ def overview(tables: list[pd.DataFrame]) -> pd.DataFrame:
     return cells.where(ended, lines["says"].str.partition(":")[0]).unstack(level=0, sort=False)
 
 
-def recommended(problem: Problem) -> str:
-    """Return which step the package recommends, and why."""
-    import pymc_austerity as pma
-
-    start = time.time()
-    found = pma.recommend(problem.model(problem.data(), models.whole))
-    return f"{found.step} ({time.time() - start:.0f} s): {found.why}"
-
-
 def main() -> None:
     """Run what is asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--problems", nargs="+", choices=CHOICES, default=list(CHOICES))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument(
         "--one", nargs=5, metavar=("PROBLEM", "METHOD", "DATA", "PATH", "BEGUN"), help=argparse.SUPPRESS
     )
-    parser.add_argument("--recommend", action="store_true", help="say what `recommend` says, and run nothing else")
     options = parser.parse_args()
-    if options.recommend:
-        for problem in options.problems:
-            print(f"{problem}: {recommended(PROBLEMS[problem])}", flush=True)
-        return
     if options.one:
         problem, method, data, path, begun = options.one
         run_one(problem, method, Path(data), Path(path), float(begun))
@@ -241,7 +227,7 @@ def main() -> None:
         print(f"{method} is left out: {METHODS[method][1]} is not installed.", flush=True)
     tables = []
     for problem in (*FIRST, *options.problems):
-        chosen = {**PROBLEMS, **FIRST}[problem]
+        chosen = {**CHOICES, **FIRST}[problem]
         methods = [m for m in installed if m not in chosen.without]
         methods = methods if problem in FIRST else ["reference", *methods]
         run_all(problem, chosen, methods, options.seconds)

@@ -1,6 +1,6 @@
 """The methods of ``benchmarks/choices.py``: of a problem and its data each makes draws, and what it says of them.
 
-Every library is imported by the method that needs it, as its import is a part of the time.
+Libraries beside PyMC are imported by the method that needs them, as their import is a part of the time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from choices_models import Arrays, Rows, logistic, schools, whole
+import pymc as pm
+from problems import Arrays, Problem, logistic
 
 BATCH, DRAWS, SEED = 500, 1_000, 1
 QUIET = {"progressbar": False, "random_seed": SEED}
@@ -20,13 +21,12 @@ CORES = min(4, len(os.sched_getaffinity(0)))
 CHAINS = {"chains": 4, "cores": CORES, "compute_convergence_checks": False}
 
 
-class Problem(NamedTuple):
-    """Data, their model, our step for it, the run that errors are measured against, and methods that are left out."""
+class Choice(NamedTuple):
+    """A problem, our step for it, the run that errors are measured against, and methods that are left out."""
 
-    data: Callable[[], Arrays]
-    model: Callable[[Arrays, Rows], Any]
+    problem: Problem
     ours: str
-    reference: Callable[[Problem, Arrays], Answer]
+    reference: Callable[[Choice, Arrays], Answer]
     without: tuple[str, ...] = ()
 
 
@@ -38,87 +38,70 @@ class Answer(NamedTuple):
     drawn: float | None = None
 
 
-def ours(problem: Problem, arrays: Arrays, name: str = "", draws: int = 5_000, judged: bool = True) -> Answer:
+def ours(
+    choice: Choice, arrays: Arrays, name: str = "", draws: int = 5_000, judged: bool = True, all_rows: bool = False
+) -> Answer:
     """Run one of our steps, by default that which suits the problem, and judge it."""
-    import pymc as pm
-
     import pymc_austerity as pma
 
-    with problem.model(arrays, whole) as model:
-        step = getattr(pma, name or problem.ours)(progressbar=False)
+    with choice.problem.model(arrays) as model:
+        step = getattr(pma, name or choice.ours)(progressbar=False, **({"test": pma.Exact()} if all_rows else {}))
         idata = pm.sample(draws, tune=1_000, step=step, quiet=True, **CHAINS, **QUIET)
     drawn = time.time()
     verdict = f"{pma.reliability(idata, model, step=step).verdict}; " if judged else ""
     return Answer(_posterior(idata, model), verdict + convergence(idata["posterior"]), drawn)
 
 
-def exact_groups(problem: Problem, arrays: Arrays) -> Answer:
-    """Run group moves that decide on all rows, which leaves the posterior exactly as it is, for long."""
-    import pymc as pm
-
-    import pymc_austerity as pma
-
-    with problem.model(arrays, whole) as model:
-        step = pma.GroupMH(test=pma.Exact(), progressbar=False)
-        idata = pm.sample(10_000, tune=1_000, step=step, quiet=True, **CHAINS, **QUIET)
-    return Answer(_posterior(idata, model), convergence(idata["posterior"]))
-
-
-def nuts(problem: Problem, arrays: Arrays, sampler: str = "pymc", draws: int = DRAWS, tune: int = 1_000) -> Answer:
-    """Run NUTS of PyMC, of nutpie or of NumPyro: four chains."""
-    import pymc as pm
-
-    with problem.model(arrays, whole) as model:
-        idata = pm.sample(draws, tune=tune, nuts_sampler=sampler, **CHAINS, **QUIET)
+def nuts(
+    choice: Choice,
+    arrays: Arrays,
+    sampler: str = "pymc",
+    draws: int = DRAWS,
+    tune: int = 1_000,
+    model: Callable[[Arrays], pm.Model] | None = None,
+    **options: Any,
+) -> Answer:
+    """Run NUTS of PyMC, of nutpie or of NumPyro, four chains, on the model or another form of it."""
+    with (model or choice.problem.model)(arrays):
+        idata = pm.sample(draws, tune=tune, nuts_sampler=sampler, **options, **CHAINS, **QUIET)
     diverging = int(idata["sample_stats"]["diverging"].sum())
     says = convergence(idata["posterior"]) + (f", {diverging} divergences" if diverging else "")
-    return Answer(_posterior(idata, model), says)
+    return Answer(_posterior(idata, choice.problem.model(arrays)), says)
 
 
-def not_centred(problem: Problem, arrays: Arrays) -> Answer:
-    """Run NUTS of nutpie on the schools without their funnel, carefully."""
-    import pymc as pm
-
-    with schools(arrays, whole, centred=False):
-        idata = pm.sample(10_000, nuts_sampler="nutpie", target_accept=0.99, **CHAINS, **QUIET)
-    diverging = int(idata["sample_stats"]["diverging"].sum())
-    says = f"{convergence(idata['posterior'])}, {diverging} divergences, not centred"
-    return Answer(_posterior(idata, problem.model(arrays, whole)), says)
-
-
-def mirrored(problem: Problem, arrays: Arrays) -> Answer:
+def mirrored(choice: Choice, arrays: Arrays) -> Answer:
     """Run NUTS of nutpie, and add the mirror image of its draws: the posterior is its own."""
-    found = nuts(problem, arrays, "nutpie", 5_000)
+    found = nuts(choice, arrays, "nutpie", 5_000)
     return Answer({name: np.concatenate([x, x[:, ::-1]]) for name, x in found.draws.items()}, "mirrored")
 
 
-def laplace(problem: Problem, arrays: Arrays, **options: Any) -> Answer:
+def laplace(choice: Choice, arrays: Arrays, **options: Any) -> Answer:
     """Run the Laplace approximation of pymc-extras, whose default covariance is what BFGS has gathered on its way."""
     import pymc_extras as pmx
 
-    with problem.model(arrays, whole) as model:
+    with choice.problem.model(arrays) as model:
         idata = pmx.fit_laplace(draws=4 * DRAWS, include_transformed=False, **options, **QUIET)
     return Answer(_posterior(idata, model), "")
 
 
-def pathfinder(problem: Problem, arrays: Arrays) -> Answer:
+def pathfinder(choice: Choice, arrays: Arrays) -> Answer:
     """Run multi-path Pathfinder of pymc-extras with Pareto-smoothed importance sampling."""
     import pymc_extras as pmx
 
-    with problem.model(arrays, whole) as model:
+    with choice.problem.model(arrays) as model:
         idata = pmx.fit_pathfinder(num_draws=DRAWS, parallel=CORES > 1, **QUIET)
     told = idata["pathfinder"]
     says = f"Pareto k {float(told['pareto_k']):.2f}" if "pareto_k" in told else ""
     return Answer(_posterior(idata, model), says)
 
 
-def importance(problem: Problem, arrays: Arrays) -> Answer:
+def importance(choice: Choice, arrays: Arrays) -> Answer:
     """Weight draws of a Laplace approximation, by PyMC's mode and Hessian, with ArviZ's Pareto smoothing."""
     from arviz_stats.base import array_stats
     from pymc.blocking import DictToArrayBijection
     from scipy import stats
 
-    model = problem.model(arrays, whole)
+    model = choice.problem.model(arrays)
     mode = _mode(model)
     flat = DictToArrayBijection.map(mode)
     covariance = np.linalg.inv(np.asarray(model.compile_d2logp()(mode)))
@@ -137,47 +120,52 @@ def importance(problem: Problem, arrays: Arrays) -> Answer:
     return Answer(posterior, f"Pareto k {float(k):.2f}")
 
 
-def advi(problem: Problem, arrays: Arrays) -> Answer:
+def advi(choice: Choice, arrays: Arrays) -> Answer:
     """Run minibatch ADVI of PyMC, 20,000 steps."""
-    import pymc as pm
 
     def rows(*arrays: np.ndarray) -> Any:
         # PyMC makes whole numbers int32, and takes no minibatch that is converted.
         plain = (a.astype(np.int32) if a.dtype.kind == "i" else a for a in arrays)
         return pm.Minibatch(*plain, batch_size=min(BATCH, len(arrays[0])))
 
-    with problem.model(arrays, rows) as model:
+    with choice.problem.model(arrays, rows) as model:
         fitted = pm.fit(20_000, method="advi", **QUIET)
         idata = fitted.sample(4 * DRAWS, random_seed=SEED)
     return Answer(_posterior(idata, model), "")
 
 
-def sgld(problem: Problem, arrays: Arrays) -> Answer:
+def sgld(choice: Choice, arrays: Arrays) -> Answer:
     """Run SGLD with control variates and a step of a tenth of the posterior's width."""
-    import pymc as pm
-
     import pymc_austerity as pma
 
-    with problem.model(arrays, whole) as model:
+    with choice.problem.model(arrays) as model:
         size = min(BATCH, len(arrays[0]))
         step = pma.SGLD(step_size=0.1, batch_size=size, proxy=pma.Taylor(order=1), progressbar=False)
         idata = pm.sample(5_000, tune=1_000, step=step, **CHAINS, **QUIET)
     return Answer(_posterior(idata, model), convergence(idata["posterior"]))
 
 
-def hmcecs(problem: Problem, arrays: Arrays) -> Answer:
-    """Run NumPyro's HMC with energy conserving subsampling: logistic models only."""
+def hmcecs(choice: Choice, arrays: Arrays) -> Answer:
+    """Run NumPyro's HMC with energy conserving subsampling and a Taylor proxy: logistic models only."""
     import arviz as az
     import jax
-    import numpyro_logistic
-    from numpyro.infer import MCMC
+    import numpyro
+    import numpyro.distributions as dist
+    from numpyro.infer import HMCECS, MCMC, NUTS
 
-    if problem.model is not logistic:
+    if choice.problem.model is not logistic:
         raise NotImplementedError("the model is not written in NumPyro")
     jax.config.update("jax_enable_x64", True)
     X, y = (jax.numpy.asarray(a) for a in arrays)
-    model = numpyro_logistic.regression(subsample=min(1_000, len(y) // 10))
-    kernel = numpyro_logistic.hmcecs(model, _mode(logistic(arrays, whole))["beta"])
+
+    def model(X: Any, y: Any) -> None:
+        beta = numpyro.sample("beta", dist.Normal(0, 1.0).expand([X.shape[1]]).to_event(1))
+        with numpyro.plate("N", X.shape[0], subsample_size=min(1_000, len(y) // 10)):
+            rows, labels = numpyro.subsample(X, event_dim=1), numpyro.subsample(y, event_dim=0)
+            numpyro.sample("y", dist.Bernoulli(logits=rows @ beta), obs=labels)
+
+    proxy = HMCECS.taylor_proxy({"beta": jax.numpy.asarray(_mode(logistic(arrays))["beta"])})
+    kernel = HMCECS(NUTS(model), num_blocks=10, proxy=proxy)
     mcmc = MCMC(kernel, num_warmup=500, num_samples=1_500, num_chains=4, chain_method="sequential", progress_bar=False)
     mcmc.run(jax.random.PRNGKey(SEED), X, y)
     beta = np.asarray(mcmc.get_samples(group_by_chain=True)["beta"])
@@ -185,7 +173,7 @@ def hmcecs(problem: Problem, arrays: Arrays) -> Answer:
 
 
 #: What is run, and the library that it needs.
-METHODS: dict[str, tuple[Callable[[Problem, Arrays], Answer], str]] = {
+METHODS: dict[str, tuple[Callable[[Choice, Arrays], Answer], str]] = {
     "ours": (ours, "pymc_austerity"),
     "PenaltyMH": (partial(ours, name="PenaltyMH"), "pymc_austerity"),
     "nutpie": (partial(nuts, sampler="nutpie"), "nutpie"),
@@ -205,18 +193,13 @@ def convergence(posterior: Any) -> str:
     """Return the largest R-hat and the smallest effective number of draws."""
     import arviz as az
 
-    def extreme(table: Any, reduce: Callable[..., float]) -> float:
-        data = table.to_dataset() if hasattr(table, "to_dataset") else table
-        if hasattr(table, "children") and "posterior" in table.children:
-            data = table["posterior"].to_dataset()
-        return reduce(float(reduce(v.to_numpy().ravel())) for v in data.data_vars.values())
+    def of(summary: Callable[..., Any]) -> np.ndarray:
+        return np.concatenate([summary(values.to_numpy()).ravel() for values in posterior.data_vars.values()])
 
-    return f"R-hat {extreme(az.rhat(posterior), max):.2f}, ESS {extreme(az.ess(posterior), min):,.0f}"
+    return f"R-hat {of(az.rhat).max():.2f}, ESS {of(az.ess).min():,.0f}"
 
 
 def _mode(model: Any) -> dict[str, np.ndarray]:
-    import pymc as pm
-
     found = pm.find_MAP(model=model, progressbar=False, include_transformed=True)
     return {v.name: found[v.name] for v in model.value_vars}
 

@@ -19,8 +19,12 @@ import time
 from typing import Any
 
 import numpy as np
+import pymc as pm
 from rich.console import Console
 from rich.table import Table
+from timing import elsewhere
+
+import pymc_austerity as pma
 
 SAMPLERS = ("PenaltyMH", "one decision", "nutpie", "NUTS")
 PROCESSES = ("nothing kept", "second process", "other data", "new model")
@@ -110,16 +114,14 @@ def here(model_name: str, sampler: str, seed: int, related: bool) -> dict[str, f
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
-def elsewhere(folder: str, model_name: str, sampler: str, seed: int, *, related: bool = False) -> str:
+def in_a_process(folder: str, model_name: str, sampler: str, seed: int, *related: str) -> str:
     """Do the same in a process that keeps compiled code in a folder."""
-    of_model = [__file__, "--here", model_name, sampler, str(seed), *(["related"] if related else [])]
-    command = [sys.executable, *of_model]
     env = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={folder}", "OMP_NUM_THREADS": "1"}
-    ran = subprocess.run(command, env=env, capture_output=True, text=True)
-    if ran.returncode:
-        return (ran.stderr.strip().splitlines() or ["failed"])[-1][:40]
-    wall, cpu = json.loads(ran.stdout.splitlines()[-1]).values()
-    return f"{cpu:.1f} / {wall:.1f}"
+    try:
+        took = elsewhere("--here", model_name, sampler, str(seed), *related, env=env, stderr=subprocess.PIPE)
+    except subprocess.CalledProcessError as failed:
+        return (failed.stderr.strip().splitlines() or ["failed"])[-1][:40]
+    return f"{took['cpu']:.1f} / {took['wall']:.1f}"
 
 
 def main() -> None:
@@ -132,19 +134,15 @@ def main() -> None:
     for name in arguments.models:
         for sampler in arguments.samplers:
             with tempfile.TemporaryDirectory() as folder:
-                cells = [elsewhere(folder, name, sampler, seed) for seed in (1, 1, 2)]
+                cells = [in_a_process(folder, name, sampler, seed) for seed in (1, 1, 2)]
             with tempfile.TemporaryDirectory() as folder:
-                elsewhere(folder, name, sampler, 1, related=True)
-                cells.append(elsewhere(folder, name, sampler, 1))
+                in_a_process(folder, name, sampler, 1, "related")
+                cells.append(in_a_process(folder, name, sampler, 1))
             table.add_row(name, sampler, *cells)
     Console(width=120).print(table)
 
 
 if __name__ == "__main__":
-    import pymc as pm
-
-    import pymc_austerity as pma
-
     if sys.argv[1:2] == ["--here"]:
         print(json.dumps(here(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:] == ["related"])))
     else:

@@ -1,10 +1,9 @@
-"""Crossed effects with normal errors: `GroupMH` beside the posterior as linear algebra has it.
+"""Models with crossed effects and normal errors beside an exact answer, which linear algebra has.
 
-Run ``python benchmarks/crossed_exact.py`` (``--problems delays insteval``, ``--draws``).  Given σ and the scales of the
-factors everything else is jointly normal: the finest factor is eliminated, which is a diagonal block, and what is left
-of the precision is factorised.  The scales, three or four numbers, are drawn from a t law around their mode and
-weighted (importance sampling), the rest given each of these draws.  Differences of means in posterior standard
-deviations, what Monte Carlo error lets one expect, and ratios of standard deviations, over all parameters.
+Run ``python benchmarks/groups_exact.py`` (``--problems delays insteval``, ``--steps``, ``--draws``).  Given σ and the
+scales of the factors everything else is jointly normal: the finest factor is eliminated, which is a diagonal block, and
+what is left of the precision is factorised.  The scales, three or four numbers, are drawn from a t law around their
+mode and weighted (importance sampling), the rest given each of these draws.
 """
 
 from __future__ import annotations
@@ -12,20 +11,17 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple
 
-import arviz as az
-import crossed
 import numpy as np
-import pandas as pd
-import pymc as pm
+from agreement import agreement, flat, of_draws, of_weighted
+from group_models import NORMAL, NormalTable, normal
 from scipy import linalg, optimize, sparse, stats
 from statsmodels.tools.numdiff import approx_hess
+from timing import sampled, show
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.results import as_dataset, group
 
 #: Degrees of freedom of the law from which scales are drawn.
 _TAILS = 5
@@ -65,11 +61,14 @@ class Given(NamedTuple):
     half: np.ndarray
 
 
-@dataclass(frozen=True)
 class NormalPosterior:
-    """The posterior of one `crossed.NormalTable`."""
+    """The posterior of a table with crossed effects and normal errors."""
 
-    table: crossed.NormalTable
+    def __init__(self, table: NormalTable):
+        self.table = table
+        self.X = np.column_stack([np.ones(len(table.y)), table.slopes])
+        self.prior_mean = np.r_[table.intercept, np.zeros(table.slopes.shape[1])]
+        self.widths = np.r_[table.sigma, np.ones(len(table.factors))]
 
     @cached_property
     def sums(self) -> Sums:
@@ -78,7 +77,7 @@ class NormalPosterior:
         finest, *others = (
             sparse.csr_matrix((np.ones(n), (np.arange(n), of)), (n, of.max() + 1)) for of in self.table.factors.values()
         )
-        design = sparse.hstack([sparse.csr_matrix(self.table.X), *others]).tocsr()
+        design = sparse.hstack([sparse.csr_matrix(self.X), *others]).tocsr()
         sizes = np.asarray(finest.sum(axis=0)).ravel()
         rest = (design.T @ design).toarray()
         return Sums(sizes, (finest.T @ design).tocsr(), rest, finest.T @ y, design.T @ y, float(y @ y))
@@ -88,8 +87,8 @@ class NormalPosterior:
         of, s, n = self.sums, log_scales, len(self.table.y)
         rate, own = np.exp(-2 * s[0]), np.exp(-2 * s[1])
         sizes = [int(numbers.max()) + 1 for numbers in self.table.factors.values()]
-        prior = np.r_[self.table.prior_precision, np.repeat(np.exp(-2 * s[2:]), sizes[1:])]
-        start = np.r_[self.table.prior_precision * self.table.prior_mean, np.zeros(sum(sizes[1:]))]
+        prior = np.r_[np.ones(self.X.shape[1]), np.repeat(np.exp(-2 * s[2:]), sizes[1:])]
+        start = np.r_[self.prior_mean, np.zeros(sum(sizes[1:]))]
         finest = rate * of.sizes + own
         through = sparse.diags(1 / finest) @ of.cross
         left = rate * of.rest + np.diag(prior) - rate**2 * (of.cross.T @ through).toarray()
@@ -99,7 +98,7 @@ class NormalPosterior:
         )
         value = -n * s[0] - rate * of.squares / 2 + rate**2 * (of.of_finest**2 / finest).sum() / 2 + half @ half / 2
         value -= np.log(np.diag(factor)).sum() + np.log(finest).sum() / 2 + np.dot(sizes, s[1:])
-        value += (stats.halfnorm.logpdf(np.exp(s), scale=self.table.widths) + s).sum()
+        value += (stats.halfnorm.logpdf(np.exp(s), scale=self.widths) + s).sum()
         return Given(float(value), finest, factor, half)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -121,59 +120,37 @@ class NormalPosterior:
         weights = np.exp(np.array(log_weights) - np.max(log_weights))
         return np.array(draws), weights / weights.sum()
 
-
-def sampled(name: str, table: crossed.NormalTable, tune: int, draws: int) -> tuple[np.ndarray, float]:
-    """Return what `GroupMH` draws of the same parameters in the same order, and its CPU seconds, set-up included."""
-    start = time.process_time()
-    with getattr(crossed, name)():
-        step = pma.GroupMH(progressbar=False)
-        idata = pm.sample(
-            draws, tune=tune, step=step, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    seconds, posterior = time.process_time() - start, as_dataset(group(idata, "posterior"))
-    finest, *others = table.factors
-    names = ["sigma", *(f"{of}_scale" for of in table.factors), *table.coefficients, *others, finest]
-    return np.column_stack([posterior[of].to_numpy().reshape(draws, -1) for of in names]), seconds
-
-
-def compared(ours: np.ndarray, exact: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
-    """Return how far means and standard deviations are from the exact ones."""
-    mean = weights @ exact
-    sd = np.sqrt(weights @ (exact - mean) ** 2)
-    shift, ratio = (ours.mean(axis=0) - mean) / sd, ours.std(axis=0) / sd
-    ess = np.array([float(az.ess(ours[None, :, j])) for j in range(ours.shape[1])])
-    error = np.sqrt(1 / ess + (weights**2).sum())
-    return {
-        "parameters": ours.shape[1],
-        "smallest ESS": ess.min(),
-        "ESS of the exact": 1 / (weights**2).sum(),
-        "rms shift": np.sqrt((shift**2).mean()),
-        "rms shift expected by chance": np.sqrt((error**2).mean()),
-        "largest shift, in its errors": np.abs(shift / error).max(),
-        "largest shift": np.abs(shift).max(),
-        "smallest sd ratio": ratio.min(),
-        "largest sd ratio": ratio.max(),
-    }
+    @property
+    def names(self) -> list[str]:
+        """Return the variables of the model in the order of the draws."""
+        finest, *others = self.table.factors
+        scales = [f"{of}_scale" for of in self.table.factors]
+        return ["sigma", *scales, "intercept", *["slopes"] * (self.X.shape[1] > 1), *others, finest]
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", nargs="+", default=list(crossed.NORMAL), choices=list(crossed.NORMAL))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", nargs="+", default=list(NORMAL), choices=list(NORMAL))
+    parser.add_argument("--steps", nargs="+", default=["GroupMH"])
     parser.add_argument("--tune", type=int, default=1_000)
     parser.add_argument("--draws", type=int, default=20_000)
     parser.add_argument("--exact", type=int, default=4_000, help="draws by linear algebra")
     options = parser.parse_args()
-    found = {}
+    lines = []
     for name in options.problems:
-        table = crossed.NORMAL[name]()
         start = time.process_time()
-        exact, weights = NormalPosterior(table).draw(options.exact, np.random.default_rng(1))
-        seconds = {"CPU s of linear algebra": time.process_time() - start}
-        ours, seconds["CPU s of GroupMH"] = sampled(name, table, options.tune, options.draws)
-        found[name] = {**seconds, **compared(ours, exact, weights)}
-        print(pd.DataFrame(found).to_string(float_format=lambda x: f"{x:,.4g}"), flush=True)
+        posterior = NormalPosterior(NORMAL[name]())
+        exact = of_weighted(*posterior.draw(options.exact, np.random.default_rng(1)))
+        seconds = time.process_time() - start
+        for step in options.steps:
+            with normal(name):
+                run = sampled(partial(getattr(pma, step), progressbar=False), options.draws, options.tune)
+            spent = {"CPU s of the exact": seconds, "of the step": run.set_up + run.sampling}
+            ours = of_draws(flat(run.idata, posterior.names))
+            lines.append({"problem": name, "step": step, **spent, **agreement(ours, exact)})
+            show(lines[-1:])
+    show(lines)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,105 @@
+"""Sample once and say what it took: a step, or NUTS; time a call; run the script again in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import arviz as az
+import pandas as pd
+import pymc as pm
+
+from pymc_austerity.diagnostics.results import as_dataset, group
+
+ONE_CHAIN: dict[str, Any] = {
+    "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False,
+}  # fmt: skip
+
+
+class Run(NamedTuple):
+    """One finished run: its draws, the seconds of set-up and of sampling, and its step where it is one of ours."""
+
+    idata: Any
+    set_up: float
+    sampling: float
+    step: Any = None
+
+
+def sampled(build: Callable[[], Any], draws: int, tune: int, **options: Any) -> Run:
+    """Build a step in the context of its model and sample, timed by the processor.
+
+    A few draws are made first: what is imported and loaded once says nothing of a draw.
+    """
+    start = time.process_time()
+    step = build()
+    set_up = time.process_time() - start
+    pm.sample(10, tune=10, step=step, quiet=True, **ONE_CHAIN, **options)
+    start = time.process_time()
+    idata = pm.sample(draws, tune=tune, step=step, quiet=True, **ONE_CHAIN, **options)
+    return Run(idata, set_up, time.process_time() - start, step)
+
+
+def nuts(model: pm.Model, sampler: str, draws: int, tune: int) -> Run:
+    """Sample with the NUTS of ``nutpie``, ``pymc`` or ``numpyro``, timed by the processor; set-up is compilation."""
+    start = time.process_time()
+    if sampler == "nutpie":
+        import nutpie
+
+        compiled = nutpie.compile_pymc_model(model)
+        sample = partial(nutpie.sample, compiled, chains=1, cores=1, seed=1, progress_bar=False)
+    else:
+        step = {"step": pm.NUTS(model=model)} if sampler == "pymc" else {"nuts_sampler": sampler}
+        sample = partial(pm.sample, model=model, quiet=True, **step, **ONE_CHAIN)
+    set_up = time.process_time() - start
+    start = time.process_time()
+    idata = sample(draws=draws, tune=tune)
+    return Run(idata, set_up, time.process_time() - start)
+
+
+def smallest_ess(idata: Any) -> float:
+    """Return ArviZ's bulk ESS of the slowest parameter."""
+    effective = as_dataset(az.ess(group(idata, "posterior")))
+    return min(float(values.min()) for values in effective.data_vars.values())
+
+
+def best(call: Callable[[], Any], n: int, each: int = 1) -> float:
+    """Return the fewest microseconds of processor time, in five goes, that one of `n` × `each` took."""
+    call()
+    found = []
+    for _ in range(5):
+        start = time.process_time()
+        for _ in range(n):
+            call()
+        found.append(time.process_time() - start)
+    return 1e6 * min(found) / (n * each)
+
+
+def quiet() -> None:
+    """Silence what PyMC and this package log."""
+    for name in ("pymc", "pymc_austerity"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def peak_memory() -> float:
+    """Return the most memory that this process has held, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def elsewhere(*arguments: str, **options: Any) -> Any:
+    """Run this script in another process, and return what it prints in its last line, as JSON."""
+    command = [sys.executable, sys.argv[0], *arguments]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+    return json.loads(told.splitlines()[-1])
+
+
+def show(lines: list[dict[str, Any]] | pd.DataFrame) -> None:
+    """Print a table."""
+    table = pd.DataFrame(lines)
+    print(table.to_string(index=False, float_format="{:,.4g}".format, na_rep=""), flush=True)
