@@ -9,6 +9,8 @@ ROWS ?=
 PINS ?=
 # Which tests `make test` runs, all by default, e.g. MARKS="contract or not slow".
 MARKS ?=
+# How long `make fuzz` runs.
+MINUTES ?= 30
 # The module whose mutants are tried, e.g. MODULE=acceptance/penalty.
 MODULE ?=
 # Give PYTHON=/path/to/python to choose; otherwise the first of these that runs and is new enough.
@@ -26,7 +28,7 @@ test test-fast doctest: export MALLOC_TOP_PAD_ ?= 67108864
 test test-fast doctest: export MALLOC_MMAP_THRESHOLD_ ?= 33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo test test-fast golden calibrate mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
+.PHONY: help python demo test test-fast golden calibrate fuzz mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +85,9 @@ golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared 
 
 calibrate: $(VENV)/.installed-dev ## Simulation-based calibration of the steps, 500 data sets each; takes hours and goes on where it stopped
 	$(BIN)/python benchmarks/calibrate.py --figure output/calibrate/ecdf.png
+
+fuzz: $(VENV)/.installed-test ## Random models against PyMC's density, bounds and steps, for MINUTES=30
+	$(BIN)/python tests/fuzz/run.py --minutes "$(MINUTES)"
 
 mutants: $(VENV)/.installed-test ## Plant mistakes in MODULE=acceptance/penalty and see whether its tests notice; takes long
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[mutants]"

@@ -1,0 +1,149 @@
+"""Decisions of the steps between two points, against PyMC's own density at these points.
+
+The proposal of every step here is θ′ = a + b − θ: between a and b it goes to and fro.  With π the density and α the
+share of proposals that are accepted, α(a → b) π(a) = α(b → a) π(b) whatever the test, and more is known of some.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from checks import Found, own_words, refused_in_words
+from numba import njit
+from scipy import optimize, special
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood import flatten, with_blocks
+from pymc_austerity.proposals.protocol import Move, Proposal, adapt_nothing
+
+#: Standard errors that a share may be off by: once in two million comparisons.
+ERRORS = 5.0
+
+
+class Between(NamedTuple):
+    log_scale: np.ndarray
+    both: np.ndarray
+
+
+@njit
+def _reflect(rng, theta, state, surroundings):
+    return state.both - theta, 0.0, 0
+
+
+def _state(theta, discrete, n_rows):
+    return Between(np.zeros(1), 2 * theta)
+
+
+@dataclass(frozen=True)
+class Reflect(Proposal):
+    def for_model(self, target):
+        return Move(_reflect, adapt_nothing, _state)
+
+
+@dataclass(frozen=True)
+class Law:
+    """A step, what is known of its probability to accept a log ratio, and by how much it may be off."""
+
+    build: object
+    probability: object = None
+    error: float = 0.0
+
+
+def metropolis(log_ratio):
+    return np.exp(min(0.0, log_ratio))
+
+
+#: `ExactMH` and `MHSS` make no errors; of the others they are those of normal batch means.
+LAWS = {
+    "ExactMH": Law(lambda **o: pma.ExactMH(proxy=None, **o), metropolis),
+    "ExactBarker": Law(lambda **o: pma.ExactMH(test=pma.ExactBarker(), proxy=None, **o), special.expit),
+    "MHSS": Law(lambda **o: pma.MHSS(**o)),
+    "PenaltyMH": Law(lambda **o: pma.PenaltyMH(**o), error=0.03),
+    "MinibatchBarker": Law(lambda **o: pma.MinibatchBarker(**o), special.expit, error=0.03),
+    "ApproxMH, all rows": Law(lambda **o: pma.ApproxMH(epsilon=0.0, batch_size=10, proxy=None, **o), metropolis),
+    "ApproxMH": Law(lambda **o: pma.ApproxMH(epsilon=0.01, batch_size=15, proxy=None, **o), metropolis, error=0.05),
+}
+
+
+def near_the_mode(split):
+    """Return a point of high density, found without this package."""
+    blocks, start = split.likelihood.blocks, flatten(split.data.point, split.likelihood.blocks)
+
+    def against(z):
+        value = split.density(with_blocks(split.data.point, start + split.widths * z, blocks))
+        return -value if np.isfinite(value) else 1e30
+
+    found = optimize.minimize(against, np.zeros(start.size), method="BFGS", options={"maxiter": 30})
+    return start + split.widths * found.x
+
+
+def pairs(split, n):
+    """Return pairs of points whose log densities differ by less than two, and the differences."""
+    rng, mode, found = np.random.default_rng(6), near_the_mode(split), []
+
+    def density(theta):
+        return split.density(with_blocks(split.data.point, theta, split.likelihood.blocks))
+
+    top = density(mode)
+    for _ in range(n):
+        jumps = split.widths * rng.standard_normal((2, mode.size))
+        while any(not density(mode + jump) > top - 2 for jump in jumps):
+            jumps /= 1.5
+            if np.abs(jumps / split.widths).max() < 1e-6:
+                return found
+        a, b = mode + jumps
+        found.append((a, b, density(b) - density(a)))
+    return found
+
+
+def share(step, a, b, n):
+    """Return the share of proposals from a to b that the step accepts."""
+    chain = step.chain
+    chain.state.both[:] = a + b
+    outcomes = [chain.transition(a, np.zeros(0), 1.0) for _ in range(n)]
+    if bad := [o for o in outcomes if o.status]:
+        raise Found(f"a decision ended with status {bad[0].status} at a point where PyMC's density is finite")
+    return np.mean([o.accepted for o in outcomes])
+
+
+def check_decisions(split, names=tuple(LAWS), n=600):
+    """Compare how often steps accept with what PyMC's density says; return the names of steps that could be built."""
+    built = []
+    found = pairs(split, 2)
+    for name in names if found else ():
+        law = LAWS[name]
+        try:
+            with refused_in_words(f"building {name}"):
+                step = law.build(model=split.model, proposal=Reflect(), rng=7, tune=False, progressbar=False)
+        except Exception as error:
+            if isinstance(error, Found) or not own_words(error):
+                raise
+            continue
+        if step.decider.parts.theta0.size != found[0][0].size:
+            continue
+        built.append(name)
+        for a, b, log_ratio in found:
+            there, back = share(step, a, b, n), share(step, b, a, n)
+            _compare(name, law, there, back, log_ratio, n)
+            _compare(f"{name}, back", law, back, there, -log_ratio, n)
+    return built
+
+
+def _compare(name, law, there, back, log_ratio, n):
+    if log_ratio <= 0:  # α(a → b) = α(b → a) π(b)/π(a)
+        ratio = np.exp(log_ratio)
+        variance = _variance(there, n) + ratio**2 * _variance(back, n)
+        if abs(there - ratio * back) > ERRORS * np.sqrt(variance) + law.error:
+            raise Found(f"{name}: accepts {there:.3f}, and {back:.3f} back, at a log ratio of {log_ratio:.3f}")
+    if law.probability is not None:
+        expected = float(law.probability(log_ratio))
+        if abs(there - expected) > ERRORS * np.sqrt(_variance(expected, n)) + law.error:
+            raise Found(f"{name}: accepts {there:.3f} in place of {expected:.3f} at a log ratio of {log_ratio:.3f}")
+
+
+def _variance(p, n):
+    """Return the variance of a share of n, which is not nothing where none of them was accepted."""
+    q = (n * p + 2) / (n + 4)
+    return q * (1 - q) / n

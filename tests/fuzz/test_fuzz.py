@@ -1,0 +1,86 @@
+"""Forty random models, which pass, and planted mistakes, with which they do not; `make fuzz` makes other models."""
+
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from checks import Found, Split, check, own_words
+from grammar import program
+from plants import PLANTS
+from reflections import LAWS, Law, check_decisions, metropolis
+
+import pymc_austerity as pma
+
+#: Consecutive ones, and those whose models show a mistake that is planted here.
+SEEDS = sorted({*range(37), *PLANTS.values()})
+#: A model of which every step can be built, with rows enough for steps to read a part of them.
+OF_STEPS, ROWS = 22, 1_500
+
+
+@pytest.fixture(autouse=True)
+def _maps_lie_in_a_folder_of_the_test(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_random_models_are_read_as_pymc_means_them_and_bounds_hold():
+    seen = Counter()
+    for seed in SEEDS:
+        try:
+            seen += check(program(seed))
+        except Exception as error:
+            error.add_note(f"seed {seed}:\n{program(seed).source}")
+            raise
+    # What is refused, or has no bound, is not checked.
+    assert seen["models"] == len(SEEDS) >= 40
+    assert seen["refused"] <= 5
+    assert seen["bounds of order 2"] >= 20
+    assert seen["sparse"] >= 2
+    assert seen["with sums"] >= 1
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_mistake_is_found_by_one_of_these_models(plant, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises(Found):
+        check(program(PLANTS[plant]))
+
+
+@pytest.fixture(scope="module")
+def model_of_steps():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Split(program(OF_STEPS, rows=ROWS).build())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ExactMH", "MHSS", "PenaltyMH"])  # `make fuzz` compares all of `LAWS`
+def test_a_step_decides_between_two_points_as_their_density_says(model_of_steps, name):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        assert check_decisions(model_of_steps, [name]) == [name]
+
+
+@pytest.mark.slow
+def test_a_step_that_takes_a_batch_for_all_rows_is_found(model_of_steps, monkeypatch):
+    monkeypatch.setitem(
+        LAWS, "MinibatchMH", Law(lambda **o: pma.MinibatchMH(batch_size=20, proxy=None, **o), metropolis)
+    )
+    with pytest.raises(Found, match="MinibatchMH: accepts"):
+        check_decisions(model_of_steps, ["MinibatchMH"])
+
+
+@pytest.mark.parametrize(
+    ("error", "ours"),
+    [
+        (lambda: np.linalg.cholesky(-np.eye(2)), False),
+        (lambda: pma.RandomWalk(scale=-1.0), True),
+        (lambda: {}["x"], False),
+        (lambda: np.zeros(3) + np.zeros(2), False),
+        (lambda: pma.PenaltyMH(progressbar=False, unknown=1), True),
+    ],
+)
+def test_words_of_others_are_not_ours(error, ours):
+    with pytest.raises(Exception) as caught:
+        error()
+    assert own_words(caught.value) == ours
