@@ -23,7 +23,7 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
     full = [*indices, *[slice(None)] * (node.inputs[0].type.ndim - len(indices))]
     own_row = source is not None and not source.shared and _picks_own_row(full[source.axis], of)
     if source is not None and not own_row and not _is_full_slice(full[source.axis], of):
-        raise refuse(node, "rows are picked or shifted inside the model (a lag, or an index over rows)")
+        raise refuse(node, _what_is_picked(full[source.axis], of))
     arrays = [i for i, v in enumerate(full) if isinstance(v, Variable) and not isinstance(v, slice) and v.type.ndim]
     scalars = [i for i, v in enumerate(full) if not isinstance(v, slice) and i not in arrays]
     advanced = bool(arrays)
@@ -53,6 +53,14 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
 def _picks_own_row(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:
     axis = axes.get(index) if isinstance(index, Variable) else None
     return axis is not None and axis.kind == "number"
+
+
+def _what_is_picked(index: Any, axes: Mapping[Variable, RowAxis | None]) -> str:
+    if isinstance(index, slice):
+        return "rows are shifted or left out inside the model (a lag, as in x[:-1])"
+    if isinstance(index, Variable) and axes.get(index):
+        return "rows are picked by numbers that the data hold (np.arange(n) in the model picks an entry of each row)"
+    return "a part of the rows is picked for all of them (as in x[0])"
 
 
 def _index_shape(index: Any, shape: RowAxis, length: int | None) -> RowAxis | None:

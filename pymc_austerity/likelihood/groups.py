@@ -37,6 +37,10 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _FEW_GROUPS = 30
 
 
+#: What to do about groups on another axis.
+_FIRST = "Where groups lie on another axis, put them first: b[g, 0] with a b of shape (groups, 2)."
+
+
 class GroupsNotFoundError(UnsupportedModelError):
     """A model in which no groups are found; the message says what stands in the way."""
 
@@ -143,7 +147,8 @@ def find_groups(model: Model, data: ModelData) -> Groups:
     factors = _factors(rows, data.likelihood.n_rows)
     if not factors:
         raise NoGroupsError(
-            "No variable of the model is indexed by an array of whole numbers with an entry for each row, as u[g] is."
+            "No variable of the model is indexed on its first axis by an array of whole numbers with an entry for each "
+            f"row, as u[g] is. {_FIRST}"
         )
     found, reasons = [], []
     for nodes in factors.values():
@@ -250,9 +255,9 @@ def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups:
         except NotRowWiseError as error:
             reasons.append(error)
     else:
-        raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}.") from reasons[0]
+        raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}. {_FIRST}") from reasons[0]
     if axis != RowAxis(0):
-        raise GroupsNotFoundError(f"{what} does not have the groups on its first axis (found: {axis}).")
+        raise GroupsNotFoundError(f"{what} does not have the groups on its first axis. {_FIRST}")
 
 
 def _prior_by_group(

@@ -334,9 +334,10 @@ def _known_length(node: Apply, axis: int) -> int | None:
 
 def _left(old: Sequence[int | None], new: Sequence[int | None]) -> int | None:
     """Return how many of the entries of axes are left for an axis beside those of some lengths; None where unclear."""
-    if None in old or None in new:
+    had, given = [n for n in old if n is not None], [n for n in new if n is not None]
+    if len(had) < len(old) or len(given) < len(new):
         return None
-    left, rest = divmod(prod(map(int, old)), prod(map(int, new)))
+    left, rest = divmod(prod(had), prod(given))
     return None if rest else left
 
 

@@ -18,6 +18,7 @@ from pytensor.tensor.type import DenseTensorType, TensorType
 from pymc_austerity.likelihood.assigned_rows import find_assigned_rows
 from pymc_austerity.likelihood.indices import constant_of
 from pymc_austerity.rows import require_whole
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 
 def row_axis_in(shape: Sequence[int | None], n_rows: int) -> int | None:
@@ -82,7 +83,12 @@ class RowLeaf:
         """The array as it is now, rows first: ``pm.set_data`` may have replaced it since the last call."""
         array = array_of(self.source)
         if self.unfolded is not None:
-            array = array.reshape([-1 if i == self.axis else n for i, n in enumerate(self.unfolded)])
+            shape = [-1 if i == self.axis else n for i, n in enumerate(self.unfolded)]
+            if array.size % -prod(shape):
+                raise UnsupportedModelError(
+                    f"Data array {self.label} has {len(array)} entries, and the model reshapes it to rows of {shape}."
+                )
+            array = array.reshape(shape)
         # So that the numbers of a row lie together in memory.
         return array if self.axis == 0 else np.ascontiguousarray(np.moveaxis(array, self.axis, 0))
 
@@ -167,8 +173,10 @@ def _array_leaf(var: Variable) -> Variable | None:
         return var
     if var.owner is None or not isinstance(var.owner.op, ARange):
         return None
-    bounds = [constant_of(i) for i in var.owner.inputs]
-    return None if None in bounds else pt.constant(np.arange(*bounds, dtype=var.type.dtype))
+    start, stop, step = (constant_of(i) for i in var.owner.inputs)
+    if start is None or stop is None or step is None:
+        return None
+    return pt.constant(np.arange(start, stop, step, dtype=var.type.dtype))
 
 
 def _long_arrays(

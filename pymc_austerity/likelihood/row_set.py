@@ -12,6 +12,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.likelihood.assigned_rows import is_assigned
 from pymc_austerity.likelihood.axis import LENGTH, RowAxis
+from pymc_austerity.likelihood.lags import said_of_lag
 from pymc_austerity.likelihood.rebuild import (
     BatchRebuild,
     NotRowWiseError,
@@ -63,8 +64,18 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     """
     for rv in terms.observed:
         refuse_joint(rv)
+    graphs = {rv.name: [rv, model.rvs_to_values[rv]] for rv in terms.observed} | {p.name: [p] for p in terms.potentials}
+    try:
+        return _row_set(model, terms, graphs)
+    except UnsupportedModelError as error:
+        for name, of_term in graphs.items():
+            if (lag := said_of_lag(of_term, terms.n_rows, model.free_RVs)) is not None:
+                raise NotRowWiseError(f"{name!r} does not split into rows: {lag}.") from error
+        raise
+
+
+def _row_set(model: Model, terms: SetTerms, graphs: Mapping[str, list[Variable]]) -> RowSet:
     values = {rv: model.rvs_to_values[rv] for rv in terms.observed}
-    graphs = {rv.name: [rv, value] for rv, value in values.items()} | {p.name: [p] for p in terms.potentials}
     found = find_row_leaves(graphs, terms.n_rows, model.free_RVs)
     products = find_sparse_products(graphs, terms.n_rows, model.free_RVs)
     found |= {leaf.source: leaf for product in products for leaf in product.leaves}

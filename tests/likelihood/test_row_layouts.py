@@ -7,7 +7,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 
-from pymc_austerity.likelihood import NotRowWiseError, flatten, read_model
+from pymc_austerity.likelihood import GroupsNotFoundError, NotRowWiseError, find_groups, flatten, read_model
 
 N, K = 40, 4
 _rng = np.random.default_rng(39)
@@ -201,3 +201,36 @@ MIXED = {
 def test_mixed_rows_are_refused(name):
     with pytest.raises((NotRowWiseError, ValueError), match="'y'"):
         read(MIXED[name])
+
+
+def given_the_row_before(y, observed):
+    pm.Normal("y", pm.Normal("rho") * y[:-1], 1.0, observed=observed)
+
+
+LAGS = {
+    "pm.Data": lambda: given_the_row_before(y := pm.Data("series", Y), y[1:]),
+    "an array": lambda: given_the_row_before(pt.as_tensor(Y), Y[1:]),
+    "a potential": potential(lambda: -((pt.diff(pm.Data("series", Y)) - pm.Normal("drift")) ** 2)),
+    "a covariate of the row before": normal(
+        lambda: pm.Normal("b") * pt.concatenate([[0.0], pm.Data("series", X[:, 0])[:-1]])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAGS)
+def test_a_lag_is_refused_as_one(name):
+    with pytest.raises(NotRowWiseError, match=r"'y' does not split into rows: .*\(a lag, as in x\[:-1\]\)"):
+        read(LAGS[name])
+
+
+def test_lags_that_are_data_split():
+    _, data = read(lambda: given_the_row_before(np.append(Y[:-1], 0), Y[1:]))
+    assert data.likelihood.n_rows == N - 1
+
+
+@pytest.mark.parametrize("pick", [lambda b: b[0][GROUP], lambda b: b[:, GROUP][0], lambda b: b.T[GROUP, 0]])
+def test_an_entry_of_a_parameter_is_no_lag(pick):
+    model, data = read(normal(lambda: pick(pm.Normal("b", 0, pm.HalfNormal("s"), shape=(2, 6)))))
+    with pytest.raises(GroupsNotFoundError, match=r"put them first: b\[g, 0\]") as error:
+        find_groups(model, data)
+    assert "lag" not in str(error.value)
