@@ -6,7 +6,7 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -131,7 +131,28 @@ class Cluster:
     shares_memory: ClassVar[bool] = False
 
     def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
-        """Yield the results in order."""
+        """Yield the results in order.
+
+        Raises
+        ------
+        RuntimeError
+            Where the cluster gives up, or is closed.
+        """
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
+        try:
+            yield from self._results(worked, parts)
+        except Exception as error:
+            if not isinstance(error, KilledWorker | CancelledError | CommClosedError) and self._is_open:
+                raise
+            raise RuntimeError(
+                f"A pass over the rows was not finished on the Dask cluster ({type(error).__name__}: {error}). Workers "
+                "that die again and again mostly lack memory. Start a cluster that lasts, and build the step again; "
+                "with Blocks(..., checkpoint=) passes that are done are not done again."
+            ) from error
+
+    def _results(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
         import dask
 
         # A task too, which is done again where it is lost: each worker unpacks and compiles once.
@@ -148,7 +169,12 @@ class Cluster:
                 while pending:
                     yield pending.popleft().result()
             finally:
-                self.client.cancel(list(pending))
+                if self._is_open:
+                    self.client.cancel(list(pending))
+
+    @property
+    def _is_open(self) -> bool:
+        return bool(self.client.status == "running")
 
 
 def _call(worked: Worked, *assigned: Any) -> Result:

@@ -1,6 +1,7 @@
 """Passes over blocks: the same rows in the same pieces, whatever the blocks, and a word where they change."""
 
 import os
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from weighing import SizesOf
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import Container, table_passes
+from pymc_austerity.blocks.arrays import Arrays
 from pymc_austerity.blocks.source import BadRowError
 
 N = 1_000
@@ -283,6 +285,21 @@ def test_two_columns_of_one_name_are_named_with_their_file(tmp_path):
     for source in (tmp_path, tmp_path / "b.parquet", [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
         with pytest.raises(ValueError, match=r"b\.parquet cannot be read"):
             opened(source)
+
+
+def test_workers_are_sent_what_the_program_sees_of_a_map(tmp_path):
+    memory_maps(tmp_path)
+    changed = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="c") for name in ROWS}
+    changed["x"][70] = 7
+    for arrays, size in ((changed, 64 * 8), (memory_maps(tmp_path), 0)):
+        part = list(Arrays(arrays).parts(["x", "y"], 64))[1]
+        pickled = pickle.dumps(part)
+        assert size < len(pickled) < size + 1_500
+        (block,) = pickle.loads(pickled).blocks()
+        assert all(np.array_equal(block.columns[name], arrays[name][64:128]) for name in ROWS)
+    os.truncate(tmp_path / "x.npy", 1_000)
+    with pytest.raises(ValueError, match=r"x\.npy had 8,128 bytes"):
+        list(part.blocks())
 
 
 @pytest.mark.parametrize("row", [10, 520, 999])

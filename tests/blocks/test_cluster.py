@@ -84,6 +84,25 @@ def test_a_worker_that_dies_changes_nothing(client, tmp_path, alone):
     assert set(client.scheduler_info()["workers"]) != before
 
 
+@pytest.mark.slow
+def test_a_cluster_that_gives_up_is_an_error_in_words(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+    table = opened(bag(tmp_path), client)
+    (tmp_path / "die").touch()
+    with pytest.raises(RuntimeError, match=r"not finished on the Dask cluster \(KilledWorker.*checkpoint="):
+        drawn(table)
+    client.wait_for_workers(2)
+
+
+@pytest.mark.slow
+def test_a_client_that_was_closed_is_an_error_in_words(client, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(client.cluster, set_as_default=False) as closed:
+        table = opened(bag(tmp_path), closed)
+    with pytest.raises(RuntimeError, match="not finished on the Dask cluster"):
+        drawn(table)
+
+
 def sources(folder, everything):
     """The same rows, read by workers from files, slices and a frame, and sent to them from here."""
     columns = dict(zip("xy", everything.arrays))
