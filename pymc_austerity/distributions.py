@@ -10,6 +10,8 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.user_input import is_whole
+
 #: A value with an entry of W Wᵀ − I larger than this was never on the manifold; rounding stays a million times below.
 _TOLERANCE = 1e-8
 _REMEDY = (
@@ -68,7 +70,8 @@ class UniformStiefel:
         dims: Sequence[str] | None = None,
     ) -> Variable:
         """Add the variable to the model in whose context this is called."""
-        if len(tuple(shape)) != 2 or min(shape) < 1 or max(shape) < 2:
+        whole = isinstance(shape, Sequence) and all(is_whole(n, 1) for n in shape)
+        if not whole or len(shape) != 2 or max(shape) < 2:
             raise ValueError(
                 f"UniformStiefel({name!r}, shape={shape}) needs the rows and columns of a matrix, such as (4, 2). A "
                 "unit vector of length n has shape (n, 1)."

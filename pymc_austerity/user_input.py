@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from pymc.model import Model, modelcontext
 from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
 
+P, Returned = ParamSpec("P"), TypeVar("Returned")
+
 #: Annotations that say what a number or a switch is.
 _KINDS = {"int", "float", "bool", "None"}
+_WORDS: dict[Any, str] = {Callable: "a function", Mapping: "a dict", Iterable: "an iterable"}
 
 
 def model_of(model: Any, caller: str) -> Model:
@@ -85,6 +90,50 @@ def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
     return found
 
 
+def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
+    """Check the arguments of a public function when it is called: their names, numbers by their annotations, and kinds.
+
+    Parameters
+    ----------
+    **kinds
+        From the name of an argument to the class that its value has to be of, where it is not the default.
+    """
+
+    def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
+        described, caller = signature(function), function.__name__
+        parameters = described.parameters
+        annotations = {name: p.annotation for name, p in parameters.items()}
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> Returned:
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+                check_names(caller, kwargs, list(parameters))
+            given = described.bind(*args, **kwargs).arguments
+            check_numbers(caller, given, annotations)
+            for name, kind in kinds.items():
+                if name in given and given[name] is not parameters[name].default and not isinstance(given[name], kind):
+                    wanted = _WORDS.get(kind, f"a {kind.__name__}")
+                    raise TypeError(f"{caller}: {name}= wants {wanted}, and got {shown(given[name])}.")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def check_names(caller: str, given: Iterable[str], names: Sequence[str], more: str = "") -> None:
+    """Refuse an argument that there is not.
+
+    Raises
+    ------
+    TypeError
+        With the one that may have been meant, all that there are, and a sentence `more`.
+    """
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{caller} has no argument {name}=. {did_you_mean(name, names)}{more and f' {more}'}")
+
+
 def check_numbers(caller: str, given: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
     """Refuse what is no number, or neither true nor false, where an argument is annotated as one.
 
@@ -98,11 +147,13 @@ def check_numbers(caller: str, given: Mapping[str, Any], annotations: Mapping[st
 
     Raises
     ------
-    TypeError
+    TypeError, ValueError
         With the name of the argument.
     """
     for name, value in given.items():
-        kinds = set(str(annotations.get(name)).split(" | "))
+        annotation = annotations.get(name)
+        written = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+        kinds = set(written.split(" | "))
         if not kinds <= _KINDS or (value is None and "None" in kinds):
             continue
         if "bool" in kinds and not isinstance(value, bool | np.bool_):
@@ -110,6 +161,8 @@ def check_numbers(caller: str, given: Mapping[str, Any], annotations: Mapping[st
         if kinds & {"int", "float"} and (isinstance(value, bool) or not isinstance(value, Real)):
             kind = "a number" if "float" in kinds else "a whole number"
             raise TypeError(f"{caller}: {name}={_short(value)} must be {kind}.")
+        if "int" in kinds and "float" not in kinds and not is_whole(value, -np.inf):
+            raise ValueError(f"{caller}: {name}={_short(value)} must be a whole number.")
 
 
 def check_seed(rng: Any, caller: str) -> None:
@@ -125,6 +178,56 @@ def check_seed(rng: Any, caller: str) -> None:
         raise TypeError(
             f"{caller}: rng={_short(rng)} must be a whole number from 0 on, a numpy.random.Generator, or None."
         ) from None
+
+
+def finite_values(argument: str, given: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Return values of unconstrained variables as arrays.
+
+    Parameters
+    ----------
+    argument : str
+    given : mapping of str to array_like
+    shapes : mapping of str to tuple of int
+        Of all variables that there are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other names and shapes, and for what is not finite.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} wants a dict of names and values, and got {shown(given)}.")
+    values = {}
+    for name, value in given.items():
+        if name not in shapes:
+            raise ValueError(
+                f"{argument} has {name!r}, which is no unconstrained variable of the model. "
+                f"{did_you_mean(str(name), list(shapes))} model.initial_point() has the values by default."
+            )
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf" or array.shape != shapes[name] or not np.isfinite(array).all():
+            raise ValueError(
+                f"{argument} has {shown(value)} for {name!r}, and finite numbers of shape {shapes[name]} are "
+                "wanted, as in model.initial_point()."
+            )
+        values[name] = array
+    return values
+
+
+def numbers_of(values: Any, argument: str) -> Any:
+    """Return an array of real numbers, or None for None.
+
+    Raises
+    ------
+    TypeError
+        For what is no such array, with the name of the argument.
+    """
+    if values is None:
+        return None
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{argument} wants numbers, and got {shown(values)}.") from None
 
 
 def is_whole(value: Any, least: float) -> bool:

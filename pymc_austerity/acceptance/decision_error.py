@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic
+from pymc_austerity.user_input import takes
 
 _NODE, _WEIGHT = np.polynomial.legendre.leggauss(48)
 #: The uniform number is below exp(−40) too rarely to matter.
 _DEEP = 40.0
 
 
+@takes(test=OperatingCharacteristic)
 def acceptance_error(
     test: OperatingCharacteristic, log_ratio: ArrayLike, noise_sd: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -69,6 +71,7 @@ def _integral(
     return (du * test.error(x)).sum(axis=1), (du * (test.share(x) - test.looks.shares[0])).sum(axis=1)
 
 
+@takes()
 def total_variation_bound(acceptance_error: float, eta: float) -> float:
     """Return a bound on the distance of the sampled distribution from the posterior (Theorem 1).
 

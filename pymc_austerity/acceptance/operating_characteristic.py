@@ -20,6 +20,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
 
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.user_input import takes
 
 #: A bound further out than this is as good as none, and left out; below it no density underflows.
 _UNREACHABLE = 30.0
@@ -190,6 +191,7 @@ def _constant(shares: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: np.full_like(x, shares[-1])
 
 
+@takes()
 def analyse_test(
     n_rows: int, *, epsilon: float = 0.01, batch_size: int = 500, alpha: float = 0.5, replacement: bool = False
 ) -> OperatingCharacteristic:

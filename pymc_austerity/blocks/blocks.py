@@ -19,6 +19,7 @@ from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table import BlockTable
 from pymc_austerity.blocks.yielded import Yielded
 from pymc_austerity.rows import Slots
+from pymc_austerity.user_input import is_whole
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Blocks:
             )
         for name in ("pool", "chains", "n_rows"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
+            if value is not None and not is_whole(value, 1):
                 raise ValueError(f"Blocks({name}={value!r}) must be a whole number of at least 1.")
         if self.pool < 2 * self.chains:
             raise ValueError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_austerity.user_input import numbers_of
+
 
 def amari_distance(estimate: ArrayLike, truth: ArrayLike) -> np.ndarray:
     r"""Distance between unmixing matrices that ignores the order, sign and scale of their rows.
@@ -40,15 +42,17 @@ def amari_distance(estimate: ArrayLike, truth: ArrayLike) -> np.ndarray:
     >>> float(pma.amari_distance([[1, 1], [-1, 1]], np.eye(2)))
     4.0
     """
-    estimate, truth = np.asarray(estimate, dtype=float), np.asarray(truth, dtype=float)
-    if truth.ndim != 2 or truth.shape[0] != truth.shape[1] or estimate.shape[-2:] != truth.shape:
+    found, true = numbers_of(estimate, "amari_distance: estimate="), numbers_of(truth, "amari_distance: truth=")
+    if true.ndim != 2 or true.shape[0] != true.shape[1] or found.shape[-2:] != true.shape:
         raise ValueError(
-            f"amari_distance compares square matrices of one size; it was given shapes {estimate.shape} and "
-            f"{truth.shape}. Pass W with its two dimensions last."
+            f"amari_distance compares square matrices of one size; it was given shapes {found.shape} and "
+            f"{true.shape}. Pass W with its two dimensions last."
         )
-    if np.linalg.matrix_rank(truth) < len(truth):
+    if not (np.isfinite(found).all() and np.isfinite(true).all()):
+        raise ValueError("amari_distance compares matrices of finite numbers, and one of them has others.")
+    if np.linalg.matrix_rank(true) < len(true):
         raise ValueError("amari_distance: the matrix to compare with has no inverse, so it separates no sources.")
-    p = np.abs(estimate @ np.linalg.inv(truth))
+    p = np.abs(found @ np.linalg.inv(true))
     over_rows = (p.sum(axis=-1) / p.max(axis=-1) - 1).sum(axis=-1)
     over_columns = (p.sum(axis=-2) / p.max(axis=-2) - 1).sum(axis=-1)
     return over_rows + over_columns

@@ -11,6 +11,7 @@ from pymc.model import Model
 
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.kernel import Decider
+from pymc_austerity.user_input import shown
 
 
 @runtime_checkable
@@ -74,6 +75,6 @@ def decider_of(step: object, use: str) -> Decider:
     TypeError
         For anything else, with what it was wanted for.
     """
-    if not isinstance(step, Deciding):
-        raise TypeError(f"step={step!r} is not a step of pymc_austerity; {use}.")
+    if isinstance(step, type) or not isinstance(step, Deciding):
+        raise TypeError(f"step= wants a step of pymc_austerity, and got {shown(step)}; {use}.")
     return as_population(step.decider)

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from pymc_austerity.acceptance import OperatingCharacteristic, acceptance_error, analyse_test
 from pymc_austerity.diagnostics.built_steps import Deciding
 from pymc_austerity.diagnostics.trial import Trial, run_trial
+from pymc_austerity.user_input import takes
 
 Kind = Literal["average", "worst-case"]
 
@@ -71,6 +72,7 @@ class Design(Mapping[str, Any]):
         )
 
 
+@takes(trial=Trial)
 def evaluate_test(trial: Trial, *, epsilon: float, batch_size: int, alpha: float = 0.5) -> tuple[float, float]:
     """Return the mean abs(Δ_a) and the mean share of the rows that a test would have over the pairs of a trial.
 
@@ -99,6 +101,7 @@ def _over_pairs(test: OperatingCharacteristic, trial: Trial) -> tuple[float, flo
     return float(np.abs(error).mean()), float(share.mean())
 
 
+@takes()
 def design_test(
     step_or_trial: Deciding | Trial,
     *,

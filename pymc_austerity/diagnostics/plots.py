@@ -16,6 +16,7 @@ from pymc_austerity.diagnostics.results import (
     number_of_rows,
     rows_per_draw,
 )
+from pymc_austerity.user_input import takes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +40,7 @@ def new_panels(*grid: int, **options: Any) -> Any:
     return plt.subplots(*grid, layout="constrained", **options)
 
 
+@takes()
 def plot_data_usage(
     idata: SamplingResult, *, total_rows: int | None = None, axes: Sequence[Axes] | None = None
 ) -> np.ndarray:
@@ -126,6 +128,7 @@ def plot_data_usage(
     return np.asarray(axes)
 
 
+@takes(results=Mapping)
 def plot_comparison(
     results: Mapping[str, SamplingResult],
     *,
@@ -187,7 +190,7 @@ def plot_comparison(
         warnings.warn(
             f"plot_comparison: {len(parameters)} parameters, of which the first {max_panels} are drawn. "
             "Choose with var_names=, or raise max_panels=.",
-            stacklevel=2,
+            stacklevel=3,
         )
         parameters = parameters[:max_panels]
     panels = _new_panels(len(parameters)) if axes is None else np.asarray(axes)

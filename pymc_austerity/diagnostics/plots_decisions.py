@@ -20,6 +20,7 @@ from pymc_austerity.diagnostics.results import (
     over_steps,
     posterior_variables,
 )
+from pymc_austerity.user_input import takes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +33,7 @@ _MOST_DECISIONS = 400
 _POINTS = 60
 
 
+@takes()
 def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
     """Plot the estimated log acceptance ratio of each decision against the threshold that it was compared with.
 
@@ -110,6 +112,7 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@takes(report=Reliability)
 def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     """Plot how often the test moves there and back, for every proposal of a spot check.
 
@@ -164,6 +167,7 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@takes(results=Mapping)
 def plot_error(
     results: Mapping[str, SamplingResult],
     *,

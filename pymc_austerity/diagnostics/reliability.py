@@ -50,7 +50,7 @@ from pymc_austerity.diagnostics.verdicts import (
     overall,
 )
 from pymc_austerity.kernel import Decider, Proposed
-from pymc_austerity.user_input import model_of
+from pymc_austerity.user_input import model_of, takes
 
 __all__ = ["Reliability", "reliability"]
 
@@ -120,6 +120,7 @@ class _Spot(NamedTuple):
     looks: Any
 
 
+@takes()
 def reliability(
     idata: SamplingResult,
     model: Model | None = None,

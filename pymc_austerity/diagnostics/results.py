@@ -8,6 +8,8 @@ import pandas as pd
 import xarray as xr
 from pymc.backends.base import MultiTrace
 
+from pymc_austerity.user_input import shown
+
 if TYPE_CHECKING:
     import arviz as az
 
@@ -32,6 +34,8 @@ def group(idata: SamplingResult, name: str) -> xr.Dataset:
             "idata: a MultiTrace, which has no observed data and no dimensions. Sample with return_inferencedata=True, "
             "PyMC's default, or convert it inside the model's context by pm.to_inference_data(trace)."
         )
+    if not hasattr(idata, "groups"):
+        raise TypeError(f"idata= wants what pm.sample returned, and got {shown(idata)}.")
     if name not in idata:
         return xr.Dataset()
     return as_dataset(cast("xr.Dataset | xr.DataTree", idata[name]))
@@ -47,6 +51,7 @@ def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None =
     ValueError
         If there is no posterior group, or a name is not in it.
     """
+    var_names = [var_names] if isinstance(var_names, str) else var_names
     draws = group(idata, "posterior")
     if not draws.data_vars:
         raise ValueError(
@@ -158,7 +163,7 @@ def comparable_variables(
     if len(results) < 2:
         raise ValueError(f"results: only {reference!r} is there, with nothing to compare it to. Add another run.")
     if var_names is not None:
-        return list(var_names)
+        return [var_names] if isinstance(var_names, str) else list(var_names)
     variables = {run: list(map(str, posterior_variables(idata).data_vars)) for run, idata in results.items()}
     common = [name for name in variables[reference] if all(name in others for others in variables.values())]
     if not common:

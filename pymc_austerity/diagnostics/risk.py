@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES, new_panels
+from pymc_austerity.user_input import numbers_of, takes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,7 @@ __all__ = ["plot_risk", "risk_over_time"]
 _CHUNK = 2_000
 
 
+@takes(function=Callable)
 def risk_over_time(
     draws: ArrayLike,
     function: Callable[[np.ndarray], np.ndarray],
@@ -65,14 +67,14 @@ def risk_over_time(
     >>> bool(abs(np.log(curve["risk"].iloc[-1] / (1 / 1_000))) < 1)
     True
     """
-    values = np.asarray(draws, dtype=float)
+    values, true = numbers_of(draws, "risk_over_time: draws="), numbers_of(truth, "risk_over_time: truth=")
     values = values[:, :, None] if values.ndim == 2 else values
     if values.ndim != 3 or values.shape[0] < 2 or values.shape[1] < 10:
         raise ValueError(
             f"draws has shape {values.shape}; (chains, draws, D) with at least two chains, whose spread gives the "
             "error of the risk, and ten draws are needed."
         )
-    stamps = np.asarray(seconds, dtype=float)
+    stamps = numbers_of(seconds, "risk_over_time: seconds=")
     if not stamps.ndim:
         stamps = np.broadcast_to(stamps * np.arange(1, values.shape[1] + 1), values.shape[:2])
     if stamps.shape != values.shape[:2] or stamps.min() < 0 or not (np.diff(stamps, axis=1) >= 0).all():
@@ -83,7 +85,7 @@ def risk_over_time(
     times = np.geomspace(max(stamps[:, 9].max(), 1e-9), stamps[:, -1].min(), n_times)
     until = np.stack([np.searchsorted(chain, times, side="right") for chain in stamps])
     errors = np.stack([
-        _squared_errors(chain, function, np.asarray(truth, dtype=float), stops)
+        _squared_errors(chain, function, true, stops)
         for chain, stops in zip(values, until, strict=True)
     ])  # fmt: skip
     spread = errors.std(axis=0, ddof=1) / np.sqrt(len(errors))
@@ -106,6 +108,7 @@ def _squared_errors(
     return np.array(errors)
 
 
+@takes(curves=Mapping)
 def plot_risk(curves: Mapping[str, pd.DataFrame], *, axes: Sequence[Axes] | None = None) -> np.ndarray:
     """Plot the risk of several samplers against the time they took, as in Figure 2 of Korattikara et al. (2014).
 
@@ -139,6 +142,8 @@ def plot_risk(curves: Mapping[str, pd.DataFrame], *, axes: Sequence[Axes] | None
     """
     if not curves:
         raise ValueError("curves: there is none to plot. Pass what risk_over_time returned, by name.")
+    if wrong := [name for name, curve in curves.items() if not isinstance(curve, pd.DataFrame)]:
+        raise TypeError(f"curves: {wrong[0]!r} is no table of risk_over_time. Pass what it returned, by name.")
     if axes is None:
         _, panel = new_panels(figsize=(6, 4))
         axes = [panel]

@@ -24,6 +24,7 @@ from pymc_austerity.diagnostics.results import (
     posterior_variables,
     rows_per_draw,
 )
+from pymc_austerity.user_input import takes
 
 __all__ = ["compare", "data_usage"]
 
@@ -33,6 +34,7 @@ _KS_MEAN = float(np.sqrt(np.pi / 2) * np.log(2))
 _QUESTIONS = 3
 
 
+@takes()
 def data_usage(
     idata: SamplingResult, *, total_rows: int | None = None, var_names: Sequence[str] | None = None
 ) -> pd.Series:
@@ -117,6 +119,7 @@ def data_usage(
     )
 
 
+@takes(results=Mapping)
 def compare(
     results: Mapping[str, SamplingResult],
     *,

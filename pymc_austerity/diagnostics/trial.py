@@ -10,6 +10,7 @@ from pymc.exceptions import SamplingError
 from pymc_austerity.acceptance import DECIDED, Looks
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
 from pymc_austerity.kernel import Chain
+from pymc_austerity.user_input import takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,7 @@ class Trial:
         return self.log_ratio.size
 
 
+@takes()
 def run_trial(step: Deciding, *, n_pairs: int = 200, tune: int = 1_000, seed: int = 0) -> Trial:
     """Run a chain with the proposals of a step and note how close each decision was, on all rows.
 

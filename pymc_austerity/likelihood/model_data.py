@@ -20,7 +20,7 @@ from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, 
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import Rows, merge_rows, with_counts
 from pymc_austerity.unsupported_model import UnsupportedModelError
-from pymc_austerity.user_input import did_you_mean, shown
+from pymc_austerity.user_input import finite_values
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -177,21 +177,9 @@ def _point_of(model: Model, given: Any) -> dict[str, np.ndarray]:
     point = model.initial_point()
     if given is None:
         return point
-    if not isinstance(given, Mapping):
-        raise TypeError(f"initial_point= wants a dict of names and values, and got {shown(given)}.")
-    for name, value in given.items():
-        if name not in point:
-            raise ValueError(
-                f"initial_point= has {name!r}, which is no unconstrained variable of the model. "
-                f"{did_you_mean(str(name), list(point))} model.initial_point() has the values by default."
-            )
-        array, expected = np.asarray(value), np.asarray(point[name])
-        if array.dtype.kind not in "biuf" or array.shape != expected.shape or not np.isfinite(array).all():
-            raise ValueError(
-                f"initial_point= has {shown(value)} for {name!r}, and finite numbers of shape {expected.shape} are "
-                "wanted, as in model.initial_point()."
-            )
-        point[name] = array.astype(expected.dtype)
+    shapes = {name: np.shape(value) for name, value in point.items()}
+    for name, value in finite_values("initial_point=", given, shapes).items():
+        point[name] = value.astype(np.asarray(point[name]).dtype)
     return point
 
 

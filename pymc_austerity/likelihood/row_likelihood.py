@@ -215,6 +215,11 @@ def row_likelihood(
     theta_vars = list(model.value_vars if variables is None else variables)
     other_vars = [v for v in model.value_vars if v not in theta_vars]
     terms, sets = row_sets(model, observed, point, several=several)
+    if half := [leaf.label for own in sets for leaf in own.leaves if leaf.array.dtype == np.float16]:
+        raise UnsupportedModelError(
+            f"Data arrays {half} are of half precision (float16), which is not compiled. Convert them: "
+            'array.astype("float32").'
+        )
     rows, batches = union_of(sets)
     prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
     blocks, other_blocks = layout(theta_vars, point), layout(other_vars, point)

@@ -17,6 +17,7 @@ import numpy as np
 from pymc.model import Model
 from scipy import linalg, special
 
+from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood.bound_cones import rows_in_cones
 from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region
@@ -133,7 +134,8 @@ class WhitenedBound(Bound):
         assert region is not None
         read = region.coordinates
         radius = float(np.sqrt(special.chdtri(max(1, read.size), _OUTSIDE)))
-        factor = linalg.cholesky(region.spread[read] @ region.spread[read].T, lower=True)
+        spread = region.spread[read]
+        factor = cholesky_of(spread @ spread.T, "MHSS: the covariance of what the rows read")
         whiten = np.ascontiguousarray(linalg.solve_triangular(factor, np.eye(read.size), lower=True))
         unclear = np.abs(whiten @ factor - np.eye(read.size)).sum()
         outwards = (1 + OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf

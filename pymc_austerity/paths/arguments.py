@@ -12,6 +12,7 @@ from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
 from pymc_austerity.paths.truncation import Truncation
+from pymc_austerity.user_input import shown
 
 Seed = int | Sequence[int] | SeedSequence | np.random.Generator | None
 
@@ -72,7 +73,12 @@ def as_seed(seed: Seed) -> SeedSequence:
         return seed
     if isinstance(seed, np.random.Generator):
         return SeedSequence([int(word) for word in seed.integers(2**32, size=4)])
-    return SeedSequence(seed)
+    try:
+        return SeedSequence(seed)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"random_seed= wants whole numbers from 0 on, a SeedSequence or a Generator, and got {shown(seed)}."
+        ) from None
 
 
 def check_phi(phi: Callable[..., Any], of: str) -> None:

@@ -28,8 +28,10 @@ from pymc_austerity.paths.replicates import Replicate, Settings, finished_replic
 from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, level_of, wants_rng
 from pymc_austerity.paths.truncation import path_sizes
 from pymc_austerity.paths.workers import JobError, Workers, WorkersLostError
+from pymc_austerity.user_input import takes
 
 
+@takes(append=xr.Dataset, cost=Callable)
 def debias(
     phi: Phi,
     n_rows: int,
@@ -230,6 +232,6 @@ def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> st
         f"Run stopped, {why}: {len(done)} finished replications are returned.{holes} "
         "Pass the result as append= to go on and fill the gaps.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return why

@@ -19,6 +19,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from pymc_austerity.paths.subset_model import SubsetModel
+from pymc_austerity.user_input import check_numbers
 
 Subset = Mapping[str, NDArray[Any]]
 Draw = Callable[..., Any]
@@ -53,6 +54,9 @@ class NutpieNUTS:
     tune: int = 300
     chains: int = 1
     target_accept: float = 0.8
+
+    def __post_init__(self) -> None:
+        check_numbers(type(self).__name__, vars(self), type(self).__annotations__)
 
     def prepare(self, subset_model: SubsetModel) -> Draw:
         """Compile with nutpie's numba backend."""
@@ -98,6 +102,9 @@ class PyMCNUTS:
     tune: int = 300
     chains: int = 1
     target_accept: float = 0.8
+
+    def __post_init__(self) -> None:
+        check_numbers(type(self).__name__, vars(self), type(self).__annotations__)
 
     def prepare(self, subset_model: SubsetModel) -> Draw:
         """Compile the log-density, its gradient, and the way back from unconstrained draws."""

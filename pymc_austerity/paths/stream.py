@@ -28,8 +28,10 @@ from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset
 from pymc_austerity.paths.replication import Phi, ReplicationError, level_of, telescope, walk, wants_rng
 from pymc_austerity.paths.truncation import path_sizes
 from pymc_austerity.paths.workers import JobError, complaint
+from pymc_austerity.user_input import takes
 
 
+@takes(cost=Callable)
 def debias_stream(
     batches: Iterable[Block],
     phi: Callable[..., ArrayLike],
@@ -167,7 +169,7 @@ def _replicate(
                 raise
             why = "interrupted by the user"
             warnings.warn(
-                f"Run stopped, {why}: {len(done)} finished replications are returned.", UserWarning, stacklevel=3
+                f"Run stopped, {why}: {len(done)} finished replications are returned.", UserWarning, stacklevel=4
             )
             return why
         except (JobError, ValueError, StreamError) as error:
@@ -213,6 +215,6 @@ def _end_of_stream(reader: BlockReader, finished: int, expected: bool) -> str:
             f"The stream ended after {reader.rows_read} rows and {finished} replications; {reader.cut} rows of an "
             "unfinished one are not used.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return "stream ended"

@@ -64,4 +64,7 @@ def proposal_factor(cov: np.ndarray, isotropic: np.ndarray, t: int) -> np.ndarra
     shrunk = keep * cov
     for i in range(d):
         shrunk[i, i] += (1 - keep) * (isotropic[i] / factor) ** 2
-    return np.linalg.cholesky(shrunk) * factor
+    try:
+        return np.linalg.cholesky(shrunk) * factor
+    except Exception:  # of directions whose widths differ by more than rounding allows
+        return np.diag(isotropic)

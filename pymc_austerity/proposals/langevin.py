@@ -29,7 +29,7 @@ from pymc_austerity.proposals.random_walk import (
 )
 from pymc_austerity.proxy import product, transposed_product
 from pymc_austerity.rows import draw_subset
-from pymc_austerity.user_input import is_number, is_whole
+from pymc_austerity.user_input import is_number, is_whole, numbers_of
 
 #: Acceptance rates at which ℓ²·E a(Δ), Δ ~ N(−ℓ⁶/2, ℓ⁶), is largest: ℓ² is the size of a step, and Δ its log ratio in
 #: many dimensions (Roberts and Rosenthal 1998); a is min(1, exp Δ) or Barker's 1/(1 + exp −Δ).
@@ -118,7 +118,7 @@ class Langevin(Proposal):
             )
         check_target(self.target_accept)
         if self.preconditioner is not None:
-            _factor(np.asarray(self.preconditioner, dtype=float))
+            _factor(numbers_of(self.preconditioner, "Langevin(preconditioner=)"))
 
     def for_model(self, target: Target) -> Move:
         """Return the proposal for one model: compile its gradient.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
 from pymc_austerity.proposals.protocol import Move, Proposal, Target, without_data
-from pymc_austerity.user_input import is_number
+from pymc_austerity.user_input import is_number, numbers_of
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
@@ -209,18 +209,19 @@ class RandomWalk(Proposal):
     def __post_init__(self) -> None:
         if self.scale is not None and self.cov is not None:
             raise ValueError("RandomWalk was given both scale and cov, which contradict each other. Keep one.")
-        if self.scale is not None and not (np.all(np.isfinite(self.scale)) and np.all(np.asarray(self.scale) > 0)):
+        scale = numbers_of(self.scale, "RandomWalk(scale=)")
+        if scale is not None and not (np.isfinite(scale) & (scale > 0)).all():
             raise ValueError(
                 f"RandomWalk(scale={self.scale!r}) must be positive and finite: a walk with scale 0 never moves."
             )
         if self.cov is not None:
-            cov = np.asarray(self.cov, dtype=float)
+            cov = numbers_of(self.cov, "RandomWalk(cov=)")
             if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not np.allclose(cov, cov.T):
                 raise ValueError(
                     f"RandomWalk(cov=) has shape {cov.shape} and must be a symmetric square matrix; pass standard "
                     "deviations as scale=."
                 )
-            if np.linalg.eigvalsh(cov).min() <= 0:
+            if not np.isfinite(cov).all() or np.linalg.eigvalsh(cov).min() <= 0:
                 raise ValueError(
                     "RandomWalk(cov=) is not positive definite, so some directions would never be proposed. "
                     "Add a small multiple of the identity."

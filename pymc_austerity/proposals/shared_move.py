@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.proxy import towards_target
 
@@ -104,7 +105,9 @@ def learn_shared(state: SharedState) -> None:
     if n == 0:
         return
     products = known * state.factor @ state.factor.T + state.products - np.outer(state.sum, state.sum) / n
-    state.factor[:] = np.linalg.cholesky(products / (n + known))
+    covariance = products / (n + known)
+    if is_positive_definite(covariance):  # of draws that ran away nothing is learnt
+        state.factor[:] = np.linalg.cholesky(covariance)
     state.centre[:] += state.sum / (n + known)
     state.sum[:] = 0.0
     state.products[:] = 0.0

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
+from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.compile_cache import kept
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.lean_njit import njit
@@ -189,7 +190,9 @@ def find_group_bounds(
     """
     of_rows, (start, places), factor = RemainderBounds(likelihood), order, np.tril(factor)
     read = np.searchsorted(e.shared, e.read)
-    spread = np.linalg.cholesky((shared[1] @ shared[1].T)[np.ix_(read, read)])
+    if not (np.diagonal(factor, axis1=1, axis2=2) != 0).all():
+        raise NoRemainderBoundError("neither the rows nor the prior of a group limit it in some direction")
+    spread = cholesky_of((shared[1] @ shared[1].T)[np.ix_(read, read)], "the covariance of what groups share")
     whiten = np.linalg.inv(spread)
     away = np.sum((whiten @ (shared[0] - e.centre[e.shared])[read]) ** 2)
     own = _directions_of_groups(e, factor, likelihood.theta_size)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
+from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.proxy.group_conditional import Conditional
@@ -203,4 +204,4 @@ def _covariance_factor(search: _Search, expansion: GroupExpansion, phi: np.ndarr
             hessian[i, j] = hessian[j, i] = -total / (4 * (4 * _STEP) ** 2)
     values, vectors = np.linalg.eigh(np.nan_to_num(hessian))
     covariance = (vectors / np.maximum(values, _FLATTEST)) @ vectors.T
-    return np.linalg.cholesky(scale[:, None] * covariance * scale)
+    return cholesky_of(scale[:, None] * covariance * scale, "the covariance of the shared parameters at their mode")

@@ -257,5 +257,7 @@ def _without_negative(matrices: np.ndarray) -> np.ndarray:
     """Return symmetric matrices with their negative eigenvalues put to zero."""
     if matrices.shape[1] == 1:
         return np.maximum(matrices, 0.0)
+    if not np.isfinite(matrices).all():  # at a point without a density, which the search leaves, or says so
+        return np.full_like(matrices, np.nan)
     values, vectors = np.linalg.eigh(matrices)
     return np.ascontiguousarray((vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1))

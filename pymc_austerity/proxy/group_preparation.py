@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.compile_cache import kept
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, Groups, ModelData, NoRemainderBoundError
@@ -172,7 +173,7 @@ def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> P
     order = found.start, found.places
     try:
         bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, _WORTH)
-    except NoRemainderBoundError as reason:
+    except (NoRemainderBoundError, NoFactorError) as reason:
         return found._replace(without_bounds=str(reason))
     return found._replace(bounds=bounds, passes=found.passes + 1)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 from numba.extending import overload
-from scipy import linalg, sparse
+from scipy import sparse
 
 #: Of more parameters than this an eigendecomposition takes a minute, and a Cholesky factor, where it does, seconds.
 WIDE = 2_000
@@ -50,15 +50,6 @@ def dense(matrix: LinearMap) -> np.ndarray:
         size = matrix.starts.size - 1
         return sparse.csr_array((matrix.values, matrix.columns, matrix.starts), (size, size)).toarray()
     return np.diag(matrix) if matrix.ndim == 1 else matrix
-
-
-def is_positive_definite(matrix: np.ndarray) -> bool:
-    """Return whether a symmetric matrix has a Cholesky factor."""
-    try:
-        linalg.cholesky(matrix, lower=True, check_finite=False)
-    except linalg.LinAlgError:
-        return False
-    return True
 
 
 def product(matrix: LinearMap, vector: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from numba.core.errors import NumbaError
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 
+from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.likelihood import (
     NOWHERE,
     Density,
@@ -39,6 +40,7 @@ from pymc_austerity.proxy.surrogate import (
 )
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
 from pymc_austerity.rows import DrawnRows, Table
+from pymc_austerity.user_input import finite_values
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -139,9 +141,15 @@ def prepare(
                 likelihood, full_pass, prior, start, fixed, rows, samples, temperature, progressbar, names
             )
         else:
-            psi = flatten_onto(start, taylor.centre, likelihood.psi_blocks)
+            shapes = {b.name: b.shape for b in likelihood.psi_blocks}
+            centre = finite_values("Taylor(centre=)", taylor.centre, shapes)
+            psi = flatten_onto(start, centre, likelihood.psi_blocks)
             sums = full_pass(psi, fixed, rows)
             total = sums.scaled(1 / temperature) + prior(psi, fixed, coordinates)
+            if not all(np.isfinite(part).all() for part in total):
+                raise NoProxyError(
+                    "the log posterior, or a derivative of it, is not finite at the centre that was given"
+                )
             curvature = -total.hessian / rows.n_table
             scaling = find_scaling(likelihood, coordinates, curvature, psi, fixed, samples.few)
     except ModeNotFoundError as error:
@@ -153,7 +161,10 @@ def prepare(
     of = rows, samples.average
     others, fixed_at = psi[likelihood.theta_size :].copy(), likelihood.fixed_at(fixed)
     around = Surroundings(others, fixed_at, NOWHERE, temperature, (), surrogate.links)
-    psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, around, scaling)
+    try:
+        psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, around, scaling)
+    except NoFactorError as error:
+        raise NoProxyError(str(error)) from error
     d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.

@@ -16,11 +16,12 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from scipy import linalg
 
+from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.compat import pushforward
 from pymc_austerity.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import RowLikelihood, keeps_affine
 from pymc_austerity.proxy.full_pass import Sums
-from pymc_austerity.proxy.linear_maps import WIDE, is_positive_definite
+from pymc_austerity.proxy.linear_maps import WIDE
 from pymc_austerity.rows import Rows
 
 #: Units of parameters, as rows see them, that a search in the user's own coordinates copes with.

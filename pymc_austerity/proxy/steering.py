@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.proxy.full_pass import FullPass, Sums
-from pymc_austerity.proxy.linear_maps import WIDE, LinearMap, compressed, is_positive_definite
+from pymc_austerity.proxy.linear_maps import WIDE, LinearMap, compressed
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.rows import Table
 

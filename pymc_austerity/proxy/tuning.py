@@ -9,11 +9,12 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from pymc_austerity.cholesky import NoFactorError, is_positive_definite
 from pymc_austerity.compile_cache import built_once, cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Surroundings
-from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense, is_positive_definite
+from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense
 from pymc_austerity.proxy.mode import PriorCurvature
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.steering import Steering
@@ -113,6 +114,8 @@ def tune_moves(
     places = steering.coordinates[own]
     slope[places] += steering.gradient[own] / temperature
     precision[np.ix_(places, places)] -= dense(steering.hessian)[np.ix_(own, own)] / temperature
+    if not np.isfinite(precision).all() or not np.isfinite(slope).all():
+        raise NoFactorError("the log posterior has no finite slope and curvature at the centre of the expansion")
     root, shift = _normal_of(scaling.of_hessian(precision), slope, scaling)
     identity = np.eye(d)
     start = SurrogateState(
@@ -145,7 +148,8 @@ def tune_moves(
             keep, x = n / (n + 5.0), scaling.inward(draws.T)
             noise = 1e-3 * (1 - keep) * np.diag(x.var(axis=1) + 1e-12)
             cov = keep * np.cov(x[:, n // 4 :]).reshape(d, d) + noise
-            state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5, scaling)
+            if is_positive_definite(cov):  # of draws that did not move, or ran away, nothing is learnt
+                state = state.with_factor(linalg.cholesky(cov, lower=True), 0.5, scaling)
     state.t[0] = 0
     draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT if d <= WIDE else _KEPT_WIDE)
     return Tuned(start, state, draws)

@@ -9,7 +9,7 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.steps.process import OneThread
-from pymc_austerity.user_input import check_numbers, check_seed, did_you_mean, model_of, variables_of
+from pymc_austerity.user_input import check_names, check_numbers, check_seed, model_of, variables_of
 
 
 class CheckedStep(OneThread, ChainSetup, BlockedStep):
@@ -27,12 +27,8 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
         """Check model, variables, and names of arguments."""
         parameters = signature(cls.__init__).parameters
         names = list(parameters)[1:]
-        if unknown := [name for name in kwargs if name not in names]:
-            of_moves = "What tuning aims at, and everything else about the moves, belongs to the proposal=."
-            raise TypeError(
-                f"{cls.__name__} has no argument {unknown[0]}=. {did_you_mean(unknown[0], names)}"
-                f"{' ' + of_moves if 'proposal' in names else ''}"
-            )
+        of_moves = "What tuning aims at, and everything else about the moves, belongs to the proposal=."
+        check_names(cls.__name__, kwargs, names, of_moves if "proposal" in names else "")
         check_numbers(cls.__name__, kwargs, {name: p.annotation for name, p in parameters.items()})
         check_seed(kwargs.get("rng"), cls.__name__)
         kwargs["model"] = model = model_of(kwargs.get("model"), cls.__name__)

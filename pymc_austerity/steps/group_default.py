@@ -53,7 +53,7 @@ def leaves_groups(test_of: Callable[..., AcceptanceTest | None]) -> Callable[[St
 
         # What Python and the documentation show as the signature of a class is that of the nearer of the two.
         new.__signature__ = inspect.signature(step.__init__)  # type: ignore[attr-defined]
-        step.__new__ = new  # type: ignore[method-assign, assignment]
+        step.__new__ = new  # type: ignore[method-assign]
         return step
 
     return decorate

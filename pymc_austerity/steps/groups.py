@@ -17,6 +17,7 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
+from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.kernel import GroupAssembly, pack_generators
 from pymc_austerity.likelihood import (
     Groups,
@@ -38,7 +39,7 @@ from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import end_with_parent, revive, stop_at
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.unsupported_model import UnsupportedModelError
-from pymc_austerity.user_input import model_of, variables_of
+from pymc_austerity.user_input import is_number, model_of, shown, variables_of
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -199,10 +200,10 @@ class GroupMH(CheckedStep):
             share = None if isinstance(refreshed, str) else refreshed
             assemble = GroupAssembly(test, share, compile_kwargs, phases, partial(check_rows, model))
             self.decider, self._relearn = assemble(data, groups)
-        except GroupModeError as error:
+        except (GroupModeError, NoFactorError) as error:
             raise UnsupportedModelError(
-                f"GroupMH cannot expand the rows of this model: {error} Standardise covariates, give another "
-                "initial_point=, or sample with pm.NUTS."
+                f"GroupMH cannot expand the rows of this model: {str(error).rstrip('.')}. Standardise covariates, give "
+                "another initial_point=, or sample with pm.NUTS."
             ) from error
         self.test = self.decider.test
         self.setup_seconds = phases.seconds
@@ -317,11 +318,13 @@ def _described(groups: Groups) -> str:
 def _check_arguments(
     test: AcceptanceTest | None, refreshed: float | str, variables: Sequence[Variable], model: Model
 ) -> None:
-    if refreshed != "auto" and (not isinstance(refreshed, int | float) or not 0 < refreshed <= 1):
+    if refreshed != "auto" and not (is_number(refreshed) and 0 < float(refreshed) <= 1):
         raise ValueError(
             f"refreshed={refreshed!r} must lie in (0, 1]: it is the share of the groups that move by themselves in a "
             'draw, and a group that never does keeps its z. Use 0.2, or "auto".'
         )
+    if test is not None and (isinstance(test, type) or not hasattr(test, "draws_by_bounds")):
+        raise TypeError(f"GroupMH: test= wants a test such as pma.Exact(), and got {shown(test)}.")
     if test is not None and test.draws_by_bounds:
         raise ValueError(
             f"test={test} needs a bound on what the rows do, and none is known for moves of groups. Use the default, "

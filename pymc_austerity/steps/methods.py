@@ -20,6 +20,7 @@ from pymc_austerity.steps.designing_step import TUNING_EPSILON, DesigningStep
 from pymc_austerity.steps.group_default import leaves_groups
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
+from pymc_austerity.user_input import is_number
 
 #: Draws of a regression with ten coefficients came out 3% wider than the posterior.
 _DEFAULT_TOLERANCE = 0.005
@@ -127,7 +128,7 @@ class ApproxMH(DesigningStep):
         tolerance: float | None = None,
         **options: Unpack[StepOptions],
     ):
-        if isinstance(epsilon, str) and epsilon != "auto":
+        if epsilon != "auto" and not is_number(epsilon):
             raise ValueError(f"epsilon={epsilon!r} must be a number between 0 and 0.5, or 'auto'.")
         if tolerance is not None and epsilon != "auto":
             raise ValueError(
@@ -277,6 +278,10 @@ class MHSubLhd(RowStep):
         batch_size: int = 50,
         **options: Unpack[StepOptions],
     ):
+        if bound is None:
+            raise TypeError(
+                "MHSubLhd: bound=None, and its test needs a bound on every row: 'lipschitz', 'scan' or a function."
+            )
         test = ConcentrationBound(delta, gamma=gamma, p=p, batch_size=batch_size, inequality=inequality)
         super().__init__(test, vars, bound=bound, **options)
 

@@ -26,7 +26,7 @@ from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.subsampling import MHSS
 from pymc_austerity.unsupported_model import UnsupportedModelError
-from pymc_austerity.user_input import model_of, variables_of
+from pymc_austerity.user_input import model_of, takes, variables_of
 
 #: Transitions of a trial: first to tune the path, then to be timed.
 _TUNED, _TIMED = 200, 500
@@ -68,6 +68,7 @@ class Recommendation:
         return f"<p><b>{self.step}</b>: {self.why}</p>{table}"
 
 
+@takes()
 def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = False) -> Recommendation:
     """Say which step to use for a model, from what each would read and take.
 

@@ -103,7 +103,7 @@ class ExactMH(RowStep):
         test: Exact | ExactBarker | None = None,
         **options: Unpack[StepOptions],
     ):
-        if test is not None and test.uses_proxy:
+        if test is not None and not isinstance(test, Exact | ExactBarker):
             raise TypeError(
                 f"ExactMH(test={test!r}) decides on all rows and knows Exact() and ExactBarker(). For a test that "
                 "reads part of the rows use its own step, such as MinibatchBarker."

@@ -99,7 +99,7 @@ def test_errors_say_what_is_missing(idata, sampling_result):
         rows_per_draw(idata)
     with pytest.raises(ValueError, match=r"\['nothing'\] not in the posterior.*effect"):
         posterior_variables(idata, ["scale", "nothing"])
-    with pytest.raises(ValueError, match="no posterior group"):
+    with pytest.raises(TypeError, match="idata= wants what pm.sample returned, and got dict"):
         posterior_variables({})
 
 
