@@ -15,6 +15,7 @@ from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.type import discrete_dtypes
 
 #: Elementwise functions that are linear in all their arguments together.
 _LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)
@@ -50,6 +51,8 @@ def keeps_affine(op: Any, which: list[int]) -> bool:
     if isinstance(op, Blockwise):
         op = op.core_op
     if isinstance(op, Elemwise):
+        if isinstance(op.scalar_op, scalar.Cast) and op.scalar_op.o_type.dtype in discrete_dtypes:
+            return False  # a rounding
         if isinstance(op.scalar_op, _LINEAR):
             return True
         if isinstance(op.scalar_op, scalar.TrueDiv):

@@ -36,14 +36,16 @@ class Elementary:
         For each of them, where it turns from rising to falling or back.
     domain : tuple of float
         Open interval on which the derivatives hold.
-    relative, absolute : float
-        Error of the computed derivatives; absolute where terms of size one cancel.
+    relative : tuple of float
+        Relative error of the computed function and of each of its derivatives.
+    absolute : float
+        Error where terms of size one cancel.
     """
 
     derivatives: Sequence[Function]
     turning: Sequence[tuple[float, ...]] = ((),) * 5
     domain: tuple[float, float] = (-np.inf, np.inf)
-    relative: float = _RELATIVE
+    relative: tuple[float, ...] = (_RELATIVE,) * 5
     absolute: float = 0.0
 
     def range(self, order: int, x: Interval) -> Interval:
@@ -62,8 +64,8 @@ class Elementary:
                     np.where(inside, np.minimum(lo, extreme), lo),
                     np.where(inside, np.maximum(hi, extreme), hi),
                 )
-            lo = lo - self.relative * np.abs(lo) - self.absolute
-            hi = hi + self.relative * np.abs(hi) + self.absolute
+            lo = lo - self.relative[order] * np.abs(lo) - self.absolute
+            hi = hi + self.relative[order] * np.abs(hi) + self.absolute
         outside = (x.lo <= self.domain[0]) & np.isfinite(self.domain[0])
         outside = outside | ((x.hi >= self.domain[1]) & np.isfinite(self.domain[1])) | np.isnan(lo) | np.isnan(hi)
         if outside.any():
@@ -245,7 +247,7 @@ def _log_ndtr_derivative(j: int) -> Function:
 log_ndtr = Elementary(
     [_log_ndtr_derivative(j) for j in range(5)],
     [(), (), (), (1.0023693422683706,), (-0.029833620926059144, 2.071288938808874)],
-    relative=3e-6,
+    relative=(3e-13, 3e-13, 2e-12, 3e-8, 3e-6),
     absolute=1e-300,
 )
 

@@ -45,6 +45,6 @@ class Enclosure(Protocol):
         """Return where a condition may hold and where it may fail."""
         ...
 
-    def agree_at_centre(self, a: Variable, b: Variable, where: np.ndarray) -> bool:
-        """Return whether two variables have the same value and derivatives at the centre of the boxes asked for."""
+    def agree(self, a: Variable, b: Variable, where: np.ndarray) -> bool:
+        """Return whether two variables are the same function of the predictors in the boxes asked for."""
         ...

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from pytensor.graph.traversal import ancestors
@@ -22,7 +22,7 @@ from pymc_austerity.likelihood.elementary import HIGHEST, softplus
 from pymc_austerity.likelihood.interval_series import Powers, Series, Terms, affine
 from pymc_austerity.likelihood.intervals import Interval, everything
 from pymc_austerity.likelihood.precision import left_in_single
-from pymc_austerity.likelihood.row_graph import NoRemainderBoundError, PredictorReader, Read, row_graph
+from pymc_austerity.likelihood.row_graph import NoRemainderBoundError, Predictor, PredictorReader, Read, row_graph
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.likelihood.row_series import RowSeries
 from pymc_austerity.rows import Rows
@@ -171,7 +171,8 @@ class RemainderBounds:
         several = len(read.cosines) > 0 and degree < HIGHEST
         at_centre = cache(lambda: self._enclose(read, 0.0))
         for share in _SHARES:
-            row = self._enclose(read, share * radius, at_centre)(self._graph.output)
+            points = partial(self._points, read, share * radius)
+            row = self._enclose(read, share * radius, at_points=cache(points))(self._graph.output)
             sizes = {powers: c.magnitude() for powers, c in row.terms(degree).items()}
             if several:
                 sizes = _cut(
@@ -185,10 +186,28 @@ class RemainderBounds:
             inner = share
         return total * _SLACK
 
-    def _enclose(self, read: Read, radius: float, at_centre: Callable[[], RowSeries] | None = None) -> RowSeries:
-        leaves = {eta: affine(p.centre, p.slopes, radius) for eta, p in read.predictors.items()}
+    def _enclose(
+        self,
+        read: Read,
+        radius: float,
+        shift: np.ndarray | None = None,
+        at_points: Callable[[], Sequence[RowSeries]] = tuple,
+    ) -> RowSeries:
+        """Enclose the rows over a box about their predictors, or about these moved by `shift` in units of slopes."""
+
+        def leaf(p: Predictor) -> Series:
+            moved = sum(0.0 if shift is None else slope * shift[number] for number, slope in p.slopes.items())
+            return affine(p.centre + moved, p.slopes, radius)
+
+        leaves = {eta: leaf(p) for eta, p in read.predictors.items()}
         leaves |= {log_p: _log_softmax(spread, self.order + 1, radius) for log_p, spread in read.spreads.items()}
-        return RowSeries(self._graph.moving, leaves, read.known, radius, at_centre)
+        return RowSeries(self._graph.moving, leaves, read.known, radius, at_points)
+
+    def _points(self, read: Read, radius: float) -> list[RowSeries]:
+        """Return the rows at some points of a box: its centre, and two at random."""
+        n_numbers = sum(len(p.slopes) for p in read.predictors.values())
+        shifts = np.random.default_rng(1998).uniform(-1, 1, (2, n_numbers)) * (radius if np.isfinite(radius) else 1.0)
+        return [self._enclose(read, 0.0, shift) for shift in (np.zeros(n_numbers), *shifts)]
 
 
 def _cut(sizes: dict[Powers, np.ndarray], at_centre: Terms, above: Terms, radius: float) -> dict[Powers, np.ndarray]:

@@ -6,8 +6,9 @@ form is known by its logarithm as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ _MOVES = (
 )  # fmt: skip
 _SETS = (IncSubtensor, AdvancedIncSubtensor)
 #: Relative difference of derivatives that are taken to be the same.
-_SAME = 1e-7
+_SAME = 0.0
 
 
 class RowSeries(Enclosure):
@@ -56,8 +57,8 @@ class RowSeries(Enclosure):
         Values of what else it reads.
     radius : float
         Half the width of the box in every variable of the series.
-    at_centre : callable, optional
-        Returns the same for a box without width.
+    at_points : callable, optional
+        Returns the same for some points of the box: boxes without width.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class RowSeries(Enclosure):
         predictors: Mapping[Variable, Series],
         known: Mapping[Variable, np.ndarray],
         radius: float,
-        at_centre: Callable[[], RowSeries] | None = None,
+        at_points: Callable[[], Iterable[RowSeries]] = tuple,
     ):
         self.moving, self.known, self._radius = moving, known, radius
         self._predictors = predictors
         self._found: dict[Variable, Series] = dict(predictors)
-        self._at_centre = at_centre
+        self._at_points = at_points
         self._logs: dict[Variable, Series | None] = {}
 
     def __call__(self, var: Variable) -> Series:
@@ -140,7 +141,7 @@ class RowSeries(Enclosure):
             value = np.asarray(self.known[var], dtype=np.float64)
             with np.errstate(divide="ignore"):
                 return self.constant(np.log(value)) if (value >= 0).all() else None
-        if var in self._predictors:
+        if var in self._predictors or var.type.dtype in discrete_dtypes:
             return None
         op, inputs = var.owner.op, var.owner.inputs
         if isinstance(op, Elemwise):
@@ -170,21 +171,22 @@ class RowSeries(Enclosure):
                 return self._moved(var, found.__getitem__)
         return None
 
-    def agree_at_centre(self, a: Variable, b: Variable, where: np.ndarray) -> bool:
-        """Return whether two variables have the same value and derivatives at the centre of the boxes asked for."""
-        if self._at_centre is None:
-            return False
-        centre = self._at_centre()
-        for degree in range(HIGHEST + 1):
-            first, second = centre(a).terms(degree), centre(b).terms(degree)
+    def agree(self, a: Variable, b: Variable, where: np.ndarray) -> bool:
+        """Return whether two variables are the same function of the predictors in the boxes asked for.
+
+        Where they are, their values and derivatives at a point have enclosures that overlap, as no wider than rounding
+        makes them.  No difference is too small to matter: the unit of what a branch is added to or multiplied by may be
+        as small.
+        """
+        points = list(self._at_points())
+        for at, degree in product(points, range(HIGHEST + 1)):
+            first, second = at(a).terms(degree), at(b).terms(degree)
             for powers in {**first, **second}:
                 x, y = (t.get(powers, iv.point(0.0)) for t in (first, second))
-                slack = _SAME * (1 + x.magnitude() + y.magnitude())
-                with np.errstate(invalid="ignore"):
-                    same = (x.lo <= y.hi + slack) & (y.lo <= x.hi + slack) & np.isfinite(slack)
+                same = (x.lo <= y.hi) & (y.lo <= x.hi) & np.isfinite(x.magnitude() + y.magnitude())
                 if not np.broadcast_to(same, where.shape)[where].all():
                     return False
-        return True
+        return bool(points)
 
     def truth(self, var: Variable) -> tuple[np.ndarray, np.ndarray]:
         """Return where a condition may hold and where it may fail."""

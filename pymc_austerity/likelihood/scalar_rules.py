@@ -160,7 +160,7 @@ def _switch(of: Enclosure, condition: Variable, a: Variable, b: Variable) -> Ser
     open_ = np.broadcast_to(holds & fails, chosen.shape)
     if not open_.any():
         return chosen
-    if of.agree_at_centre(a, b, open_):  # one function written in two ways, as log Φ is for either tail
+    if of.agree(a, b, open_):  # one function written in two ways, as log Φ is for either tail
         return choose(open_, hull(first, second), chosen)
     return _unknown_where(chosen, open_)
 

@@ -14,6 +14,7 @@ from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.likelihood.row_graph import simplified_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
@@ -47,6 +48,8 @@ def is_quadratic_in_data(likelihood: RowLikelihood) -> bool:
             continue
         inputs = [degrees.get(v, 0) for v in node.inputs]
         if any(inputs):
+            if any(out.type.dtype in discrete_dtypes for out in node.outputs):
+                return False  # a cast to whole numbers is a rounding
             degree = _degree(node.op, inputs, node.inputs)
             if degree is None or degree > 2:
                 return False

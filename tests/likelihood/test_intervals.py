@@ -91,7 +91,7 @@ def test_ranges_of_derivatives_are_exact(name, s, width):
         assert holds(found, values)
         # Not wider than what a grid finds, but for what lies between its points and the rounding that is granted.
         between = np.abs(np.diff(values)).max() + 1e-14
-        slack = between + 2 * f.relative * np.abs(values).max() + 2 * f.absolute
+        slack = between + 2 * f.relative[order] * np.abs(values).max() + 2 * f.absolute
         assert found.lo >= values.min() - slack
         assert found.hi <= values.max() + slack
 

@@ -241,6 +241,10 @@ def no_rule():
     pm.Poisson("y", pt.exp(pt.sin(slopes())), observed=COUNT)
 
 
+def rounded_exponential():
+    pm.Poisson("y", 1 + pt.cast(pt.exp(slopes()), "int64"), observed=COUNT)
+
+
 def rounding():
     pm.Poisson("y", pt.exp(slopes().astype("int64").astype("float64")), observed=COUNT)
 
@@ -249,6 +253,7 @@ def rounding():
     ("build", "words"),
     [
         (rounding, "a rounding to whole numbers"),
+        (rounded_exponential, "a rounding to whole numbers"),
         (laplace, "absolute value .* no second derivative"),
         (many_numbers, "more than 8 numbers"),
         (no_rule, "['beta'].* sin.*PenaltyMH"),

@@ -37,6 +37,11 @@ def cubic():
     pm.Normal("y", pm.Normal("b") * pt.as_tensor(X[:, 0]) ** 2, pm.HalfNormal("s", 1), observed=Y)
 
 
+def rounded():
+    whole = pt.cast(pm.Data("x", X[:, 0]), "int64")
+    pm.Normal("y", pm.Normal("a") + pm.Normal("b") * whole, pm.HalfNormal("s", 1), observed=Y)
+
+
 def logistic():
     pm.Bernoulli("y", logit_p=X @ pm.Normal("b", 0, 1, shape=3), observed=(Y > 0).astype(int))
 
@@ -62,7 +67,7 @@ def test_a_few_rows_stand_for_all_where_the_log_likelihood_is_quadratic_in_the_d
         np.testing.assert_allclose(weight * total(theta, *source.fixed_arrays(), *few.arrays), exact, rtol=1e-11)
 
 
-@pytest.mark.parametrize("build", [student_t, scale_with_a_predictor, cubic, logistic])
+@pytest.mark.parametrize("build", [student_t, scale_with_a_predictor, cubic, rounded, logistic])
 def test_other_likelihoods_are_not_taken_for_sums_of_squares(build):
     assert not is_quadratic_in_data(of(build)[0])
 
