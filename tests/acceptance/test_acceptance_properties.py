@@ -1,6 +1,7 @@
 """Properties of looks and moments that hold for every number of rows and every way to cut them."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -62,3 +63,19 @@ def test_means_that_are_added_in_place_of_merged_would_be_seen():
     differences = np.arange(10.0)
     parts = np.split(differences, [3])
     assert not np.isclose(np.mean([p.mean() for p in parts]), cut(differences, [3])[1])
+
+
+def test_sums_are_of_differences_and_the_bound_is_the_formula_about_another_centre():
+    new, old = np.random.default_rng(5).normal(size=(2, 30))
+    differences = new - old
+    shape = add_shape(NO_SHAPE, 0, differences[:4].mean(), new[:4], old[:4])
+    shape = add_shape(shape, 4, differences[4:].mean(), new[4:], old[4:])
+    centre = differences[:4].mean()
+    x, d = differences - centre, differences.mean() - centre
+    sums = [np.abs(x), x * np.abs(x), x**3, np.abs(x) ** 3]
+    assert shape == pytest.approx((centre, *np.sum(sums, axis=1)), rel=1e-12)
+    first, third = absolute_moments(shape, 30, differences.mean())
+    assert first == pytest.approx(np.abs(x).mean() + abs(d), rel=1e-12)
+    expected = (np.abs(x) ** 3 - 3 * d * x * np.abs(x) + 3 * d**2 * np.abs(x)).mean() + 3 * abs(d) ** 3
+    assert abs(d) > 0.05
+    assert third == pytest.approx(expected, rel=1e-12)

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pymc as pm
 import pytest
 from decisions import decisions
 from numba import njit
 from scipy import stats
 
-import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.concentration import (
     BoundedLooks,
@@ -209,31 +207,3 @@ def test_looks_grow_geometrically_to_all_rows():
 def test_settings_out_of_range_are_refused(kwargs, error, message):
     with pytest.raises(error, match=message):
         ConcentrationBound(**kwargs)
-
-
-@pytest.fixture(scope="module")
-def model():
-    rng = np.random.default_rng(4)
-    x = rng.normal(size=600)
-    with pm.Model() as model:
-        slope = pm.Normal("slope", 0.3, 0.1)
-        pm.Bernoulli("y", logit_p=slope * x, observed=(rng.random(600) < 0.5).astype(int))
-    return model
-
-
-@pytest.mark.slow
-def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model):
-    walk = pma.RandomWalk(scale=0.1)
-    settings = {"tune": 50, "chains": 2, "cores": 1, "random_seed": 12, "progressbar": False}
-    with model:
-        exact, whole, infinite = (
-            pm.sample(300, step=step, compute_convergence_checks=False, **settings).posterior["slope"].to_numpy()
-            for step in (
-                pma.ExactMH(proxy=None, proposal=walk),
-                pma.MHSubLhd(proxy=None, batch_size=600, proposal=walk),
-                pma.MHSubLhd(proxy=None, bound=lambda theta, new: 1e30, proposal=walk),
-            )
-        )
-    np.testing.assert_array_equal(whole, exact)
-    np.testing.assert_array_equal(infinite, exact)
-    assert len(np.unique(exact)) > 50

@@ -39,3 +39,9 @@ def test_it_is_a_key_that_nothing_changes(test: AcceptanceTest):
     for field in fields(test):
         with pytest.raises(FrozenInstanceError):
             setattr(test, field.name, None)
+
+
+@pytest.mark.parametrize("test", [Exact(), ExactBarker(), ScalableSubsampling()], ids=lambda test: type(test).__name__)
+def test_it_looks_once_at_all_rows(test: AcceptanceTest):
+    looks = test.looks(7)
+    assert (looks.sizes.tolist(), looks.bounds.tolist()) == ([7], [0.0])

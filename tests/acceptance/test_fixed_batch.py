@@ -55,18 +55,6 @@ def test_the_spread_grows_as_the_batch_shrinks(draws):
     assert sd[2] > 1.3
 
 
-@pytest.mark.slow
-def test_on_all_rows_it_is_the_exact_test_draw_for_draw(model, draws):
-    with model:
-        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=2.4 / np.sqrt(N)), tune=False)
-        run = pm.sample(
-            3_000, tune=200, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    np.testing.assert_array_equal(run.posterior["mu"].to_numpy(), draws[N])
-    assert len(np.unique(draws[N])) > 1_000
-
-
 def test_a_batch_of_one_row_is_refused():
     with pytest.raises(ValueError, match="over-dispersed"):
         FixedBatch(1)

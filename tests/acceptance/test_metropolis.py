@@ -7,7 +7,6 @@ from scipy import stats
 
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.metropolis import (
-    Exact,
     decide_against_threshold,
     draw_log_uniform,
     metropolis_probability,
@@ -43,9 +42,3 @@ def test_noise_is_the_log_of_a_uniform_number():
 def test_the_probability_is_the_ratio_and_at_most_one():
     found = [metropolis_probability(log_ratio) for log_ratio in (-2.0, -0.5, 0.0, 0.5, 800.0, -np.inf)]
     assert found == pytest.approx([np.exp(-2.0), np.exp(-0.5), 1.0, 1.0, 1.0, 0.0])
-
-
-def test_the_exact_test_looks_once_at_all_rows():
-    looks = Exact().looks(7)
-    assert looks.sizes.tolist() == [7]
-    assert looks.bounds.tolist() == [0.0]

@@ -8,10 +8,9 @@ import pytest
 from enumeration import acceptance_probability, law_of_test, partitions, run_test
 from evidence import LEVEL, multinomial_p
 from scipy import stats
-from toy import PLANTED, AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model, walk
+from toy import PLANTED, AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model
 
-import pymc_austerity as pma
-from pymc_austerity.acceptance.metropolis import Exact, draw_log_uniform
+from pymc_austerity.acceptance.metropolis import draw_log_uniform
 from pymc_austerity.acceptance.sequential import SequentialT
 
 N, BATCH, EPSILON = 12, 4, 0.1
@@ -210,15 +209,3 @@ def test_epsilon_one_half_decides_on_the_first_batch():
     looks = [_transition_at(step, seed) for seed in range(300)]
     assert {(s["n_rows"], s["n_stages"]) for s in looks} == {(BATCH, 1)}
     assert {s["accepted"] for s in looks} == {True, False}
-
-
-@pytest.mark.slow
-def test_epsilon_zero_makes_the_decisions_of_the_exact_test_draw_for_draw():
-    model = shift_model(np.random.default_rng(1).normal(size=3_000))
-    tests = [SequentialT(0.0, 100), Exact(), SequentialT(0.2, 100)]
-    steps = [AnyTest(t, model=model, rng=42, tune=True, proposal=pma.AdaptiveMetropolis()) for t in tests]
-    approximate, exact, careless = (walk(s, model.initial_point(), 2_000) for s in steps)
-    assert np.array_equal(approximate[0], exact[0])
-    assert len(np.unique(exact[0])) > 300
-    assert all(s["n_rows"] == 3_000 for s in approximate[1])
-    assert not np.array_equal(careless[0], exact[0])

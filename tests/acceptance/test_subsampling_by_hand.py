@@ -197,9 +197,3 @@ def test_a_row_is_kept_and_counts_as_the_formulas_say():
     # A row that speaks against a move by all that its bound allows forbids it.
     with np.errstate(divide="ignore"):
         assert [log_factor(v) for v in (-1.0, 1.0)] == [np.inf, -np.inf]
-
-
-def test_it_looks_once_at_all_rows():
-    looks = TEST.looks(7)
-    assert looks.sizes.tolist() == [7]
-    assert looks.bounds.tolist() == [0.0]

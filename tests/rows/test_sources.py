@@ -74,11 +74,6 @@ def test_a_biased_draw_is_caught(planted):
     assert min(_uniformity(planted)) < LEVEL
 
 
-def test_a_test_never_reads_a_row_twice():
-    drawn = _subsets(Uniform().draw, n_rows=12, batches=(5, 7), n_tests=200)
-    assert (np.sort(drawn, axis=1) == np.arange(12)).all()
-
-
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6])
 def test_restoring_leaves_the_identity_after_every_possible_draw(n_rows):
     source = Uniform()
@@ -92,16 +87,6 @@ def test_restoring_leaves_the_identity_after_every_possible_draw(n_rows):
             source.restore(order, n_drawn)
             assert (order == np.arange(n_rows)).all()
     assert moved > 0 or n_rows == 1
-
-
-def test_restoring_leaves_the_identity_after_draws_from_many_rows():
-    source, rng = Uniform(), np.random.default_rng(7)
-    order = source.state(5_000)
-    for n_drawn in rng.integers(0, 5_001, size=200):
-        source.draw(rng, order, 0, n_drawn // 2)
-        source.draw(rng, order, n_drawn // 2, n_drawn)
-        source.restore(order, n_drawn)
-        assert (order == np.arange(5_000)).all()
 
 
 class _CountingOrder:

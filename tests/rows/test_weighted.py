@@ -13,7 +13,7 @@ from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.protocol import NeedsDistinctRowsError
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
-from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
+from pymc_austerity.rows.weighted import Weighted, draw_weighted, row_table, weigh_rows
 from pymc_austerity.steps.defaults import plan_proxy
 
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
@@ -36,16 +36,6 @@ def test_a_table_without_its_aliases_is_caught():
     assert stats.chisquare(frequencies(broken), 200_000 * expected).pvalue < 1e-10
 
 
-def test_the_alias_table_holds_any_distribution_exactly():
-    rng = np.random.default_rng(2)
-    for n in (1, 2, 7, 100):
-        p = rng.dirichlet(np.full(n, 0.3))
-        keep, alias = alias_table(p)
-        held = keep / n
-        np.add.at(held, alias, (1 - keep) / n)
-        np.testing.assert_allclose(held, p, atol=1e-12)
-
-
 def test_the_weighted_mean_is_unbiased_and_unweighted_it_is_not():
     terms = np.random.default_rng(3).normal(SIZES, 1.0)
     table = row_table(SIZES, floor=0.2)
@@ -54,10 +44,6 @@ def test_the_weighted_mean_is_unbiased_and_unweighted_it_is_not():
     assert abs(new.mean() - terms.mean()) > 10 * new.std() / np.sqrt(new.size)
     weigh_rows(table, numbers, new, old)
     assert abs(new.mean() - terms.mean()) < 4 * new.std() / np.sqrt(new.size)
-
-
-def test_no_row_counts_for_more_than_the_floor_allows():
-    assert row_table(SIZES, floor=0.2).weight.max() <= 1 / 0.2 + 1e-5
 
 
 def test_a_later_batch_has_as_many_rows_as_were_asked_for():
@@ -103,11 +89,6 @@ def test_tests_that_need_equal_rows_refuse_weights():
             test.with_replacement()
         with pytest.raises(ValueError, match="without replacement.*Use rows"):
             plan_proxy(test, None, "auto", Weighted(), None)
-
-
-def test_with_replacement_the_t_test_has_no_finite_population_correction():
-    with_it, without = SequentialT(0.01, 100), SequentialT(0.01, 100, replacement=True)
-    assert (without.looks(1000).bounds[:-1] > with_it.looks(1000).bounds[:-1]).all()
 
 
 @pytest.mark.slow
