@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -14,7 +13,8 @@ from pymc.model import Model, modelcontext
 from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
 
-P, Returned = ParamSpec("P"), TypeVar("Returned")
+P = ParamSpec("P")
+Returned = TypeVar("Returned")
 
 #: Annotations that say what a number or a switch is.
 _KINDS = {"int", "float", "bool", "None"}
@@ -158,7 +158,7 @@ def check_numbers(caller: str, given: Mapping[str, Any], annotations: Mapping[st
             continue
         if "bool" in kinds and not isinstance(value, bool | np.bool_):
             raise TypeError(f"{caller}: {name}={_short(value)} must be True or False.")
-        if kinds & {"int", "float"} and (isinstance(value, bool) or not isinstance(value, Real)):
+        if kinds & {"int", "float"} and not is_real(value):
             kind = "a number" if "float" in kinds else "a whole number"
             raise TypeError(f"{caller}: {name}={_short(value)} must be {kind}.")
         if "int" in kinds and "float" not in kinds and not is_whole(value, -np.inf):
@@ -237,7 +237,12 @@ def is_whole(value: Any, least: float) -> bool:
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a finite number."""
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return is_real(value) and bool(np.isfinite(value))
+
+
+def is_real(value: Any) -> bool:
+    """Return whether a value is a number, of Python or of NumPy, finite or not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:

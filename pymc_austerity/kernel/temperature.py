@@ -7,10 +7,9 @@ decisions need few rows and modes are easily left, and ends at the temperature t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Protocol, runtime_checkable
 
-from pymc_austerity.user_input import is_number, is_whole
+from pymc_austerity.user_input import is_number, is_real, is_whole
 
 
 @runtime_checkable
@@ -138,7 +137,7 @@ def as_schedule(temperature: float | Schedule) -> Schedule:
     if isinstance(temperature, Schedule):
         _check_temperature("temperature.final", temperature.final)
         return temperature
-    if not isinstance(temperature, Real):
+    if not is_real(temperature):
         raise TypeError(
             f"temperature={temperature!r} is neither a number nor a schedule. Pass a positive number, "
             "pymc_austerity.Annealing(start=100, steps=500), or an object with `final` and `at(t)`."
