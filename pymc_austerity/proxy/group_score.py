@@ -31,9 +31,9 @@ from pymc_austerity.proxy.group_expansion import GroupExpansion
 from pymc_austerity.proxy.group_pass import GroupPass, Membership, chunks
 from pymc_austerity.rows import Rows
 
-#: Nodes along each of K axes; beyond, and for more parameters a group, so many quasi-random ones.
+#: Nodes along each of K axes; for more parameters a group, so many quasi-random ones and their mirror images, or K.
 _NODES = {1: 7, 2: 5, 3: 3}
-_QUASI_RANDOM = 64
+_QUASI_RANDOM = 32
 #: Steps that the search takes at most, and the distance in standard deviations that is near enough.
 _MOST_STEPS, _NEAR_ENOUGH = 4, 0.1
 
@@ -59,10 +59,12 @@ def quadrature(size: int) -> Quadrature:
         return Quadrature(np.array(list(product(x, repeat=size))), np.log(weights))
     from scipy.stats import qmc  # half a second to load, for the few models that come here
 
-    half = ndtri(qmc.Halton(size, scramble=False).fast_forward(1).random(_QUASI_RANDOM // 2))  # the first is all zeros
-    nodes = np.concatenate([half, -half])
+    # Halton's points in bases above 32 are next to collinear; these are in general position, however many axes there are.
+    power = int(np.ceil(np.log2(max(_QUASI_RANDOM, size))))
+    points = ndtri(qmc.Sobol(size, seed=2011).random_base2(power))
     # A second moment off by a part in a hundred would be a slope that thousands of groups share.
-    nodes = np.linalg.solve(np.linalg.cholesky(nodes.T @ nodes / len(nodes)), nodes.T).T
+    half = np.linalg.qr(points)[0] * np.sqrt(len(points))
+    nodes = np.concatenate([half, -half])
     return Quadrature(nodes, np.full(len(nodes), -np.log(len(nodes))))
 
 
