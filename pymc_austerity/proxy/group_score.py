@@ -59,7 +59,7 @@ def quadrature(size: int) -> Quadrature:
         return Quadrature(np.array(list(product(x, repeat=size))), np.log(weights))
     from scipy.stats import qmc  # half a second to load, for the few models that come here
 
-    # Halton's points in bases above 32 are next to collinear; these are in general position, however many axes there are.
+    # Halton's points in bases above 32 are next to collinear; these are in general position.
     power = int(np.ceil(np.log2(max(_QUASI_RANDOM, size))))
     points = ndtri(qmc.Sobol(size, seed=2011).random_base2(power))
     # A second moment off by a part in a hundred would be a slope that thousands of groups share.
