@@ -139,7 +139,7 @@ class Cluster:
             Where the cluster gives up, or is closed.
         """
         from distributed import KilledWorker
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
 
         try:
             yield from self._results(worked, parts)
