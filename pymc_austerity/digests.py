@@ -45,13 +45,11 @@ def digest_of(array: Any) -> str:
             digest.update(f"{len(text)} ".encode())
             digest.update(text)
     elif array.dtype.itemsize:
-        pieces = np.nditer(
-            array,
-            flags=["external_loop", "buffered", "zerosize_ok"],
-            op_flags=[["readonly", "contig"]],
-            order="C",
-            buffersize=_ENTRIES_AT_ONCE,
-        )
+        in_pieces: dict[str, Any] = {
+            "flags": ["external_loop", "buffered", "zerosize_ok"],
+            "op_flags": [["readonly", "contig"]],
+        }
+        pieces = np.nditer(array, order="C", buffersize=_ENTRIES_AT_ONCE, **in_pieces)
         for piece in pieces:
             digest.update(piece.view(np.uint8))
     return digest.hexdigest()

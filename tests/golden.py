@@ -57,9 +57,11 @@ CHUNK = 25
 RTOL, ATOL = 1e-6, 1e-9
 #: On one machine, as a share of the largest number of the array; ten thousand times what was seen.
 ROUNDING = 1e-11
-#: Statistics that are seconds, the number of rows there are, and the text in which a tuned proposal is spelled out:
+#: Statistics that are seconds, the number of rows there are, digests of model and data, and the text in which a tuned
+#: proposal is spelled out:
 #: what it says shows in the draws.
-NOT_COMPARED = ("total_rows", "perf_counter_start", "perf_counter_diff", "process_time_diff", "setup_seconds", "tuned")
+OF_TIME = ("perf_counter_start", "perf_counter_diff", "process_time_diff", "setup_seconds")
+NOT_COMPARED = (*OF_TIME, "total_rows", "model_digest", "data_digest", "tuned")
 
 
 # Models

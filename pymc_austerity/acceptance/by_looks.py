@@ -78,7 +78,7 @@ def merge_batch(
 @njit
 def moments_of(reading: Reading, n_total: int, row_bound: float) -> Moments:
     """Return what a test is told of the rows that were read."""
-    sd = np.sqrt(reading.m2 / (reading.n - 1))
+    sd = np.sqrt(reading.m2 / (reading.n - 1)) if reading.n > 1 else 0.0  # one row is all there are
     return Moments(reading.n, n_total, reading.mean, sd, row_bound, reading.shape)
 
 

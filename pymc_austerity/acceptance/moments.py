@@ -57,6 +57,8 @@ class Moments(NamedTuple):
 def standard_error(moments: Moments) -> float:
     """Return the standard error of the mean of l_i when the rows are drawn without replacement."""
     n = moments.n
+    if moments.n_total == 1:
+        return 0.0
     return moments.sd * np.sqrt((1 - (n - 1) / (moments.n_total - 1)) / n)
 
 

@@ -20,6 +20,10 @@ class Deciding(Protocol):
 
     decider: Decider
 
+    def follow_data(self) -> None:
+        """Learn anew where the data of the model have changed."""
+        ...
+
 
 #: The newest step of each model, and descriptions of all that were built for it.  They live as long as the model.
 _NEWEST: WeakKeyDictionary[Model, Deciding] = WeakKeyDictionary()
@@ -64,6 +68,7 @@ def find_decider(model: Model) -> Decider:
             f"step: {len(described)} different steps were built for this model, {'; '.join(described)}, and idata does "
             "not say which of them ran. Pass the one that did as step=."
         )
+    _NEWEST[model].follow_data()
     return as_population(_NEWEST[model].decider)
 
 
@@ -77,4 +82,5 @@ def decider_of(step: object, use: str) -> Decider:
     """
     if isinstance(step, type) or not isinstance(step, Deciding):
         raise TypeError(f"step= wants a step of pymc_austerity, and got {shown(step)}; {use}.")
+    step.follow_data()
     return as_population(step.decider)

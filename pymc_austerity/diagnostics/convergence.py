@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from pymc_austerity.diagnostics.results import as_dataset
@@ -17,7 +18,8 @@ def effective_draws(draws: xr.Dataset, **options: Any) -> xr.Dataset:
     """Return the effective sample size of every entry."""
     import arviz as az
 
-    return as_dataset(az.ess(draws, **options))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return as_dataset(az.ess(draws, **options))
 
 
 def standard_errors(draws: xr.Dataset) -> xr.Dataset:
@@ -28,7 +30,8 @@ def standard_errors(draws: xr.Dataset) -> xr.Dataset:
 
 
 def r_hats(draws: xr.Dataset) -> xr.Dataset:
-    """Return R-hat of every entry."""
+    """Return R-hat of every entry: not a number for one that never moved."""
     import arviz as az
 
-    return as_dataset(az.rhat(draws))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return as_dataset(az.rhat(draws))

@@ -14,7 +14,7 @@ from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
 from pymc_austerity.graph_compiler import interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import TUNED, Decider, restore
-from pymc_austerity.likelihood import flatten
+from pymc_austerity.likelihood import ModelData, flatten
 
 #: Statistics that hold the settings of a test which was designed when tuning ended.
 _DESIGNED = ("epsilon", "batch_size", "alpha")
@@ -39,7 +39,7 @@ class DrawnStates(NamedTuple):
     draw: np.ndarray
 
 
-def drawn_states(idata: SamplingResult, model: Model, decider: Decider, n_states: int) -> DrawnStates:
+def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelData, n_states: int) -> DrawnStates:
     """Return evenly spaced draws of all chains as the step saw them.
 
     Raises

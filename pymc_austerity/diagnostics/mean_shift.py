@@ -15,6 +15,7 @@ from scipy import special
 from pymc_austerity.diagnostics.convergence import effective_draws
 from pymc_austerity.diagnostics.results import SamplingResult, posterior_variables
 from pymc_austerity.kernel import Decider
+from pymc_austerity.likelihood import ModelData
 
 
 class MeanShift(NamedTuple):
@@ -104,7 +105,7 @@ def spread_shift(
 
 
 def relaxation_of(
-    idata: SamplingResult, model: Model, decider: Decider, method: str = "bulk"
+    idata: SamplingResult, model: Model, decider: Decider | ModelData, method: str = "bulk"
 ) -> tuple[np.ndarray, list[str]]:
     """Return (τ + 1)/2 of every entry of θ in a run, or of its square (``"sd"``), and the name of each entry.
 

@@ -26,9 +26,11 @@ from pymc_austerity.diagnostics.measured_error import (
     worst_error,
 )
 from pymc_austerity.diagnostics.movement import least_movement
+from pymc_austerity.diagnostics.place_of_draws import LEVEL_OF_PLACE, drift_of, find_place, judged_place
 from pymc_austerity.diagnostics.remedies import balance_remedy, batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.results import SamplingResult, posterior_variables
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape, batch_shape
+from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, against_rows, evaluate_pair, moments_of, pair_shape
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
 from pymc_austerity.diagnostics.stopping import wrong_decisions
@@ -40,9 +42,12 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_bounds,
     judge_chains,
     judge_edgeworth,
+    judge_location,
     judge_means,
     judge_movement,
+    judge_no_decision,
     judge_proxy,
+    judge_record,
     judge_spot_check,
     judge_spread,
     judge_sums,
@@ -50,6 +55,7 @@ from pymc_austerity.diagnostics.verdicts import (
     overall,
 )
 from pymc_austerity.kernel import Decider, Proposed
+from pymc_austerity.likelihood import read_model
 from pymc_austerity.user_input import model_of, takes
 
 __all__ = ["Reliability", "reliability"]
@@ -159,7 +165,8 @@ def reliability(
     Raises
     ------
     ValueError
-        If it is unclear which step ran, `step` is not the one that made `idata`, or draws are missing.
+        If it is unclear which step ran, `step` is not the one that made `idata`, draws are missing, or `idata` was made
+        with other data than the model has now, or with another model.
 
     See Also
     --------
@@ -195,9 +202,13 @@ def reliability(
     'trust'
     """
     model = model_of(model, "reliability")
+    check_draws_of(model, idata)
     if made_by_groups(idata):
         of_groups = [_chains(idata, model), *group_findings(idata, model)]
-        return Reliability(overall(of_groups), _checks(of_groups), pd.DataFrame(), 0.0)
+        place = find_place(idata, model, read_model(model, model.value_vars, None, None, several=False), 1.0)
+        of_groups += [] if place is None else judged_place(place)
+        passes = 0.0 if place is None else float(place.passes)
+        return Reliability(overall(of_groups), _checks(of_groups), pd.DataFrame(), passes)
     decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
     stats, own = stats_of_step(idata, model, decider)
     decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
@@ -217,6 +228,8 @@ def reliability(
     change, passes_moved = least_movement(decider, states)
     findings = [_chains(idata, model), judge_acceptance(rate), judge_movement(change)]
     findings += _decisions(decider, stats, rate, measured)
+    if decider.row_source.counts is None:
+        findings.append(_judge_record(stats, spots))
     passes = float(len(measured) + passes_moved)
     if decider.density.expands and measured:
         some = [(s.proposed, s.left) for s in measured[:: -(-len(measured) // _PROXY_PAIRS)]]
@@ -224,6 +237,8 @@ def reliability(
         findings += [judge_proxy(by_rows.variance_left), *judge_sums(by_rows.sum_error)]
         passes += len(some)
     table = _table(test, states, spots)
+    of_place, passes_placed = _judge_place(idata, model, decider, states, spots, table)
+    findings, passes = findings + of_place, passes + passes_placed
     if measured:
         findings.append(_judge_errors(decider, test, spots, table, rng))
         findings += _judge_moments(idata, model, decider, states, spots, table)
@@ -326,6 +341,8 @@ def _decisions(decider: Decider, stats: dict[str, np.ndarray], rate: float, meas
         return [judge_all_rows()]
     if not decider.test.reads_moments:
         return [judge_bounds(float(np.mean([n for _, n in batches])))]
+    if not any(n for _, n in batches):
+        return [judge_no_decision()]
     batch = batch_shape(batches, n_total, float(decider.parts.temperature.final))
     found = [judge_batch(batch, batch_remedy(decider))]
     if decider.test.corrects_noise:
@@ -361,13 +378,43 @@ def _judge_errors(
     )
 
 
+def _judge_place(
+    idata: SamplingResult, model: Model, decider: Decider, states: DrawnStates, spots: list[_Spot], table: pd.DataFrame
+) -> tuple[list[Finding], int]:
+    """Judge whether the draws lie where the posterior is, and the passes that it took."""
+    place = (
+        None
+        if decider.row_source.counts is not None
+        else find_place(idata, model, decider, float(decider.parts.temperature.final))
+    )
+    if place is not None:
+        return judged_place(place), place.passes
+    old, new = _in_deviations(states, spots)
+    relaxation, names = relaxation_of(idata, model, decider)
+    drift = drift_of(new - old, table["exact"].to_numpy(), relaxation, names, LEVEL_OF_PLACE)
+    return [judge_location(drift, "decisions on all rows")], 0
+
+
+def _judge_record(stats: dict[str, np.ndarray], spots: list[_Spot]) -> Finding:
+    """Compare what the run read with what the spot check did."""
+    again = np.array([0.0 if s.repeats is None else 1 - s.repeats.partial / s.repeats.n for s in spots])
+    log_again = np.log1p([s.repeats.partial_rows / s.repeats.partial for s in spots if s.repeats and s.repeats.partial])
+    full = stats["full_data"].astype(bool)
+    log_rows = np.log1p(stats["n_rows"][~full & (stats["n_rows"] > 0)])
+    if not log_rows.size or log_again.size < 2:
+        log_rows, log_again = np.full(2, np.nan), np.full(2, np.nan)
+    triples = [
+        (float(of.mean()), float(by.mean()), float(by.std(ddof=1) / np.sqrt(by.size)))
+        for of, by in ((full, again), (log_rows, log_again))
+    ]
+    return judge_record(*triples)
+
+
 def _judge_moments(
     idata: SamplingResult, model: Model, decider: Decider, states: DrawnStates, spots: list[_Spot], table: pd.DataFrame
 ) -> list[Finding]:
     """Judge how far the measured errors shift the means and the standard deviations."""
-    centre, sd = states.theta.mean(axis=0), states.theta.std(axis=0)
-    old, new = (np.array([at(s.proposed) - centre for s in spots]) for at in (_theta, _theta_new))
-    old, new = (np.divide(x, sd, out=np.zeros_like(x), where=sd > 0) for x in (old, new))
+    old, new = _in_deviations(states, spots)
     errors, log_ratios = table["error"].to_numpy(), np.nan_to_num(table["log_ratio"].to_numpy())
     relaxation, names = relaxation_of(idata, model, decider)
     shift = mean_shift(new - old, errors, log_ratios, relaxation, names, _LEVEL)
@@ -375,6 +422,14 @@ def _judge_moments(
     spread = spread_shift(old, new, errors, log_ratios, of_squares, _LEVEL)
     remedy = balance_remedy(decider)
     return [judge_means(shift, remedy), judge_spread(spread, remedy)]
+
+
+def _in_deviations(states: DrawnStates, spots: list[_Spot]) -> tuple[np.ndarray, np.ndarray]:
+    """Return both ends of the proposals, from the mean of the draws in standard deviations."""
+    centre, sd = states.theta.mean(axis=0), states.theta.std(axis=0)
+    old, new = (np.array([at(s.proposed) - centre for s in spots]) for at in (_theta, _theta_new))
+    old, new = (np.divide(x, sd, out=np.zeros_like(x), where=sd > 0) for x in (old, new))
+    return old, new
 
 
 _theta, _theta_new = attrgetter("theta"), attrgetter("theta_new")

@@ -24,6 +24,7 @@ from pymc_austerity.diagnostics.results import (
     posterior_variables,
     rows_per_draw,
 )
+from pymc_austerity.diagnostics.same_data import check_same_data
 from pymc_austerity.user_input import takes
 
 __all__ = ["compare", "data_usage"]
@@ -177,7 +178,8 @@ def compare(
     ------
     ValueError
         If the reference is not among the runs, nothing is left to compare it with, the level is not a
-        probability, no variable is common to all runs, or a variable differs in shape or coordinates.
+        probability, no variable is common to all runs, a variable differs in shape or coordinates, or a run was
+        made with other data or another model than the reference.
 
     See Also
     --------
@@ -213,6 +215,7 @@ def compare(
             "the runs agree; 0.01 is the default."
         )
     names = comparable_variables(results, reference, var_names)
+    check_same_data(results, reference)
     summaries = {run: _summary(idata, names) for run, idata in results.items()}
     expected = summaries[reference]
     check_labels({run: summary.index for run, summary in summaries.items()}, reference)

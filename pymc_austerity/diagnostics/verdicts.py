@@ -46,10 +46,26 @@ SUM_ERROR = (0.01, 0.05)
 ACCEPTANCE_RATE = (0.05, 0.01)
 #: Change of the log posterior between draws far apart, over √D; for a normal posterior 1 is typical.
 MOVEMENT = (0.002, 0.001)
+#: The same, where it is too large for draws of one posterior: it is 15 at one in a thousand draws of a Cauchy variable.
+LARGEST_MOVEMENT = (15.0, 30.0)
+#: Distance of the draws from the mean of the posterior, in standard deviations, that its gradient shows.
+LOCATION = (0.05, 0.1)
+#: Variance of the draws over that of the posterior, minus one, that its gradient shows.
+SCALE = (0.1, 0.2)
+#: How far below the centre of the proxy the log posterior of draws may lie, in multiples of D/2, which is typical.
+LEVEL = (5.0, 10.0)
+#: Share of decisions on all rows in the run and in its spot check, and ratio of the rows of the others.
+RECORD_SHARE, RECORD_ROWS = (0.1, 0.25), (np.log(3), np.log(10))
 #: Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021) for the first.
 R_HAT = (1.01, 1.05)
 #: Effective draws a chain, which R-hat and Monte Carlo errors rest on (the same authors).
 ESS_PER_CHAIN = 100
+
+
+_ELSEWHERE = (
+    "Look whether these draws were made with this model, these data and this step, and whether the chains had arrived "
+    "when tuning ended."
+)
 
 
 class Finding(NamedTuple):
@@ -132,6 +148,12 @@ def judge_batch(batch: BatchShape, remedy: str) -> Finding:
 def judge_all_rows() -> Finding:
     """Say that decisions on all rows need no batch mean."""
     return Finding("batch means", TRUST, 0.0, "Every decision was made on all rows and is exact.", "")
+
+
+def judge_no_decision() -> Finding:
+    """Say that proposals which are all taken leave their error to the size of the step."""
+    reason = "Every proposal is taken, without a decision: nothing corrects the error of the moves."
+    return Finding("batch means", CARE, np.nan, reason, "Decide on the same proposals: ApproxMH(proposal=Langevin()).")
 
 
 def judge_bounds(rows: float) -> Finding:
@@ -232,7 +254,49 @@ def judge_movement(change: float) -> Finding:
         "The step size has collapsed, so that nearly everything is accepted and nothing explored. Look for a parameter "
         "that neither rows nor prior inform and move it by a step of its own with vars=; tune longer, without scale=."
     )
-    return _finding("movement", grade(change, MOVEMENT), change, reason, remedy)
+    verdict = grade(change, MOVEMENT)
+    if np.isfinite(change) and (far := grade(change, LARGEST_MOVEMENT)) != TRUST:
+        verdict, remedy = far, _ELSEWHERE
+    return _finding("movement", verdict, change, reason, remedy)
+
+
+def judge_location(shift: MeanShift, known_by: str) -> Finding:
+    """Judge how far the draws lie from where the posterior is: as far as that is shown."""
+    reason = (
+        f"The draws of '{shift.name}' lie {shift.value:+.2f} standard deviations ({shift.low:+.2f} to "
+        f"{shift.high:+.2f}) from the mean of the posterior, by {known_by}."
+    )
+    return _finding("location", grade(shift.shown, LOCATION), abs(shift.value), reason, _ELSEWHERE)
+
+
+def judge_scale(entry: MeanShift, average: MeanShift) -> Finding:
+    """Judge how wide the draws are beside the posterior: as far as that is shown."""
+    verdict = max((grade(of.shown, SCALE) for of in (entry, average)), key=_SEVERITY.index)
+    reason = (
+        f"The variance of the draws is off from that of the posterior by {average.value:+.0%} on average "
+        f"({average.low:+.0%} to {average.high:+.0%}) and by {entry.value:+.0%} in '{entry.name}' ({entry.low:+.0%} to "
+        f"{entry.high:+.0%}), by the gradient of the log posterior."
+    )
+    remedy = "The draws are spread as those of another posterior, or a parameter stands still. " + _ELSEWHERE
+    return _finding("scale", verdict, abs(average.value), reason, remedy)
+
+
+def judge_level(below: float, dimension: int) -> Finding:
+    """Judge how far the log posterior of the draws lies below that of the mode."""
+    multiple = max(below, 0.0) / (dimension / 2 + 3)
+    reason = f"The log posterior of the draws lies {below:.3g} below that of the mode; {dimension / 2:.3g} is typical."
+    return _finding("log posterior", grade(multiple, LEVEL), below, reason, _ELSEWHERE)
+
+
+def judge_record(share: tuple[float, float, float], rows: tuple[float, float, float]) -> Finding:
+    """Judge whether a run read what its spot check reads: each triple is of the run, of the check, and its error."""
+    (full, full_again, full_se), (log_rows, log_again, log_se) = share, rows
+    of_share = grade(max(0.0, abs(full - full_again) - 4 * full_se), RECORD_SHARE)
+    of_rows = grade(max(0.0, np.nan_to_num(abs(log_rows - log_again) - 4 * log_se)), RECORD_ROWS)
+    reason = f"The run decided {full:.0%} of its proposals on all rows, and the spot check {full_again:.0%}"
+    if not np.isnan(log_rows):
+        reason += f"; the others on about {np.expm1(log_rows):,.3g} and {np.expm1(log_again):,.3g} rows"
+    return _finding("record", max(of_share, of_rows, key=_SEVERITY.index), full - full_again, f"{reason}.", _ELSEWHERE)
 
 
 def judge_chains(r_hat: float, ess: float, n_chains: int) -> Finding:

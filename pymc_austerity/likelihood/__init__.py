@@ -56,6 +56,7 @@ from pymc_austerity.likelihood.group_density import (
 from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, NoGroupsError, find_groups
 from pymc_austerity.likelihood.known_scale import RowScale, find_row_scale
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
+from pymc_austerity.likelihood.model_arrays import ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
 from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError
@@ -111,6 +112,7 @@ __all__ = [
     "Links",
     "LogPrior",
     "ModelData",
+    "ModelKey",
     "NoGroupsError",
     "NoRemainderBoundError",
     "NotRowWiseError",
@@ -126,6 +128,7 @@ __all__ = [
     "addresses",
     "array_of",
     "arrays_at",
+    "arrays_of_model",
     "build_call",
     "build_reading",
     "call_at",

@@ -15,6 +15,7 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.likelihood.finite_rows import FindRow, compile_row_finder, require_finite_rows
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.row_leaves import leaf_identity
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
@@ -52,7 +53,7 @@ class ModelData:
     theta0: np.ndarray
     others0: np.ndarray
     _source: DataSource
-    _seen: tuple[np.ndarray, ...]
+    _arrays: ModelArrays
     _check_indices: Callable[[], None]
 
     def containers(self) -> list[tuple[str, np.dtype, tuple[int, ...]]]:
@@ -126,24 +127,29 @@ class ModelData:
         """Refuse data whose mapped files became shorter; see `require_whole`."""
         self._source.current()
 
+    @property
+    def key(self) -> ModelKey:
+        """The model and the data that draws belong to."""
+        return self._arrays.key
+
+    def was_replaced(self) -> bool:
+        """Return whether ``pm.set_data`` put other arrays into the model, without looking into them."""
+        return self._arrays.was_replaced()
+
     def changed(self) -> ModelData | None:
         """Return the data as ``pm.set_data`` left them, or None where they are what they were.
 
         Raises
         ------
         ValueError
-            For data that do not go with the model.
+            For data that do not go with the model, and for an array that was changed in place.
         """
-        fixed, seen = self._source.fixed_arrays(), self._source.current()
-        new_rows = any(new is not old for new, old in zip(seen, self._seen, strict=True))
-        if not new_rows and all(map(np.array_equal, fixed, self.fixed)):
+        if (arrays := self._arrays.changed()) is None:
             return None
         self._check_indices()
-        rows = self.rows
-        if new_rows:
-            table = Rows(self._source.row_arrays())
-            rows = table if self.likelihood.counts is None else with_counts(table)
-        new = replace(self, rows=rows, fixed=fixed, _seen=seen)
+        table = Rows(self._source.row_arrays())
+        rows = table if self.likelihood.counts is None else with_counts(table)
+        new = replace(self, rows=rows, fixed=self._source.fixed_arrays(), _arrays=arrays)
         new.require_finite_rows()
         return new
 
@@ -217,6 +223,7 @@ def read_model(
     likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
     check_indices = compile_index_check(model, terms, point)
     check_indices()
+    arrays = arrays_of_model(model, [likelihood.log_prior, likelihood.row_log_likelihood])
     rows = Rows(source.row_arrays())
     merged = merge_rows(rows) if merge else None
     if merged is not None:
@@ -234,7 +241,7 @@ def read_model(
         flatten(point, likelihood.blocks),
         flatten(point, likelihood.other_blocks),
         source,
-        source.current(),
+        arrays,
         check_indices,
     )
     data.require_finite_rows()

@@ -154,10 +154,10 @@ class DataSource:
                 f"The data arrays of the model differ in length: {lengths}. Row i of each must belong to the same "
                 "observation. Replace all of them in one pm.set_data call."
             )
-        if not len(arrays[0]) and len(self.sets) > 1:
+        if not len(arrays[0]):
             raise UnsupportedModelError(
-                f"Data array {leaves[0].label} has no rows left. Leave out of the model what has no rows, and build "
-                "the step anew."
+                f"Data array {leaves[0].label} has no rows left, so that there is nothing for a step to read. Set data "
+                "with rows by pm.set_data, or leave out of the model what has none and build the step anew."
             )
         return arrays
 

@@ -5,6 +5,7 @@ May import `proxy`, `likelihood` and `rows`.  A proposal is one class in one fil
 
 from pymc_austerity.proposals.crank_nicolson import CrankNicolson
 from pymc_austerity.proposals.default import default_proposal
+from pymc_austerity.proposals.gradients import summed_gradient
 from pymc_austerity.proposals.jumps.reversible_jump import ReversibleJump
 from pymc_austerity.proposals.langevin import Langevin
 from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target
@@ -31,4 +32,5 @@ __all__ = [
     "learn_shared",
     "propose_shared",
     "shared_state",
+    "summed_gradient",
 ]

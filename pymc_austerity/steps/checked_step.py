@@ -8,11 +8,12 @@ from typing import Any
 from pymc.step_methods.compound import BlockedStep
 
 from pymc_austerity.compat import ChainSetup
+from pymc_austerity.steps.data_of_step import FollowsData
 from pymc_austerity.steps.process import OneThread
 from pymc_austerity.user_input import check_names, check_numbers, check_seed, model_of, variables_of
 
 
-class CheckedStep(OneThread, ChainSetup, BlockedStep):
+class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
     """A step method of this package.
 
     Raises

@@ -23,6 +23,8 @@ _log = logging.getLogger("pymc_austerity")
 TUNING_EPSILON = 0.002
 #: Proposals that are looked at on all rows when tuning ends.
 _PAIRS = 200
+#: Fewer rows leave nothing to design: the trial reads all but one.
+_FEWEST_ROWS = 3
 #: Looks that a designed test takes at most; more would lengthen the search and save few rows.
 _MOST_LOOKS = 250
 
@@ -96,6 +98,9 @@ class DesigningStep(RowStep):
     def _design(self, point: PointType) -> int:
         """Run a trial chain from `point`, design a test, and return how many rows that read."""
         assert self._tolerance is not None
+        if len(self.decider.rows) < _FEWEST_ROWS:
+            self.designed = self._first  # which reads all of them
+            return 0
         likelihood = self.decider.likelihood
         theta, others = (flatten(point, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
         trial, _, rows_read = collect(self.chain, theta, others, _PAIRS)

@@ -9,6 +9,7 @@ from pymc.stats.convergence import SamplerWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.kernel import TRANSITIONS, Outcome
+from pymc_austerity.steps.data_of_step import OF_ITS_DATA
 from pymc_austerity.steps.progress import DrawStats
 
 #: Types and shapes of the statistics of a decision, and of what went before the first draw.
@@ -23,6 +24,7 @@ OF_A_DECISION: dict[str, Any] = {
     "threshold": (np.float64, []),
     "setup_passes": (np.float64, []),
     "setup_seconds": (np.float64, []),
+    **OF_ITS_DATA,
 }
 #: Of a draw that is one decision.
 OF_A_DRAW: dict[str, Any] = {

@@ -30,6 +30,7 @@ from pymc_austerity.kernel import (
 from pymc_austerity.likelihood import (
     Density,
     ModelData,
+    ModelKey,
     RowLikelihood,
     check_rows,
     compile_density,
@@ -39,6 +40,7 @@ from pymc_austerity.likelihood import (
 )
 from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
+from pymc_austerity.steps.data_of_step import OF_ITS_DATA
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import end_with_parent
 from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
@@ -53,6 +55,7 @@ class ApproxGibbsState(StepMethodState):
     rng_decide: RandomGeneratorState
     rng_rows: RandomGeneratorState
     members: np.ndarray
+    model_key: ModelKey = field(metadata={"frozen": True})
     test: Any = field(metadata={"frozen": True})
 
 
@@ -124,6 +127,7 @@ class ApproxGibbs(CheckedStep):
         "n_rows": (np.int64, []),
         "n_stages": (np.int64, []),
         "n_full": (np.int64, []),
+        **OF_ITS_DATA,
     }
 
     @setup_settings()
@@ -150,7 +154,6 @@ class ApproxGibbs(CheckedStep):
         values = [_number_of_values(model, value, point) for value in self.vars]
         data = read_model(model, self.vars, observed, point, several=False)
         likelihood = data.likelihood
-        self._data: ModelData | None = data
         self._likelihood: RowLikelihood = likelihood
         self._rows, self._fixed = data.rows, data.fixed
         self._theta0, self._others0 = data.theta0, data.others0
@@ -159,23 +162,44 @@ class ApproxGibbs(CheckedStep):
         self._looks = looks_of(self._incidence, self.test.looks)
         density = compile_density(likelihood, compile_kwargs)
         check_rows(model, data, density)
-        names = [f"{b.name}[{i}]" for b in likelihood.blocks for i in range(b.stop - b.start)]
-        at = (self._theta0, self._others0)
-        check_incidence(self._incidence, self._n_values, density, self._rows, self._fixed, *at, names)
+        self._check_factors(density, data)
         self._compile(density)
+        self.watch_data(data)
         self.start_chain(get_random_generator(rng))
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
         self.take_thread()
-        if self._data is not None and (changed := self._data.changed()):
-            self._data, self._rows, self._fixed = changed, changed.rows, changed.fixed
-            self._find_data()
+        self.follow_data()
         self.rng = rng
         self.rng_order, self.rng_decide, self.rng_rows = rng.spawn(3)
         self.members = self._incidence.members.copy()
         self._rates = RunningRates()
+
+    def learn(self, data: ModelData) -> None:
+        """Take up other data of the same model.
+
+        Raises
+        ------
+        ValueError
+            For other factors than the step was given.
+        """
+        self._check_factors(compile_density(self._likelihood, self._compile_kwargs), data)
+        self._rows, self._fixed = data.rows, data.fixed
+        self._find_data()
+
+    def _check_factors(self, density: Density, data: ModelData) -> None:
+        if len(data.rows) != self._likelihood.n_rows:
+            raise ValueError(
+                f"The data now have {len(data.rows)} factors, and the table that ApproxGibbs was given as factors= has "
+                f"{self._likelihood.n_rows}. Which variables the factors contain is not in the data. Build the step "
+                "again with a table of as many rows."
+            )
+        blocks = self._likelihood.blocks
+        names = [f"{b.name}[{i}]" for b in blocks for i in range(b.stop - b.start)]
+        at = (data.rows, data.fixed, self._theta0, self._others0)
+        check_incidence(self._incidence, self._n_values, density, *at, names)
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Draw every variable once."""
@@ -189,7 +213,8 @@ class ApproxGibbs(CheckedStep):
                 "number. Look at the factors that contain the variable."
             )
         changed = outcome.changed / theta.size
-        stats = DrawStats(changed=changed, n_rows=outcome.n_rows, n_stages=outcome.n_stages, n_full=outcome.n_full)
+        read = {"n_rows": outcome.n_rows, "n_stages": outcome.n_stages, "n_full": outcome.n_full}
+        stats = DrawStats(changed=changed, **read, **self.of_its_data)
         self._rates.update(stats, changed, outcome.n_rows / max(1, self.members.size))
         return with_blocks(point, outcome.theta, self._likelihood.blocks), [stats]
 
@@ -231,6 +256,7 @@ class ApproxGibbs(CheckedStep):
         return (progress_fields,)
 
     def __getstate__(self) -> dict[str, Any]:
+        self.follow_data()
         # Another process compiles for itself; it gets the data, not the model that they came from.
         return {**self.__dict__, **dict.fromkeys(("_sweep", "_linked", "_data_at", "_data", "_BlockedStep__newargs"))}
 

@@ -23,6 +23,7 @@ from pymc_austerity.likelihood import (
     Groups,
     GroupsNotFoundError,
     ModelData,
+    ModelKey,
     check_rows,
     find_groups,
     flatten,
@@ -59,6 +60,7 @@ class GroupMHState(StepMethodState):
     state: Any
     n_steps: int
     tune: bool
+    model_key: ModelKey = field(metadata={"frozen": True})
     test: Any = field(metadata={"frozen": True})
 
 
@@ -208,7 +210,7 @@ class GroupMH(CheckedStep):
         self.test = self.decider.test
         self.setup_seconds = phases.seconds
         _log.info(f"GroupMH found {_described(self.decider.groups)}; set up in {phases}. {self.decider.described}")
-        self._data: ModelData | None = data
+        self.watch_data(data)
         self._tunes = tune
         self.start_chain(get_random_generator(rng))
 
@@ -216,9 +218,7 @@ class GroupMH(CheckedStep):
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
         self.take_thread()
-        if self._data is not None and (changed := self._data.changed()):
-            self._data, self.decider = changed, self._relearn(changed)
-            self.test = self.decider.test
+        self.follow_data()
         self.tune = self._tunes
         self.rng = rng
         self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
@@ -228,6 +228,11 @@ class GroupMH(CheckedStep):
         self._read: Any = None
         self._packed: Any = None
         self._rates = RunningRates()
+
+    def learn(self, data: ModelData) -> None:
+        """Learn from other data of the same model."""
+        self.decider = self._relearn(data)
+        self.test = self.decider.test
 
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
@@ -280,6 +285,7 @@ class GroupMH(CheckedStep):
             threshold=carried.threshold,
             setup_passes=self.decider.prepared.passes,
             setup_seconds=sum(self.setup_seconds.values()),
+            **self.of_its_data,
         )
         self._rates.update(stats, carried.accepted, n_rows / likelihood.n_rows)
         return with_blocks(point, refresh.theta, likelihood.blocks), [stats]
@@ -297,6 +303,7 @@ class GroupMH(CheckedStep):
         return (progress_fields,)
 
     def __getstate__(self) -> dict[str, Any]:
+        self.follow_data()
         # Another process gets the data, not the model that they came from.
         left = ("_data", "_relearn", "_read", "_packed", "_BlockedStep__newargs")
         return {**self.__dict__, **dict.fromkeys(left)}

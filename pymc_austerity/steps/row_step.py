@@ -12,7 +12,7 @@ import numpy as np
 from pymc.blocking import PointType, StatsType
 from pymc.model import Model
 from pymc.step_methods.compound import StepMethodState
-from pymc.step_methods.state import WithSamplingState, dataclass_state
+from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
@@ -36,6 +36,7 @@ from pymc_austerity.likelihood import (
     Bound,
     Density,
     ModelData,
+    ModelKey,
     Unbounded,
     check_rows,
     find_bound,
@@ -48,6 +49,7 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted, number_in_table
 from pymc_austerity.steps.checked_step import CheckedStep
+from pymc_austerity.steps.data_of_step import FollowsData
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.many_groups import groups_worth_a_step
@@ -66,6 +68,7 @@ class RowStepState(StepMethodState):
 
     tune: bool
     chain: ChainState
+    model_key: ModelKey = field(metadata={"frozen": True})
     test: Any = field(metadata={"frozen": True})
     temperature: Any = field(metadata={"frozen": True})
 
@@ -165,7 +168,7 @@ class RowStep(CheckedStep):
         _log.info(f"{type(self).__name__} set up in {phases}.")
         if variables is None and data is None and (hint := groups_worth_a_step(model)):
             _log.info(hint)
-        self._data: ModelData | None = example
+        self.watch_data(example)
         self._tuned, self._shares = TunedState(self.decider), SharesTaken()
         if not self.decider.row_source.complete:
             _log.info(describe_pool(self.decider))
@@ -183,8 +186,7 @@ class RowStep(CheckedStep):
         end_with_parent()
         self.take_thread()
         self._shares.check(self.decider.row_source.shares, rng)
-        if self._data is not None and (changed := self._data.changed()):
-            self._data, self.decider = changed, with_data(self.decider, changed.rows, changed.fixed)
+        self.follow_data()
         self.tune = self.decider.parts.tune  # PyMC's parallel sampler takes it for granted
         self.rng = rng
         self.chain = Chain(self.decider, rng)
@@ -194,11 +196,16 @@ class RowStep(CheckedStep):
             "total_rows": self.decider.n_table,
             "setup_passes": self.decider.parts.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
+            **self.of_its_data,
         }
         if self.decider.rows.counts is not None:
             self._of_setup["distinct_rows"] = len(self.decider.rows)
         self._rates, self._n_rows = RunningRates(), self.decider.n_rows
         self._watch = Watch(self.chain_length, self.name, self.thin)
+
+    def learn(self, data: ModelData) -> None:
+        """Learn from other data of the same model."""
+        self.decider = with_data(self.decider, data.rows, data.fixed)
 
     @property
     def test(self) -> AcceptanceTest:
@@ -214,7 +221,7 @@ class RowStep(CheckedStep):
     @sampling_state.setter
     def sampling_state(self, state: StepMethodState) -> None:
         self._ahead.forget()
-        WithSamplingState.sampling_state.fset(self, state)
+        FollowsData.sampling_state.fset(self, state)  # type: ignore[attr-defined]
 
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
@@ -266,6 +273,7 @@ class RowStep(CheckedStep):
         return (progress_fields,)
 
     def __getstate__(self) -> dict[str, Any]:
+        self.follow_data()
         self._ahead.settle()
         # Another process gets the data, not the model that they came from.
         return {**self.__dict__, **dict.fromkeys(("_data", "_BlockedStep__newargs"))}

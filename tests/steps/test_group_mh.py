@@ -32,6 +32,16 @@ def case():
         return model, pma.GroupMH(refreshed=0.5, rng=1, progressbar=False)
 
 
+def test_an_index_that_was_changed_in_place_is_refused(case):
+    model, step = case
+    index = model["index"].get_value(borrow=True)
+    index[0], known = 1 - index[0], index[0]
+    with pytest.raises(ValueError, match="Data array 'index' was changed in place"):
+        step.start_chain(np.random.default_rng(1))
+    index[0] = known
+    step.start_chain(np.random.default_rng(1))
+
+
 def _draws(idata):
     posterior = as_dataset(group(idata, "posterior"))
     effects = np.moveaxis(posterior["effect"].to_numpy(), -1, 0)

@@ -1,0 +1,118 @@
+"""Whether draws belong to a model and to its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pymc as pm
+from pymc.model import Model
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+
+from pymc_austerity.diagnostics.results import SamplingResult, group
+from pymc_austerity.likelihood import array_of, arrays_of_model
+
+#: Statistics of a draw, the same for all of a run: numbers of the model and of the data that it belongs to.
+MODEL_DIGEST, DATA_DIGEST = "model_digest", "data_digest"
+
+
+def check_draws_of(model: Model, idata: SamplingResult) -> None:
+    """Refuse draws of another model, or of other data than the model has now.
+
+    Raises
+    ------
+    ValueError
+        With the arrays that differ, as far as `idata` keeps them.
+    """
+    found, known = (
+        arrays_of_model(model).key,
+        {"model": _recorded(idata, MODEL_DIGEST), "data": _recorded(idata, DATA_DIGEST)},
+    )
+    if known["data"] not in (None, found.data):
+        differ = _unlike(_arrays(idata), _arrays_of(model))
+        named = f": {', '.join(differ)}" if differ else ", in arrays that idata does not keep"
+        raise ValueError(
+            f"idata: these draws were made with other data than the model has now{named}. A verdict would be on "
+            "another posterior. Pass the run that was made with these data, or set the data back by pm.set_data."
+        )
+    if known["model"] not in (None, found.model) and _version(idata) == pm.__version__:
+        raise ValueError(
+            "idata: these draws were made with another model: its variables, their laws or a constant among their "
+            "parameters differ. Pass the model of the run."
+        )
+
+
+def check_same_data(results: Mapping[str, SamplingResult], reference: str) -> None:
+    """Refuse to compare draws of other data, or of another model, with those of a reference run.
+
+    Raises
+    ------
+    ValueError
+        With the arrays that differ, as far as the runs keep them.
+    """
+    of_reference = results[reference]
+    for run, idata in results.items():
+        differ = _unlike(_arrays(idata), _arrays(of_reference))
+        digests = {_recorded(r, DATA_DIGEST) for r in (idata, of_reference)} - {None}
+        if differ or len(digests) > 1:
+            named = f": {', '.join(differ)}" if differ else ", in arrays that the runs do not keep"
+            raise ValueError(
+                f"results: the draws of {run!r} were made with other data than those of {reference!r}{named}. They "
+                "are of different posteriors, and a difference says nothing of how they were sampled."
+            )
+        models = {_recorded(r, MODEL_DIGEST) for r in (idata, of_reference)} - {None}
+        if len(models) > 1 and _version(idata) == _version(of_reference):
+            raise ValueError(
+                f"results: the draws of {run!r} were made with another model than those of {reference!r}: its "
+                "variables, their laws or a constant among their parameters differ."
+            )
+
+
+def _recorded(idata: SamplingResult, name: str) -> int | None:
+    """Return the number that all draws of a run hold, or None where they hold none.
+
+    Raises
+    ------
+    ValueError
+        Where draws of several models or data were put together.
+    """
+    stats = group(idata, "sample_stats")
+    if name not in stats:
+        return None
+    found = np.unique(stats[name].to_numpy())
+    if found.size > 1:
+        what = "models" if name == MODEL_DIGEST else "data"
+        raise ValueError(f"idata: it holds draws that were made with {found.size} different {what}. Pass one run.")
+    return int(found[0])
+
+
+def _version(idata: SamplingResult) -> str | None:
+    """Return the PyMC that made a run: graphs of another may be written otherwise."""
+    version = group(idata, "posterior").attrs.get("inference_library_version")
+    return None if version is None else str(version)
+
+
+def _arrays(idata: SamplingResult) -> dict[str, np.ndarray]:
+    """Return the data that a run keeps."""
+    groups = (group(idata, name) for name in ("constant_data", "observed_data"))
+    return {str(name): array.to_numpy() for data in groups for name, array in data.data_vars.items()}
+
+
+def _arrays_of(model: Model) -> dict[str, np.ndarray]:
+    """Return the data of a model that a run of it would keep."""
+    observed = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    held = {**{v.name: v for v in model.data_vars}, **observed}
+    return {name: np.asarray(array_of(v)) for name, v in held.items() if isinstance(v, Constant | SharedVariable)}
+
+
+def _unlike(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> list[str]:
+    """Return what differs between arrays of the same name."""
+    differ = []
+    for name in first.keys() & second.keys():
+        a, b = first[name], second[name]
+        if a.shape != b.shape:
+            differ.append(f"array {name!r} (shape {a.shape}, here {b.shape})")
+        elif not np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f"):
+            differ.append(f"array {name!r} ({np.mean(a != b):.0%} of its entries)")
+    return sorted(differ)

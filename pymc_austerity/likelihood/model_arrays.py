@@ -1,0 +1,189 @@
+"""The arrays that a model holds, and whether they are still what they were.
+
+PyTensor keeps the array that a user wrote into a model, not a copy of it: changed in place, the model has another
+posterior.  ``pm.set_data`` puts another array in a container.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from pymc.model import Model
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.printing import debugprint
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.type import DenseTensorType
+
+from pymc_austerity.digests import digest_of, digest_of_all
+from pymc_austerity.likelihood.row_leaves import array_of
+
+#: Of larger files that are mapped and not written to, so many pieces of so many bytes are looked at.
+_LARGE_FILE, _PIECES, _BYTES = 2**28, 4_096, 2**14
+
+
+class ModelKey(NamedTuple):
+    """Which model and which data draws belong to, as numbers that fit into the statistics of a draw.
+
+    Attributes
+    ----------
+    model : int
+        Of variables, their laws and their scalar constants.
+    data : int
+        Of all arrays.
+    """
+
+    model: int
+    data: int
+
+
+@dataclass(frozen=True)
+class ModelArrays:
+    """Arrays of a model as they were when they were looked at.
+
+    Attributes
+    ----------
+    named : dict
+        From a name for messages to the constant or shared variable.
+    values : tuple
+        The arrays that these held.
+    digests : tuple of str
+    n_own : int
+        So many of them are in the model as the user wrote it; the others only in what is derived from it.
+    model : str
+        Digest of all else: variables, their laws, and scalar constants.
+    """
+
+    named: dict[str, Variable]
+    values: tuple[Any, ...]
+    digests: tuple[str, ...]
+    n_own: int
+    model: str
+
+    @property
+    def key(self) -> ModelKey:
+        """What is written down in the statistics of draws."""
+        own = zip(list(self.named)[: self.n_own], self.digests)
+        return ModelKey(_number(self.model), _number(digest_of_all(text for pair in own for text in pair)))
+
+    def was_replaced(self) -> bool:
+        """Return whether other arrays have taken their places, without looking into them."""
+        return any(_value(leaf) is not value for leaf, value in zip(self.named.values(), self.values, strict=True))
+
+    def changed(self) -> ModelArrays | None:
+        """Look again; return what there is now, or None where all arrays are the same.
+
+        Raises
+        ------
+        ValueError
+            For an array whose entries were changed in place, with its name.
+        """
+        values = tuple(map(_value, self.named.values()))
+        digests = tuple(map(_digest_of, values))
+        for name, new, old, digest, known in zip(self.named, values, self.values, digests, self.digests, strict=True):
+            if digest != known and new is old:
+                raise ValueError(
+                    f"{name} was changed in place after the step was built. What the step learnt holds for the "
+                    "entries as they were, and the model has another posterior now. Build the step again, or hold the "
+                    "array in a container, pm.Data, and change it by pm.set_data, which the step follows."
+                )
+        return None if digests == self.digests else replace(self, values=values, digests=digests)
+
+
+def arrays_of_model(model: Model, derived: Iterable[Variable] = ()) -> ModelArrays:
+    """Look at all arrays of a model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    derived : iterable of Variable
+        Graphs that were made from the model, and may hold arrays that only its densities read.
+    """
+    terms = [*model.basic_RVs, *model.potentials]
+    roots = {term.name: [term] for term in terms}
+    observed = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    leaves = {of: _leaves(graphs) for of, graphs in roots.items()}
+    named: dict[str, Variable] = {}
+    known: set[Any] = set()
+    for name, value in observed.items():
+        for leaf in _leaves([value]):
+            _add(leaf, f"The array of observed values of {name!r}", named, known)
+    for of, found in leaves.items():
+        for leaf in found:
+            _add(leaf, f"An array of shape {np.shape(_value(leaf))} in the model's variable {of!r}", named, known)
+    n_own = len(named)
+    for leaf in _leaves(derived):
+        _add(leaf, f"An array of shape {np.shape(_value(leaf))} in the model's density", named, known)
+    values = tuple(map(_value, named.values()))
+    return ModelArrays(named, values, tuple(map(_digest_of, values)), n_own, _digest_of_graphs(model, terms))
+
+
+def _leaves(graphs: Iterable[Variable]) -> list[Variable]:
+    """Return constants and shared variables that are arrays; of constants not those of one number."""
+    return [
+        v
+        for v in dict.fromkeys(ancestors(list(graphs)))
+        if isinstance(v, Constant | SharedVariable)
+        and isinstance(v.type, DenseTensorType | SparseTensorType)
+        and (v.type.ndim or isinstance(v, SharedVariable))
+    ]
+
+
+def _add(leaf: Variable, unnamed: str, named: dict[str, Variable], known: set[Any]) -> None:
+    """Take up a leaf, unless another holds the same memory."""
+    value = _value(leaf)
+    identity = leaf
+    if isinstance(leaf, Constant) and isinstance(value, np.ndarray):
+        memory = value.__array_interface__
+        identity = memory["data"], memory["strides"], value.shape, value.dtype.str
+    if identity in known:
+        return
+    known.add(identity)
+    name = f"Data array {leaf.name!r}" if isinstance(leaf, SharedVariable) and leaf.name else unnamed
+    number = sum(other.startswith(name) for other in named)
+    named[f"{name} ({number + 1})" if number else name] = leaf
+
+
+def _value(leaf: Variable) -> Any:
+    """Return what a leaf holds, without a copy."""
+    return array_of(leaf)
+
+
+def _digest_of(value: Any) -> str:
+    if not isinstance(value, np.ndarray | np.generic | float | int):  # a sparse matrix
+        return digest_of_all([str(value.shape), value.data, value.indices, value.indptr])
+    array = np.asarray(value)
+    if array.nbytes <= _LARGE_FILE or not array.flags.c_contiguous or not _is_read_only_map(array):
+        return digest_of(array)
+    content = array.reshape(-1).view(np.uint8)
+    starts = np.linspace(0, content.size - _BYTES, _PIECES).astype(np.int64)
+    return digest_of_all([str((array.shape, array.dtype.str)), *(content[i : i + _BYTES] for i in starts)])
+
+
+def _is_read_only_map(array: np.ndarray) -> bool:
+    base: Any = array
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    return base is not None and base.mode == "r"
+
+
+def _digest_of_graphs(model: Model, terms: list[Variable]) -> str:
+    """Return a digest of the graphs of a model that is the same for other data."""
+    leaves = [v for v in dict.fromkeys(ancestors(terms)) if isinstance(v, Constant | SharedVariable)]
+    numbers = [v.data for v in leaves if isinstance(v, Constant) and isinstance(v.type, DenseTensorType) and not v.ndim]
+    plain = graph_replace(terms, {v: v.type() for v in leaves}, strict=False)
+    graphs = re.sub(r"0x[0-9a-f]+", "", debugprint(plain, file="str"))
+    transforms = [f"{rv.name} {type(model.rvs_to_transforms[rv]).__name__}" for rv in model.free_RVs]
+    observed = [f"{rv.name} observed" for rv in model.observed_RVs]
+    return digest_of_all([*(term.name for term in terms), *transforms, *observed, graphs, *numbers])
+
+
+def _number(digest: str) -> int:
+    """Return the first half of a digest as a whole number of 64 bits."""
+    return int.from_bytes(bytes.fromhex(digest[:16]), signed=True)

@@ -1,0 +1,151 @@
+"""Draws that lie where the posterior is, and draws that do not: judged by the gradient of the log posterior."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from scipy import stats
+
+from pymc_austerity.diagnostics.mean_shift import MeanShift
+from pymc_austerity.diagnostics.place_of_draws import drift_of, find_place, judged_place
+from pymc_austerity.diagnostics.verdicts import (
+    CARE,
+    DO_NOT_TRUST,
+    TRUST,
+    judge_level,
+    judge_location,
+    judge_movement,
+    judge_record,
+    overall,
+)
+from pymc_austerity.likelihood import read_model
+
+N, D = 1_000, 10
+CHAINS, DRAWS = 4, 500
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D)) + RNG.normal(size=(N, 1))  # columns are correlated, and so are coefficients
+Y = X.sum(axis=1) / 10 + RNG.normal(size=N)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    with pm.Model() as model:
+        pm.Normal("o", pm.math.dot(X, pm.Normal("b", 0, 1, shape=D)), 1, observed=Y)
+    return model, read_model(model, model.value_vars, None, None)
+
+
+def posterior_of(x, y):
+    covariance = np.linalg.inv(x.T @ x + np.eye(D))
+    return covariance @ x.T @ y, covariance
+
+
+def drawn(mean, covariance, seed=1):
+    return np.random.default_rng(seed).multivariate_normal(mean, covariance, size=(CHAINS, DRAWS))
+
+
+def verdict(model, data, **draws):
+    values = {name: (("chain", "draw", *(f"{name}_{k}" for k in range(v.ndim - 2))), v) for name, v in draws.items()}
+    place = find_place(xr.DataTree.from_dict({"posterior": xr.Dataset(values)}), model, data, 1.0)
+    return None if place is None else overall(judged_place(place))
+
+
+MEAN, COVARIANCE = posterior_of(X, Y)
+SD = np.sqrt(np.diag(COVARIANCE))
+RIGHT = drawn(MEAN, COVARIANCE)
+THIRD = np.arange(D) == 3
+SPOILED = {
+    "of other data": drawn(*posterior_of(X, -Y)),
+    "of half of the data": drawn(*posterior_of(X[::2], Y[::2])),
+    "shifted by one standard deviation": RIGHT + SD,
+    "shifted in one of ten": RIGHT + SD * THIRD,
+    "frozen in one of ten": np.where(THIRD, RIGHT[0, 0], RIGHT),
+    "nearly frozen in one of ten": np.where(THIRD, MEAN + 1e-3 * (RIGHT - MEAN), RIGHT),
+    "stretched": MEAN + 1.5 * (RIGHT - MEAN),
+    "stretched in one of ten": np.where(THIRD, MEAN + 1.5 * (RIGHT - MEAN), RIGHT),
+    "shrunk": MEAN + 0.6 * (RIGHT - MEAN),
+    "of the prior": drawn(np.zeros(D), np.eye(D)),
+}
+
+
+@pytest.mark.parametrize("draws", SPOILED)
+def test_draws_of_another_law_are_not_trusted(regression, draws):
+    assert verdict(*regression, b=SPOILED[draws]) == DO_NOT_TRUST
+
+
+def test_draws_of_the_posterior_are_trusted_whatever_the_seed(regression):
+    assert [verdict(*regression, b=drawn(MEAN, COVARIANCE, seed)) for seed in range(6)] == [TRUST] * 6
+
+
+def test_slow_chains_in_the_right_place_are_no_reason_for_distrust(regression):
+    noise, rho = np.random.default_rng(5).normal(size=(CHAINS, 2_000, D)), 0.95
+    walk = np.zeros_like(noise)
+    walk[:, 0] = noise[:, 0]
+    for t in range(1, noise.shape[1]):
+        walk[:, t] = rho * walk[:, t - 1] + np.sqrt(1 - rho**2) * noise[:, t]
+    draws = MEAN + walk @ np.linalg.cholesky(COVARIANCE).T
+    assert verdict(*regression, b=draws) == TRUST
+    assert verdict(*regression, b=draws + SD) == DO_NOT_TRUST
+
+
+def flat(law):
+    """A model whose rows say next to nothing, so that its posterior is its prior."""
+    with pm.Model() as model:
+        pm.Normal("o", law().sum(), 1e6, observed=np.zeros(50))
+    return model, read_model(model, model.value_vars, None, None)
+
+
+LAWS = {
+    "heavy tails": (lambda: pm.StudentT("b", nu=2, mu=0, sigma=1, shape=2), stats.t(2), 2),
+    "no mean": (lambda: pm.Cauchy("b", 0, 1, shape=2), stats.cauchy(), 2),
+    "positive": (lambda: pm.HalfCauchy("b", 1, shape=2), stats.halfcauchy(), 2),
+    "skewed": (lambda: pm.Gamma("b", 0.5, 1, shape=2), stats.gamma(0.5), 2),
+    "bounded": (lambda: pm.Uniform("b", 0, 1, shape=2), stats.uniform(), 2),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_laws_that_are_not_normal_are_no_reason(law):
+    written, of, size = LAWS[law]
+    right = of.rvs(size=(CHAINS, DRAWS, size), random_state=np.random.default_rng(3))
+    model, data = flat(written)
+    assert verdict(model, data, b=right) == TRUST
+    spoiled = right**2 if law == "bounded" else right * 3
+    assert verdict(model, data, b=spoiled) == DO_NOT_TRUST
+
+
+def test_where_the_gradient_does_not_tell_nothing_is_said():
+    x = np.sort(np.random.default_rng(1).uniform(0, 10, 200))
+    with pm.Model() as jumps:
+        tau = pm.Normal("b", 5, 1)
+        pm.Normal("o", pt.switch(x > tau, 1.0, 0.0), 1, observed=(x > 5.0) * 1.0)
+    draws = np.random.default_rng(2).normal(5, 0.5, size=(CHAINS, DRAWS))
+    assert verdict(jumps, read_model(jumps, jumps.value_vars, None, None), b=draws) is None
+    model, data = flat(lambda: pm.Uniform("b", 0, 1, shape=2, default_transform=None))
+    assert verdict(model, data, b=np.random.default_rng(2).uniform(size=(CHAINS, DRAWS, 2))) is None
+
+
+def test_decisions_on_all_rows_lead_nowhere_from_the_posterior_and_back_from_elsewhere():
+    rng = np.random.default_rng(4)
+    names, relaxation = ["a", "b"], np.full(2, 4.0)
+
+    def shift(draws):
+        moves = rng.normal(size=draws.shape)
+        log_ratio = (draws**2 - (draws + moves) ** 2).sum(axis=1) / 2
+        return drift_of(moves, np.exp(np.minimum(0, log_ratio)), relaxation, names, 0.001)
+
+    draws = rng.normal(size=(1_000, 2))
+    assert judge_location(shift(draws), "decisions").verdict == TRUST
+    moved = shift(draws + [0.0, 1.0])
+    assert (moved.name, judge_location(moved, "decisions").verdict) == ("b", DO_NOT_TRUST)
+    assert moved.value > 0
+
+
+def test_rules():
+    assert [judge_movement(x).verdict for x in (5.0, 20.0, 31.0, np.inf)] == [TRUST, CARE, DO_NOT_TRUST, TRUST]
+    assert [judge_level(x, 10).verdict for x in (5.0, 60.0, 1_000.0)] == [TRUST, CARE, DO_NOT_TRUST]
+    assert judge_location(MeanShift("b", 1.0, -0.1, 2.0), "").verdict == TRUST
+    none = (np.nan, np.nan, np.nan)
+    assert judge_record((0.0, 1.0, 0.0), none).verdict == DO_NOT_TRUST
+    assert judge_record((0.3, 0.5, 0.05), none).verdict == TRUST
+    assert judge_record((0.0, 0.0, 0.0), (np.log(200), np.log(20_000), 0.1)).verdict == DO_NOT_TRUST
