@@ -63,6 +63,8 @@ def main():
         longest = max(longest, since)
         slowest = max(slowest, (time.monotonic() - started, seed))
         seed += 1
+        if (seed - given.first) % 200 == 0:
+            print(f"{seed - given.first} models, {len(findings)} findings", flush=True)
     for of, reason in refusals:
         print(f"seed {of}: {reason}")
     print(f"\n{seed - given.first} models, seeds {given.first} to {seed - 1}: {len(findings)} findings {findings}")
