@@ -1,4 +1,4 @@
-"""Ten mistakes, each planted in the part of the package where it would be made."""
+"""Eleven mistakes, each planted in the part of the package where it would be made."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def bounds_take_what_differs_by_little_for_the_same(patch):
         first, second = enclosure(a).value, enclosure(b).value
         return bool((np.abs(first.lo - second.lo) < 1e-7).all())
 
-    patch.setattr(row_series.RowSeries, "agree_at_centre", agree)
+    patch.setattr(row_series.RowSeries, "agree", agree)
 
 
 def rows_are_looked_for_on_the_wrong_axis(patch):
@@ -107,6 +107,7 @@ PLANTS = {
     positions_are_taken_for_row_numbers: 2,
     counts_of_merged_rows_are_ignored: 3,
     bounds_are_too_small_by_two: 4,
+    bounds_take_what_differs_by_little_for_the_same: 782,
     rows_that_are_tied_together_are_accepted: 32,
     rows_are_looked_for_on_the_wrong_axis: 302,
     an_exposure_is_ignored: 18,
