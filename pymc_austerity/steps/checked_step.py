@@ -28,11 +28,12 @@ class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
         """Check model, variables, and names of arguments."""
         parameters = signature(cls.__init__).parameters
         names = list(parameters)[1:]
-        of_moves = "What tuning aims at, and everything else about the moves, belongs to the proposal=."
-        check_names(cls.__name__, kwargs, names, of_moves if "proposal" in names else "")
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):  # which a subclass hands on
+            of_moves = "What tuning aims at, and everything else about the moves, belongs to the proposal=."
+            check_names(cls.__name__, kwargs, names, of_moves if "proposal" in names else "")
         check_numbers(cls.__name__, kwargs, {name: p.annotation for name, p in parameters.items()})
         check_seed(kwargs.get("rng"), cls.__name__)
         kwargs["model"] = model = model_of(kwargs.get("model"), cls.__name__)
-        given = kwargs.get("vars", args[0] if args else None)
+        given = kwargs.get("vars", args[0] if args and names[0] == "vars" else None)
         variables_of(model.value_vars if given is None else given, model, cls.__name__)
         return super().__new__(cls, *args, **kwargs)
