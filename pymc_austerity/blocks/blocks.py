@@ -133,6 +133,8 @@ class Blocks:
             raise TypeError(f"Blocks(client={self.client!r}) must be a dask.distributed.Client.")
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"Blocks(checkpoint={self.checkpoint!r}) must be the path of a folder.")
+        if self.checkpoint is not None and not str(self.checkpoint).strip():
+            raise ValueError(f"Blocks(checkpoint={self.checkpoint!r}): the path is empty. Give that of a folder.")
         for name in ("columns", "codes"):
             if not isinstance(getattr(self, name), Mapping):
                 raise TypeError(

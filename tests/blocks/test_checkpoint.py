@@ -288,3 +288,8 @@ def test_a_result_of_another_pass_is_not_taken(tmp_path, monkeypatch):
 def test_what_is_no_path_is_refused(wrong):
     with pytest.raises(TypeError, match="must be the path of a folder"):
         pma.Blocks(ROWS, checkpoint=wrong)
+
+
+def test_an_empty_path_is_not_the_folder_that_the_program_runs_in():
+    with pytest.raises(ValueError, match="the path is empty"):
+        pma.Blocks(ROWS, checkpoint="")
