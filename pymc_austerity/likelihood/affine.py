@@ -17,6 +17,10 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
+from pymc_austerity.likelihood.axis import RowAxis
+from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.row_axis import prove_row_axis
+
 #: Elementwise functions that are linear in all their arguments together.
 _LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)
 #: Ops that only move, pick or add up entries of their first argument.
@@ -91,6 +95,14 @@ def row_predictor(rows: Variable, psi: Variable, batches: Sequence[Variable]) ->
     data = set(batches)
     for eta in reversed(candidates):
         (rest,) = graph_replace([rows], {eta: eta.type()}, strict=False)
-        if data & set(ancestors([eta])) and psi not in ancestors([rest]):
+        if data & set(ancestors([eta])) and psi not in ancestors([rest]) and _is_by_row(eta, batches):
             return eta
     return None
+
+
+def _is_by_row(eta: Variable, batches: Sequence[Variable]) -> bool:
+    """Whether entry i of a vector is of row i: a long table of rows and alternatives has several of each."""
+    try:
+        return prove_row_axis(eta, dict.fromkeys(batches, RowAxis(0))) == RowAxis(0)
+    except NotRowWiseError:
+        return False

@@ -7,7 +7,14 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 
-from pymc_austerity.likelihood import GroupsNotFoundError, NotRowWiseError, find_groups, flatten, read_model
+from pymc_austerity.likelihood import (
+    GroupsNotFoundError,
+    NotRowWiseError,
+    find_groups,
+    flatten,
+    read_model,
+    row_predictor,
+)
 
 N, K = 40, 4
 _rng = np.random.default_rng(39)
@@ -234,3 +241,11 @@ def test_an_entry_of_a_parameter_is_no_lag(pick):
     with pytest.raises(GroupsNotFoundError, match=r"put them first: b\[g, 0\]") as error:
         find_groups(model, data)
     assert "lag" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["choices by dot", "choices in a long table", "dot with the transpose"])
+def test_a_predictor_has_one_entry_for_each_row(name):
+    _, data = read(SPLIT[name])
+    likelihood = data.likelihood
+    eta = row_predictor(likelihood.row_log_likelihood, likelihood.theta, likelihood.batches)
+    assert (eta is not None) == (name == "dot with the transpose")
