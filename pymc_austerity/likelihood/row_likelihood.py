@@ -236,6 +236,12 @@ def row_likelihood(
         [prior, rows, *parameters], {**values, **fixed}, strict=False
     )
     log_prior, row_log_likelihood, *parameters = in_double([log_prior, row_log_likelihood, *parameters])
+    row_log_likelihood = stabilised(row_log_likelihood)
+    if not {theta, others} & set(ancestors([row_log_likelihood])):
+        raise UnsupportedModelError(
+            f"The rows of {[term.name for term in terms.all]} read no free variable of the model: their log-likelihood "
+            "is the same everywhere, and there is nothing to subsample. Check what the outcome depends on."
+        )
     by_law = zip(*[iter(parameters)] * 3, strict=True)
     likelihood = RowLikelihood(
         terms.n_rows,
@@ -246,7 +252,7 @@ def row_likelihood(
         batches,
         tuple(fixed.values()),
         log_prior,
-        stabilised(row_log_likelihood),
+        row_log_likelihood,
         frozenset(v.name for v in model.value_vars if v in set(ancestors([rows]))),
         {name: Law(law.family, *graphs) for (name, law), graphs in zip(laws.items(), by_law, strict=True)},
     )

@@ -23,6 +23,8 @@ class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
     """
 
     default_blocked = True
+    #: Whether this process has made draws with it that are kept, tuning draws not counted.
+    has_draws: bool = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Check model, variables, and names of arguments."""

@@ -261,11 +261,12 @@ class GroupMH(CheckedStep):
             if failed.row >= 0:
                 failed = failed._replace(row=int(self.decider.prepared.order[failed.row]))
             at = with_blocks(point, theta, likelihood.blocks)
-            return point, [stop_at(at, failed, self.n_steps, self.tune, _BROKEN_BOUND)]
+            return point, [stop_at(at, failed, self.n_steps, self.tune, self.has_draws, _BROKEN_BOUND)]
         if self.tune and self._tunes:
             shared = carried.theta[self.decider.groups.shared]
             adapt_shared(shared, bool(carried.accepted), walked, self.state.shared)
         self.n_steps += 1
+        self.has_draws |= not self.tune
         n_shifts = self.decider.n_shifts
         n_rows = carried.n_rows + refresh.n_rows
         stats = DrawStats(

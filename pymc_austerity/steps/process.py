@@ -106,12 +106,20 @@ class ChainStopped(DrawStats):
 
 
 def stop_at(
-    point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str, row: str = "row"
+    point: PointType,
+    outcome: Outcome,
+    n_steps: int,
+    tuning: bool,
+    has_draws: bool,
+    broken_bound: str,
+    row: str = "row",
 ) -> ChainStopped:
     """Stop a chain at `point`, after `n_steps` draws.
 
     Parameters
     ----------
+    has_draws : bool
+        Whether this process has draws to keep, of this chain or of others.
     broken_bound : str
         What that means of the test.
     row : str
@@ -125,7 +133,7 @@ def stop_at(
     Raises
     ------
     pymc.exceptions.SamplingError
-        At the first draw, or where a row broke the bound of the test.
+        Where there are no draws to keep, or a row broke the bound of the test.
     KeyboardInterrupt
         Later, in the process that samples.
     """
@@ -141,6 +149,7 @@ def stop_at(
             "Blocks(..., pool=).",
             n_steps,
             tuning,
+            has_draws,
         )
     if outcome.status == OUT_OF_REACH:
         return _end(
@@ -149,6 +158,7 @@ def stop_at(
             "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound.",
             n_steps,
             tuning,
+            has_draws,
         )
     what = (
         "The log prior is not finite"
@@ -161,12 +171,12 @@ def stop_at(
         "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
         "Widen the likelihood (a heavier tail, a bounded link function) or remove the row."
     )
-    return _end(message, n_steps, tuning)
+    return _end(message, n_steps, tuning, has_draws)
 
 
-def _end(message: str, n_steps: int, tuning: bool) -> ChainStopped:
+def _end(message: str, n_steps: int, tuning: bool, has_draws: bool) -> ChainStopped:
     """Stop with a message, and keep what was drawn before."""
-    if n_steps == 0:
+    if n_steps == 0 or not (has_draws or in_worker()):  # PyMC would say "Not enough samples to build a trace"
         raise SamplingError(message)
     if tuning:
         kept = "while this chain was tuning: only chains that had finished tuning have draws to return"

@@ -245,12 +245,14 @@ class RowStep(CheckedStep):
             point = with_blocks(point, outcome.theta, likelihood.blocks)
             outcome = outcome._replace(row=number_in_table(self.decider.rows, outcome.row))
             called = chain.decider.row_source.called
-            return point, [stop_at(point, outcome, chain.n_steps, tune, self.test.broken_bound, called)]
+            told = self.test.broken_bound, called
+            return point, [stop_at(point, outcome, chain.n_steps, tune, self.has_draws, *told)]
         if tune:
             if self.decider.parts.tune:
                 chain.adapt(outcome)
             log_scale = chain.state.log_scale[0]
         chain.n_steps += 1
+        self.has_draws |= not tune
         stats = statistics_of(outcome, log_scale, chain.decider.test)
         stats["warning"] = None if tune else self._watch.after(chain, outcome, others)
         stats.update(self._of_setup, **self._tuned.stats(chain, tune))

@@ -17,6 +17,7 @@ from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Evaluates a graph as it is written, by NumPy: to simplify it takes longer than its use.
 AS_WRITTEN = Mode(linker="py", optimizer="merge")
@@ -246,3 +247,19 @@ def test_data_arrays_that_differ_in_length_are_refused():
         pm.set_data({"X": X[:50]})
     with pytest.raises(ValueError, match="differ in length.*one pm.set_data call"):
         source.row_arrays()
+
+
+def test_rows_that_read_no_free_variable():
+    for mean in (0.0, lambda b: 0 * b):
+        with pm.Model() as model:
+            b = pm.Normal("b")
+            pm.Normal("y", mean(b) if callable(mean) else mean, 1, observed=np.arange(5.0))
+        with pytest.raises(UnsupportedModelError, match=r"The rows of \['y'\] read no free variable of the model"):
+            row_likelihood(model)
+
+
+def test_data_of_half_precision():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("b") * np.arange(5, dtype=np.float16), 1, observed=np.arange(5.0))
+    with pytest.raises(UnsupportedModelError, match=r"float16.*\.astype\(.float32.\)"):
+        row_likelihood(model)

@@ -340,10 +340,13 @@ def test_a_later_point_where_a_row_is_impossible_returns_the_draws_so_far(caplog
     assert "Sampling stops here, and the draws so far are returned." in caplog.text
 
 
-def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplog):
+def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplog, monkeypatch):
     bounded_step.start_chain(np.random.default_rng(0))
     assert bounded_step.tune
     bounded_step.step({"mu": np.array(0.0)})
+    with pytest.raises(SamplingError, match=r"log-likelihood of row \d+ is not finite"):  # no other chain has draws
+        bounded_step.step({"mu": np.array(3.0)})
+    monkeypatch.setattr(bounded_step, "has_draws", True)
     with pytest.raises(KeyboardInterrupt):
         bounded_step.step({"mu": np.array(3.0)})
     assert "while this chain was tuning: only chains that had finished tuning have draws to return" in caplog.text

@@ -144,7 +144,7 @@ def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, i
 
 def _stopped(step, said):
     outcome = step.chain.transition(step.decider.parts.theta0, np.empty(0), 1.0)
-    said.write_bytes(pickle.dumps(stop_at({}, outcome._replace(status=ROWS_SPENT), 5, False, "")))
+    said.write_bytes(pickle.dumps(stop_at({}, outcome._replace(status=ROWS_SPENT), 5, False, False, "")))
 
 
 def test_what_stops_a_chain_is_harmless_to_unpickle_and_interrupts_what_records_it(step_and_model, tmp_path):
