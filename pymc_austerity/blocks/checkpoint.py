@@ -108,7 +108,7 @@ class Checkpoint:
             known = json.loads(about)
             if not isinstance(known, dict):
                 raise ValueError(f"it holds {type(known).__name__}, and a dict was expected")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(
                 f"{self._said}: about.json is damaged ({error}), so that nobody knows what the folder is of. Delete it."
             ) from None

@@ -211,7 +211,7 @@ def test_a_damaged_file_is_named_and_its_pass_done_again(tmp_path, caplog):
         with caplog.at_level(logging.WARNING):
             assert np.array_equal(drawn(tmp_path).weight, expected.weight)
         assert "is damaged" in caplog.text
-    for damaged in ('{"source"', "[]", "null", "3", "\xff"):
+    for damaged in ('{"source"', "[]", "null", "3", "\xff", 100_000 * "["):
         (tmp_path / "about.json").write_text(damaged, "latin-1")
         with pytest.raises(ValueError, match=r"about.json is damaged .* Delete it"):
             drawn(tmp_path)
