@@ -49,7 +49,7 @@ def digest_of(array: Any) -> str:
             "flags": ["external_loop", "buffered", "zerosize_ok"],
             "op_flags": [["readonly", "contig"]],
         }
-        pieces = np.nditer(array, order="C", buffersize=_ENTRIES_AT_ONCE, **in_pieces)
+        pieces: Any = np.nditer(array, order="C", buffersize=_ENTRIES_AT_ONCE, **in_pieces)
         for piece in pieces:
             digest.update(piece.view(np.uint8))
     return digest.hexdigest()

@@ -26,7 +26,8 @@ def standard_errors(draws: xr.Dataset) -> xr.Dataset:
     """Return the Monte Carlo standard error of the mean of every entry."""
     import arviz as az
 
-    return as_dataset(az.mcse(draws))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return as_dataset(az.mcse(draws))
 
 
 def r_hats(draws: xr.Dataset) -> xr.Dataset:

@@ -73,7 +73,7 @@ class Place(NamedTuple):
 class Slope(Protocol):
     """The gradient of the log posterior."""
 
-    def __call__(self, theta: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def __call__(self, theta: np.ndarray, others: np.ndarray, /) -> np.ndarray:
         """Return it."""
         ...
 
@@ -81,7 +81,7 @@ class Slope(Protocol):
 class Change(Protocol):
     """The difference of the log posterior between two points."""
 
-    def __call__(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> float:
+    def __call__(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray, /) -> float:
         """Return log π(θ′) − log π(θ)."""
         ...
 
@@ -103,10 +103,10 @@ def find_place(idata: SamplingResult, model: Model, data: Decider | ModelData, t
     if any(np.dtype(block.dtype).kind != "f" for block in data.likelihood.blocks):
         return None
     try:
-        slope = slope_of(data.likelihood, data.rows, data.fixed, temperature)
+        slope = _Counted(slope_of(data.likelihood, data.rows, data.fixed, temperature))
     except (ValueError, NotImplementedError, NullTypeGradError):  # an operation that PyTensor cannot differentiate
         return None
-    slope, change = _Counted(slope), _Counted(change_of(data, temperature))
+    change = _Counted(change_of(data, temperature))
     states = drawn_states(idata, model, data, int(np.clip(_ROW_BUDGET // len(data.rows), _FEWEST, _MOST)))
     if not _is_smooth(slope, change, states) or not _is_open(change, states):
         return None

@@ -1,5 +1,7 @@
 """Steps whose data change after they were built: they learn anew or refuse, and so does who judges their draws."""
 
+from copy import deepcopy
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -98,7 +100,7 @@ def test_draws_from_elsewhere_are_not_trusted(contained):
     model, step, idata = contained
     right, found = idata["posterior"]["b"], {}
     for name, values in {"right": right, "shifted": right + right.std(), "other": -right, "still": 0 * right}.items():
-        judged = idata.copy(deep=True)
+        judged = deepcopy(idata)
         judged["posterior"]["b"] = right.copy(data=values)
         found[name] = pma.reliability(judged, model, step=step, n_states=40)
     assert {name: report.verdict for name, report in found.items()} == {
@@ -112,7 +114,7 @@ def test_draws_from_elsewhere_are_not_trusted(contained):
 
 def test_runs_on_other_data_are_not_compared(contained):
     _, _, idata = contained
-    other = idata.copy(deep=True)
+    other = deepcopy(idata)
     other["sample_stats"]["data_digest"] = idata["sample_stats"]["data_digest"] + 1
     with pytest.raises(ValueError, match="'b' were made with other data than those of 'a'"):
         pma.compare({"a": idata, "b": other}, reference="a")
