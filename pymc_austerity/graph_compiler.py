@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import reduce
 from math import prod
@@ -16,7 +17,7 @@ import pytensor.tensor as pt
 from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 from pytensor.compile import Mode, get_mode, optdb
-from pytensor.graph.basic import Apply, Variable, clone
+from pytensor.graph.basic import Apply, Variable, clone, equal_computations
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import explicit_graph_inputs
@@ -62,8 +63,22 @@ def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: 
 
 
 def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
-    """Compile a log density as `compile_log_density` does, for compiled code to call: its outputs are a tuple."""
-    return keep(lean(_graph_within(compile_log_density(inputs, outputs, **options).vm.jit_fn)))
+    """Compile a log density as `compile_log_density` does, for compiled code to call: its outputs are a tuple.
+
+    The same for the same graph: what PyTensor has registered with numba for a graph stays until the process ends.
+    """
+    graphs = outputs if isinstance(outputs, list | tuple) else [outputs]
+    kind = options, [v.type for v in inputs], [v.type for v in graphs]
+    for known_kind, known_inputs, known_graphs, compiled in _compiled:
+        if kind == known_kind and equal_computations(graphs, known_graphs, inputs, known_inputs):
+            return compiled
+    compiled = keep(lean(_graph_within(compile_log_density(inputs, outputs, **options).vm.jit_fn)))
+    _compiled.append((kind, inputs, graphs, compiled))
+    return compiled
+
+
+#: The graphs that were compiled last: options and types, inputs, outputs and the function.
+_compiled: deque[tuple[Any, Any, Any, Any]] = deque(maxlen=64)
 
 
 def _graph_within(compiled: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from pytensor.compile import Mode
 from pytensor.link.c.op import COp
 
-from pymc_austerity.graph_compiler import BY_NUMPY, interpret_log_density
+from pymc_austerity.graph_compiler import BY_NUMPY, compile_part, interpret_log_density
 
 X = np.linspace(-1, 1, 6).reshape(3, 2)
 
@@ -50,3 +50,16 @@ def test_pytensors_own_linker_would_have_them_compiled(compiled_in_c):
     other = pt.special.softmax(x, axis=0)  # an operation keeps what was made of it
     pytensor.function([x], other, mode=Mode(linker="py", optimizer="fast_compile"))(X)
     assert compiled_in_c
+
+
+def test_the_same_graph_is_compiled_once_and_another_anew():
+    def compiled(k=2.0, dtype="float64", name="x", **options):
+        x = pt.vector(name, dtype=dtype)
+        return compile_part([x], [k * x], mode="NUMBA", **options)
+
+    first = compiled()
+    assert compiled(name="of another name") is first
+    assert first(np.ones(2))[0].tolist() == [2.0, 2.0]
+    for other in (compiled(3.0), compiled(dtype="float32"), compiled(allow_input_downcast=True)):
+        assert other is not first
+    assert compiled(3.0)(np.ones(2))[0].tolist() == [3.0, 3.0]

@@ -1,5 +1,6 @@
 """Chains in other processes: the same draws however they are started, and what survives when one must stop."""
 
+import gc
 import json
 import logging
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from copy import copy
 from multiprocessing import active_children, get_context
@@ -15,11 +17,14 @@ from multiprocessing import active_children, get_context
 import numpy as np
 import pymc as pm
 import pytest
+from numba.core.registry import CPUDispatcher
 from pymc.exceptions import SamplingError
 from toy import shift_model
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ROWS_SPENT
+from pymc_austerity.diagnostics.built_steps import find_decider
+from pymc_austerity.lean_njit import LeanDispatcher
 from pymc_austerity.steps.process import WORKER, stop_at
 
 pytestmark = pytest.mark.contract
@@ -99,6 +104,33 @@ def test_a_proxy_travels_to_other_processes():
     assert (in_turn[1] < 800).all()
     assert np.array_equal(_draws(ours, cores=2, mp_ctx="fork"), in_turn)
     assert np.array_equal(_draws(ours, cores=2, mp_ctx="spawn"), in_turn)
+
+
+def _built(kind):
+    model = shift_model(ROWS)
+    step = kind(model=model, progressbar=False)
+    step.step(model.initial_point())
+    return model, step
+
+
+@pytest.mark.parametrize("kind", [pma.ExactMH, pma.PenaltyMH])
+def test_a_process_keeps_no_model_and_a_model_built_again_adds_no_code(kind):
+    def code():
+        gc.collect()
+        return sum(type(o) in (CPUDispatcher, LeanDispatcher) for o in gc.get_objects())
+
+    model, step = _built(kind)
+    decider = step.decider
+    del step
+    gc.collect()
+    assert find_decider(model) is decider
+    gone = [weakref.ref(o) for o in (model, decider, decider.rows)]
+    del model, decider
+    before = code()
+    assert [o() for o in gone] == [None] * 3
+    for _ in range(2):
+        _built(kind)
+    assert code() == before
 
 
 def test_a_thread_whose_chain_was_replaced_by_another_thread_is_refused(step_and_model):
