@@ -69,7 +69,12 @@ def main():
     arguments.add_argument("--seconds", type=float, default=4.0, help="CPU seconds of each step")
     seconds = arguments.parse_args().seconds
     for notebook, (n_cells, n_before, walk) in NOTEBOOKS.items():
-        print(f"{notebook}\n{draws_a_second(model_of(notebook, n_cells), n_before, walk, seconds)}\n", flush=True)
+        try:
+            model = model_of(notebook, n_cells)
+        except SystemExit as missing:  # as the notebook says
+            print(f"{notebook}: {missing}")
+            continue
+        print(f"{notebook}\n{draws_a_second(model, n_before, walk, seconds)}\n", flush=True)
 
 
 if __name__ == "__main__":
