@@ -312,7 +312,7 @@ def _reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
     new = [_known_length(node, axis) for axis in range(node.outputs[0].type.ndim)]
     place = shape.axis if shape and shape.kind == "shape" else new.index(None) if new.count(None) == 1 else None
     if place is not None:
-        old = node.inputs[0].type.shape
+        old = [_static_length(node.inputs[0], axis) for axis in range(node.inputs[0].type.ndim)]
         # Entries keep their order, so that as many lie before and behind the rows as did.
         blocks = _left([*old[: value.axis], value.before], new[:place])
         within = _left([value.after, *old[value.axis + 1 :]], new[place + 1 :])
@@ -321,6 +321,13 @@ def _reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
         if blocks and within:
             return [RowAxis(place, "rows" if blocks * within > 1 else value.kind, blocks, within)]
     raise refuse(node, "a reshape does not keep the rows apart on an axis of their own")
+
+
+def _static_length(var: Variable, axis: int) -> int | None:
+    """Return the length of an axis where the graph says it, if not of the variable then of what it is turned from."""
+    if var.owner is None or not isinstance(var.owner.op, DimShuffle) or var.type.shape[axis] is not None:
+        return var.type.shape[axis]
+    return _static_length(var.owner.inputs[0], var.owner.op.new_order[axis])
 
 
 def _known_length(node: Apply, axis: int) -> int | None:

@@ -132,6 +132,7 @@ SPLIT = {
     "choices by matmul": choice(lambda: pt.as_tensor(TABLE) @ beta(2)),
     "choices by tensordot": choice(lambda: pt.tensordot(TABLE, beta(2), axes=1)),
     "choices by einsum": choice(lambda: pt.einsum("nkj,j->nk", TABLE, beta(2))),
+    "choices by einsum, turned": choice(lambda: pt.einsum("j,nkj->nk", beta(2), pm.Data("table", TABLE))),
     "choices, alternatives first": choice(lambda: pt.dot(ALTERNATIVES_FIRST, beta(2)).T),
     "choices reshaped": choice(lambda: pt.dot(pt.as_tensor(TABLE).reshape((N * K, 2)), beta(2)).reshape((-1, K))),
     "choices in a long table": choice(lambda: (LONG @ beta(2) + pm.Normal("a", shape=K)[ALTERNATIVE]).reshape((N, K))),
