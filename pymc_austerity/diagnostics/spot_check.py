@@ -129,7 +129,7 @@ def against_rows(decider: Decider, proposals: Sequence[tuple[Proposed, tuple[flo
             continue
         if whole.var() > 0:
             ratios.append(left / whole.var())
-        if decider.row_source.complete:
+        if decider.row_source.counts is None:  # the rows of a pool are a sample
             new, old = (uninterrupted(known_sum, of, others, decider.expansion) for of in (theta_new, theta))
             errors.append(abs(whole.sum() - total_left - (new - old)) / float(decider.parts.temperature.final))
     return AgainstRows(float(np.median(ratios)) if ratios else np.nan, float(np.fmax.reduce(errors)))

@@ -18,7 +18,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.blocks import Blocks, BlockTable
-from pymc_austerity.diagnostics import Watch, remember
+from pymc_austerity.diagnostics import ELSEWHERE, Watch, remember
 from pymc_austerity.kernel import (
     TRANSITIONS,
     Ahead,
@@ -169,6 +169,8 @@ class RowStep(CheckedStep):
         if variables is None and data is None and (hint := groups_worth_a_step(model)):
             _log.info(hint)
         self.watch_data(example)
+        if data is not None:  # those of the model are an example
+            self.model_key = self.model_key._replace(data=ELSEWHERE)
         self._tuned, self._shares = TunedState(self.decider), SharesTaken()
         if not self.decider.row_source.complete:
             _log.info(describe_pool(self.decider))
