@@ -166,6 +166,12 @@ class ModelData:
         UnsupportedModelError
             Shows the first of these rows with their data.
         """
+        odd = sorted(name for name, value in self.point.items() if not np.isfinite(value).all())
+        if odd:
+            raise UnsupportedModelError(
+                f"The initial point of {odd} is not finite (unconstrained), so no row has a log-likelihood there. "
+                "Look at the parameters of their priors, or give initval= or initial_point=."
+            )
         point = self.theta0, self.others0, self.fixed
         names = [term.name for term in self.terms.all]
         labels = [leaf.label for leaf in self._source.leaves]

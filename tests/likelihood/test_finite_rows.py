@@ -143,6 +143,11 @@ def test_rows_that_the_model_cannot_give_are_shown_with_their_values(name):
     assert "emove" not in str(error.value)  # a row may carry the information
 
 
+def test_a_prior_without_a_starting_point_is_named():
+    with pytest.raises(ValueError, match=r"initial point of \['b'\] is not finite"):
+        read(lambda: pm.Normal("y", pm.Normal("b", np.nan, 1.0), 1.0, observed=Z))
+
+
 def test_of_many_rows_those_with_infinite_data_are_evaluated(monkeypatch):
     monkeypatch.setattr(finite_rows, "MOST_EVALUATED", 10)
     read(TAKEN["deaths at infinity"])
