@@ -96,9 +96,10 @@ def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.nd
     ranges = pytensor.function(model.value_vars, outputs, mode=BY_NUMPY, on_unused_input="ignore")
     points = [point, *_ends_of_priors(model, point, {name for i in indices for name in i.drawn_by})]
     names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
+    values = [v.name for v in model.value_vars]  # not the model, which a step is remembered for and must not keep
 
     def check() -> None:
-        found = [_at(ranges, [p[v.name] for v in model.value_vars], indices) for p in points]
+        found = [_at(ranges, [p[v] for v in values], indices) for p in points]
         for index, *at_points in zip(indices, *found, strict=True):
             size = at_points[0][1]
             numbers = np.concatenate([n.ravel() for n, _ in at_points])
