@@ -178,7 +178,7 @@ class RowStep(CheckedStep):
         self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
         self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
         self.start_chain(get_random_generator(rng))
-        vars(self).pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
+        self.__dict__.pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
         remember(model, self)
 
     def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:

@@ -63,6 +63,8 @@ def test_statistics_have_the_documented_names_and_types(idata):
         "threshold": np.dtype(float),
         "total_rows": np.dtype(np.int64),
         "setup_passes": np.dtype(float),
+        "data_digest": np.dtype(np.int64),
+        "model_digest": np.dtype(np.int64),
         "setup_seconds": np.dtype(float),
     }
 
