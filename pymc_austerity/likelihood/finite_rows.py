@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_austerity.graph_compiler import interpret_log_density
+from pymc_austerity.graph_compiler import BY_NUMPY, compile_log_density
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import Rows, number_in_table
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -59,7 +59,7 @@ def compile_row_values(likelihood: RowLikelihood, point: Point) -> Evaluate:
     """Return a function of the arrays of some rows that returns their log-likelihood at one point."""
     theta, others, fixed = point
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
-    function = interpret_log_density(inputs, likelihood.row_log_likelihood)
+    function = compile_log_density(inputs, likelihood.row_log_likelihood, mode=BY_NUMPY)
 
     def values(arrays: Sequence[np.ndarray]) -> np.ndarray:
         with np.errstate(all="ignore"):
