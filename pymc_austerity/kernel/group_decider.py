@@ -22,6 +22,7 @@ from pymc_austerity.kernel.group_parts import (
     reach_by_group,
     without_reach,
 )
+from pymc_austerity.kernel.starting_point import largest_fall
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import (
     Addresses,
@@ -187,9 +188,14 @@ class GroupDecider:
         found, at = self.prepared, (self.others, self.fixed)
         width = np.sqrt(1 + 3 * np.sqrt(10 / max(10, found.mean.size)))
         z = rng.standard_normal(self.groups.own.shape)
+        centre = found.expansion.centre.copy()
+        centre[found.expansion.shared] = found.mean
+        highest = uninterrupted(self.model.marginal, centre, *at, found.expansion)[0]
+        lowest = highest - largest_fall(found.mean.size, width)
         for _ in range(_NEARER):
             theta = found.theta(found.draw_shared(rng, width), z, self.model.condition, at)
-            if np.isfinite(uninterrupted(self.model.density.log_prior, theta, self.others, *self.fixed)[0]):
+            log_prior = uninterrupted(self.model.density.log_prior, theta, self.others, *self.fixed)[0]
+            if np.isfinite(log_prior) and uninterrupted(self.model.marginal, theta, *at, found.expansion)[0] > lowest:
                 return theta
             # Where groups say little of a scale it may have no density at the ends of the normal approximation.
             width /= 2

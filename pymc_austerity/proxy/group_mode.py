@@ -24,10 +24,13 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Passes over all rows after which the search gives up.
 _MAX_PASSES = 40
-#: Steps of this many standard deviations end it, and the first step allowed in any parameter.
+#: Steps of this many standard deviations end it, and the first step allowed in any parameter, see `_first_reach`.
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
 #: Step of the numerical derivatives of the marginal, in standard deviations.
 _STEP = 0.05
+#: A width that is found to be so many times what it was taken for is looked for again, so often at most: in units of a
+#: thousandth or a million it is far from one, where the search for it begins.
+_WIDER, _MOST_SCALES = 100.0, 8
 #: Width of the marginal along a parameter that no posterior has.
 _NARROWEST = 1e-30
 #: Where the prior of effects says so many times as much of them as the rows do, their scale is on its way to zero.
@@ -132,8 +135,12 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
             )
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
-        theta[here.own] = here.centre[here.own] + np.clip(theta[here.own] - here.centre[here.own], -radius, radius)
         factor = Conditional(*uninterrupted(model.condition, theta, data.others0, data.fixed, here)).factor
+        precision = np.einsum("gjk,gjk->gj", factor, factor)
+        sds = 1 / np.sqrt(np.where(precision > 0, precision, 1.0))
+        unit = sds * _first_reach(sds)
+        step = np.clip(theta[here.own] - here.centre[here.own], -radius * unit, radius * unit)
+        theta[here.own] = here.centre[here.own] + step
         moved = np.einsum("gjk,gj->gk", factor, (theta - here.centre)[here.own])
         far = max(np.abs((phi - here.centre[here.shared]) / scale).max(initial=0.0), float(np.sqrt((moved**2).mean())))
         if far < _CLOSE_ENOUGH and not moves_shared:
@@ -147,7 +154,9 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
         if new > value - 0.1:
             radius, here, value = 2 * radius, there, new
         else:
-            radius = min(radius, float(np.abs(theta - here.centre).max())) / 4
+            moves = np.abs(theta - here.centre)
+            of_shared = moves[here.shared] / (scale * _first_reach(scale))
+            radius = min(radius, max(of_shared.max(initial=0.0), float((moves[here.own] / unit).max()))) / 4
     raise GroupModeError(f"The search for the mode of the shared parameters did not end in {_MAX_PASSES} passes.")
 
 
@@ -159,14 +168,17 @@ def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
     scale = np.array([1 / np.sqrt(1.0 + max(of_rows.get(p, 0.0), 0.0)) for p in expansion.shared])
     middle = search.at(phi, expansion)[0]
     for j in range(phi.size):
-        for _ in range(2):
-            step = np.zeros(phi.size)
+        for k in range(_MOST_SCALES):
+            step, before = np.zeros(phi.size), scale[j]
             step[j] = _STEP * scale[j]
             sides = search.at(phi + step, expansion)[0] + search.at(phi - step, expansion)[0]
             # Far out, where a scale goes to zero say, the square of a step is no number above zero: nothing is learnt.
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 curvature[j] = (2 * middle - sides) / step[j] ** 2
-            scale[j] = 1 / np.sqrt(curvature[j]) if curvature[j] > 1e-4 else scale[j]
+            if curvature[j] > 0:
+                scale[j] = min(1 / np.sqrt(curvature[j]), _WIDER * before)
+            if k and scale[j] < _WIDER * before:  # wider by less: it is known
+                break
     return scale
 
 
@@ -178,9 +190,14 @@ def _collapses(expansion: GroupExpansion, scale: np.ndarray, effects: np.ndarray
     return bool(seen.any() and (_COLLAPSED * of_rows[seen] * widths**2 < 1).all())
 
 
+def _first_reach(sds: np.ndarray) -> np.ndarray:
+    """Return how many standard deviations a first step may be long: one unit, but in any unit one to a thousand."""
+    return np.clip(1 / sds, 1.0, 1_000.0)
+
+
 def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:
     start = expansion.centre[expansion.shared]
-    reach = radius / scale
+    reach = radius * _first_reach(scale)
 
     def negative(x: np.ndarray) -> float:
         value = search.at(start + scale * x, expansion)[0]
