@@ -10,7 +10,7 @@ from pymc_austerity.kernel.decider import Decider
 #: Proposals in a row that lead to a starting point among sub-models.
 _STARTING_PROPOSALS = 20
 #: Times that a start is taken half as far from the centre, and rows that say where the posterior is.
-_NEARER, _ROWS = 5, 1_000
+_NEARER, _ROWS = 5, 10_000
 
 
 def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
@@ -48,7 +48,10 @@ def largest_fall(size: int, further: float) -> float:
 
 
 def _fall(decider: Decider, start: np.ndarray) -> float:
-    """Return how much lower than at the mode the log posterior is, its rows estimated from some."""
+    """Return how much lower than at the mode the log posterior is, or the surrogate where that falls by more.
+
+    What the proxy leaves is estimated from some rows; far out, where it is large, the surrogate says enough.
+    """
     assert decider.prepared is not None
     others, stored, counts = decider.parts.others0, len(decider.rows), decider.row_source.counts
     numbers = np.sort(np.random.default_rng(1980).choice(stored, min(_ROWS, stored), replace=False))
@@ -61,4 +64,4 @@ def _fall(decider: Decider, start: np.ndarray) -> float:
     with np.errstate(invalid="ignore"):
         total = ((new - old) * (1.0 if counts is None else counts[numbers])).mean() * stored
         fall = -offset - total / around.temperature
-    return float(fall) if np.isfinite(fall) else np.inf
+    return float(max(fall, -offset)) if np.isfinite(fall) else np.inf

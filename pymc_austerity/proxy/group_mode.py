@@ -31,6 +31,8 @@ _STEP = 0.05
 #: A width that is found to be so many times what it was taken for is looked for again, so often at most: in units of a
 #: thousandth or a million it is far from one, where the search for it begins.
 _WIDER, _MOST_SCALES = 100.0, 8
+#: A change of the log posterior by this share of it is rounding.
+_ROUNDING = 1e-13
 #: Width of the marginal along a parameter that no posterior has.
 _NARROWEST = 1e-30
 #: Where the prior of effects says so many times as much of them as the rows do, their scale is on its way to zero.
@@ -168,17 +170,23 @@ def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
     scale = np.array([1 / np.sqrt(1.0 + max(of_rows.get(p, 0.0), 0.0)) for p in expansion.shared])
     middle = search.at(phi, expansion)[0]
     for j in range(phi.size):
+        first = scale[j]
         for k in range(_MOST_SCALES):
             step, before = np.zeros(phi.size), scale[j]
-            step[j] = _STEP * scale[j]
+            step[j] = _STEP * before
             sides = search.at(phi + step, expansion)[0] + search.at(phi - step, expansion)[0]
             # Far out, where a scale goes to zero say, the square of a step is no number above zero: nothing is learnt.
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                curvature[j] = (2 * middle - sides) / step[j] ** 2
-            if curvature[j] > 0:
+                fall = 2 * middle - sides
+                curvature[j] = fall / step[j] ** 2
+            if abs(fall) < _ROUNDING * abs(middle):
+                scale[j] = _WIDER * before
+            elif curvature[j] > 0:
                 scale[j] = min(1 / np.sqrt(curvature[j]), _WIDER * before)
             if k and scale[j] < _WIDER * before:  # wider by less: it is known
                 break
+        else:
+            scale[j] = first
     return scale
 
 
@@ -191,8 +199,8 @@ def _collapses(expansion: GroupExpansion, scale: np.ndarray, effects: np.ndarray
 
 
 def _first_reach(sds: np.ndarray) -> np.ndarray:
-    """Return how many standard deviations a first step may be long: one unit, but in any unit one to a thousand."""
-    return np.clip(1 / sds, 1.0, 1_000.0)
+    """Return how many standard deviations a first step may be long: one unit, but in any unit one to thirty."""
+    return np.clip(1 / sds, 1.0, 30.0)
 
 
 def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:

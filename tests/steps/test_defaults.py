@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -10,6 +11,7 @@ from scipy import special
 from zoo import SPLIT
 
 import pymc_austerity as pma
+from pymc_austerity.kernel.starting_point import draw_start
 from pymc_austerity.proposals.crank_nicolson import adapt_rho
 from pymc_austerity.rows.weighted import WeightedRows
 
@@ -58,6 +60,25 @@ def test_discrete_variables_go_without_a_proxy_and_without_a_warning(caplog):
         step = pma.ApproxMH(model=model)
     assert step.decider.prepared is None
     assert "is discrete" in caplog.text
+
+
+def test_a_chain_starts_where_the_posterior_is(by_default):
+    """Draws in the far tails of a prior, as of the scales of a horseshoe, are come nearer to."""
+    decider, prepared = by_default.decider, by_default.decider.prepared
+    mean, centre = prepared.draws.mean(axis=0), prepared.expansion.centre[: prepared.draws.shape[1]]
+
+    def starts(times):
+        draws = mean + times * (prepared.draws - mean)
+        wide = replace(decider, parts=replace(decider.parts, prepared=prepared._replace(draws=draws)))
+        return draws, np.array([draw_start(wide, np.random.default_rng(seed)) for seed in range(20)])
+
+    draws, usual = starts(1.0)
+    assert all(np.isclose((start - mean) / 2 + mean, draws).all(axis=1).any() for start in usual)
+    _, near = starts(8.0)
+    assert np.isfinite(near).all()
+    assert np.abs((near - mean) / prepared.draws.std(axis=0)).max() < 40
+    _, nowhere = starts(1e6)
+    assert (nowhere == centre).all()
 
 
 @pytest.mark.slow

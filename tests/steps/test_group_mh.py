@@ -1,6 +1,7 @@
 """`GroupMH` as a step of PyMC: draws, processes, pickling, other data, and what it refuses."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -40,6 +41,15 @@ def test_an_index_that_was_changed_in_place_is_refused(case):
         step.start_chain(np.random.default_rng(1))
     index[0] = known
     step.start_chain(np.random.default_rng(1))
+
+
+def test_a_chain_starts_where_the_marginal_is(case):
+    """A normal approximation a thousand times too wide, as where groups say nothing of a scale."""
+    decider = case[1].decider
+    wide = replace(decider, prepared=decider.prepared._replace(factor=1e3 * decider.prepared.factor))
+    starts = np.array([wide.start(np.random.default_rng(seed)) for seed in range(20)])
+    shared = (starts[:, decider.groups.shared] - decider.prepared.mean) / np.diag(decider.prepared.factor)
+    assert np.abs(shared).max() < 40
 
 
 def _draws(idata):
