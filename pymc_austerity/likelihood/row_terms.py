@@ -307,8 +307,8 @@ def refuse_joint(rv: Variable) -> None:
 def _no_rows(model: Model, point: Mapping[str, np.ndarray]) -> UnsupportedModelError:
     """Explain why a model has no rows: nothing observed, or summed before it can be split."""
     for potential in model.potentials:
-        data = [array_of(v) for v in ancestors([potential]) if is_array_leaf(v)]
-        longest = max((a.shape[0] for a in data if a.ndim), default=0)
+        data = [array_of(v) for v in ancestors([potential], blockers=model.free_RVs) if is_array_leaf(v)]
+        longest = max((max(a.shape) for a in data if a.size and a.ndim), default=0)
         latent = [rv.name for rv in model.free_RVs if _entries(model, rv, point) == longest]
         if longest > 1 and latent:
             return NotRowWiseError(

@@ -250,3 +250,13 @@ def test_a_predictor_has_one_entry_for_each_row(name):
     likelihood = data.likelihood
     eta = row_predictor(likelihood.row_log_likelihood, likelihood.theta, likelihood.batches)
     assert (eta is not None) == (name == "dot with the transpose")
+
+
+@pytest.mark.parametrize("rows", [Y[None, :], Y[:, None].T.copy()])
+def test_a_summed_potential_is_told_by_its_rows_and_not_by_its_priors(rows):
+    with pm.Model() as model:
+        w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", [-1.0, 1.0], 1.0, shape=2)
+        terms = pt.log(w)[:, None] - 0.5 * (rows - mu[:, None]) ** 2
+        pm.Potential("y", pt.logsumexp(terms, axis=0).sum())
+    with pytest.raises(NotRowWiseError, match=r"'y' reads an array with 40 rows but is a single number.*Leave out"):
+        read_model(model, model.value_vars, None, None)
