@@ -144,7 +144,7 @@ class BatchRebuild:
             rows = row_axis_in(rv.type.shape[:batch_ndim], self._n_rows) or 0
             self._memo[rv] = self.resize(rv, [self._n_batch if i == rows else rv.shape[i] for i in range(batch_ndim)])
         elif isinstance(node.op, OpFromGraph):
-            self._memo.update(zip(node.outputs, _call_again(node.op, inputs), strict=True))
+            self._memo.update(zip(node.outputs, self._call_again(node.op, inputs), strict=True))
         else:
             self._memo.update(zip(node.outputs, self._outputs_again(node, inputs), strict=True))
 
@@ -159,6 +159,17 @@ class BatchRebuild:
         if isinstance(node.op, ASSIGNS) and (assigned := assign_by_mask(node, inputs, self._masks)) is not None:
             return [assigned]
         return node.clone_with_new_inputs(inputs, strict=False).outputs
+
+    def _call_again(self, op: OpFromGraph, inputs: Sequence[Variable]) -> list[Variable]:
+        """Apply an op with an inner graph to inputs of another shape."""
+        if isinstance(op, DEFERRED_SYMBOLIC_OPS):
+            call = cast(Callable[..., list[Variable]], op)
+            return call(*inputs, return_list=True)
+        # The inner graph was typed for N rows, so it is written out, and rebuilt like the graph around it.
+        inner_inputs, inner_outputs = inner_graph(op)
+        given = dict(zip(inner_inputs, inputs, strict=True))
+        inside = BatchRebuild(given, self._n_rows, self._n_batch, self._masks, self._numbers)
+        return [inside(output) for output in inner_outputs]
 
     def _own_rows(self, index: Variable) -> Variable:
         """Return an index of rows of a batch, where it has the numbers of these rows among all rows."""
@@ -215,16 +226,6 @@ class BatchRebuild:
 def _only_turns(node: Apply) -> bool:
     cast = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, scalar.Cast)
     return cast or isinstance(node.op, DimShuffle | Reshape)
-
-
-def _call_again(op: OpFromGraph, inputs: Sequence[Variable]) -> list[Variable]:
-    """Apply an op with an inner graph to inputs of another shape."""
-    if isinstance(op, DEFERRED_SYMBOLIC_OPS):
-        call = cast(Callable[..., list[Variable]], op)
-        return call(*inputs, return_list=True)
-    # The inner graph was typed for N rows, so it is written out.
-    inner_inputs, inner_outputs = inner_graph(op)
-    return graph_replace(inner_outputs, dict(zip(inner_inputs, inputs, strict=True)), strict=False)
 
 
 def batch_term(

@@ -8,6 +8,7 @@ from zoo import REAL, N, X, slopes
 
 from pymc_austerity.likelihood import row_check
 from pymc_austerity.likelihood.density import Density, compile_density
+from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 
@@ -106,3 +107,18 @@ def test_a_wrong_but_row_wise_likelihood_is_found_against_the_full_graph(parts):
 
     with pytest.raises(NotRowWiseError, match=r"\['y'\] at row"):
         check(parts, both_sides)
+
+
+def test_a_density_that_underflows_far_out_is_checked_nearer(parts):
+    """−∞ in a batch, where PyMC's graph has a finite number, says nothing of other rows: the next point is nearer."""
+    model, data, density = parts
+    start = flatten(model.initial_point(), data.likelihood.blocks)
+    underflown = []
+
+    def both_sides(theta_new, *at):
+        underflown.append(np.abs(theta_new - start).max() > 0.1)
+        return tuple(np.where(underflown[-1], -np.inf, side) for side in density.both_sides(theta_new, *at))
+
+    check(parts, both_sides)
+    assert underflown[0]
+    assert not underflown[-1]

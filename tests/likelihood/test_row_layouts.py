@@ -119,6 +119,7 @@ SPLIT = {
     "pm.Data, turned": normal(lambda: pm.math.dot(beta(), pm.Data("x", XT))),
     "tensordot": normal(lambda: pt.tensordot(beta(), XT, axes=[[0], [0]])),
     "einsum": normal(lambda: pt.einsum("k,kn->n", beta(), XT)),
+    "einsum of rows in a potential": potential(lambda: -((Y - pt.einsum("ij,j->i", pt.as_tensor(X), beta())) ** 2)),
     "rows of pm.Data": normal(sum_of_data_rows),
     "one row of outcomes": normal(lambda: beta()[None, :] @ XT, Y[None, :]),
     "outcomes first": normal(lambda: pm.Normal("b", shape=(2, 3)) @ XT, np.ascontiguousarray(Y2.T)),
