@@ -179,7 +179,7 @@ class LinkedDensity:
     both_sides: LinkedBothSides = both_sides_at
     known_sum: KnownSum = nothing_known
     one_side: LinkedOneSide | None = None
-    reached: Mapping[str, Reached] = field(default_factory=dict)
+    reached: Mapping[str, Reached] = field(default_factory=dict, hash=False)
 
     @property
     def expands(self) -> bool:
