@@ -132,12 +132,12 @@ def _settings() -> str:
 
 @cache
 def _extending() -> frozenset[str]:
-    """Return the packages whose implementations of functions are in every key, by their versions."""
+    """Return the packages besides this one whose implementations of functions are in every key, by their versions."""
     # What is installed from a folder may change and keep its version.
     installed = [
         e for e in entry_points(group="numba_extensions") if e.dist and not e.dist.read_text("direct_url.json")
     ]
-    return frozenset({"numba", "pytensor", _OWN, *(e.module.partition(".")[0] for e in installed)})
+    return frozenset({"numba", "pytensor", *(e.module.partition(".")[0] for e in installed)})
 
 
 def _foreign() -> list[str]:
@@ -146,7 +146,7 @@ def _foreign() -> list[str]:
         for template in registered[_looked_at[id(registered)] :]:  # numba takes none back
             written = getattr(template, "_overload_func", None)
             of_their_own = isinstance(template.key, FunctionType) and _package_of(template.key) not in _RELEASED
-            if written is not None and not of_their_own and _package_of(written) not in _extending():
+            if written is not None and not of_their_own and _package_of(written) not in {_OWN, *_extending()}:
                 _extended_by.add(_package_of(written))
         _looked_at[id(registered)] = len(registered)
     return sorted(_extended_by)
