@@ -171,7 +171,7 @@ def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
     y = (np.random.default_rng(2).random(ROWS) < 1 / (1 + np.exp(-logits))).astype(int)
     path = save(tmp_path / "rows.npz", X=covariates, y=y)
     picture = tmp_path / "made" / "demo.png"
-    main(["--data", str(path), "--figure", str(picture)] + ["--chains", "2", "--nuts-tune", "500", "--seconds", "1000"])
+    main(["--data", str(path), "--figure", str(picture)] + ["--chains", "2", "--nuts-tune", "500", "--seconds", "1e6"])
     printed = capsys.readouterr().out
     for expected in ("4,000 rows, 2 covariates", "logistic regression", "MHSS       2 x 2,000", "NUTS       2 x 500"):
         assert expected in printed

@@ -63,7 +63,10 @@ def test_a_well_behaved_model_is_trusted_without_a_warning(steered, caplog):
     assert report.verdict == TRUST, str(report)
     assert said == ""
     assert (report.checks["remedy"] == "").all()
-    names = "chains, acceptance, batch means, estimated error, proxy, spot check, means, spread, movement"
+    names = (
+        "chains, acceptance, batch means, estimated error, proxy, sums, spot check, means, spread, movement, "
+        "location, scale, log posterior, record"
+    )
     assert set(report.checks.index) == set(names.split(", "))
     usage = pma.data_usage(idata)
     assert usage["share"] < 0.1

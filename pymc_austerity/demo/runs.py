@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -122,7 +123,9 @@ def nutpie_until(deadline: Deadline, *, draws: int, tune: int, chains: int, core
     try:
         idata, finished = sampler.wait(timeout=max(0.0, deadline.limit - deadline.seconds)), True
     except TimeoutError:
-        idata, finished = sampler.abort(), False
+        with warnings.catch_warnings():  # of fewer draws than chains
+            warnings.simplefilter("ignore", UserWarning)
+            idata, finished = sampler.abort(), False
     seconds = deadline.seconds
     if idata["posterior"].sizes["draw"] < FEWEST_DRAWS:
         return Run(None, seconds, np.empty(0), finished)

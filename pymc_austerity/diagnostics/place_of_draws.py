@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from pymc.model import Model
 from pytensor.gradient import NullTypeGradError, grad
-from scipy import special, stats
+from scipy import special
 
 from pymc_austerity.diagnostics.convergence import standard_errors
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states
@@ -294,6 +294,6 @@ def _errors(chain: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 def _most_shown(names: list[str], value: np.ndarray, error: np.ndarray, n: int, level: float) -> MeanShift:
     """Return the entry that is furthest from zero beyond its error."""
-    half = stats.t.isf(level / 2 / len(names), n - 1) * error
+    half = -special.stdtrit(n - 1, level / 2 / len(names)) * error
     k = int(np.argmax(np.abs(value) - half))
     return MeanShift(names[k], float(value[k]), float(value[k] - half[k]), float(value[k] + half[k]))

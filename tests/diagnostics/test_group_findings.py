@@ -10,7 +10,9 @@ import pymc_austerity as pma
 @pytest.fixture
 def model():
     with pm.Model() as model:
-        pm.Normal("effect", pm.Normal("mean"), 1, shape=3)
+        pm.Normal("mean")
+        effect = pm.Normal("effect", shape=3)
+        pm.Normal("y", effect[np.arange(30) % 3], 1e6, observed=np.zeros(30))  # which leaves the prior as it is
     return model
 
 
@@ -33,7 +35,7 @@ def judge(sampling_result, model):
 def test_a_run_without_fault(judge):
     found = judge()
     assert found.verdict == "trust"
-    assert list(found.checks.index) == ["chains", "acceptance", "refresh", "groups", "slowest"]
+    assert list(found.checks.index) == ["chains", "acceptance", "refresh", "groups", "slowest", "location", "scale"]
 
 
 def test_a_group_that_stayed_is_named(judge):

@@ -367,7 +367,7 @@ def test_a_run_without_its_variables_or_statistics_is_refused(model, step, idata
     x = np.zeros((2, 10))
     with pytest.raises(ValueError, match="idata: its sample_stats have no"):
         pma.reliability(sampling_result({"mu": x}, {"lp": x}), model, step=step)
-    with pytest.raises(TypeError, match="is not a step of pymc_austerity"):
+    with pytest.raises(TypeError, match="step= wants a step of pymc_austerity"):
         pma.reliability(idata, model, step="ApproxMH")
     with pytest.raises(ValueError, match="n_states=1"):
         pma.reliability(idata, model, step=step, n_states=1)

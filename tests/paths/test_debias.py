@@ -1,3 +1,4 @@
+import inspect
 import itertools
 import re
 import warnings
@@ -75,7 +76,7 @@ def test_bias_of_a_truncation_that_never_reaches_the_end_is_seen(monkeypatch):
 def test_bias_of_a_last_batch_that_is_not_all_rows_is_seen(monkeypatch):
     right = path_sizes
     # `paths.debias` is the function, so its module is patched through it.
-    monkeypatch.setitem(debias.__globals__, "path_sizes", lambda *arguments: right(*arguments)[:-1])
+    monkeypatch.setitem(inspect.unwrap(debias).__globals__, "path_sizes", lambda *arguments: right(*arguments)[:-1])
     with pytest.raises(AssertionError):
         assert_unbiased(z_scores())
 
@@ -274,7 +275,7 @@ def test_the_progress_bar_shows_estimate_and_error(capsys):
     [
         ({"replications": None}, "when to stop"),
         ({"replications": 0}, "replications"),
-        ({"replications": 2.5}, "replications must be a whole number"),
+        ({"replications": 2.5}, "replications=2.5 must be a whole number"),
         ({"tolerance": -1}, "tolerance"),
         ({"max_seconds": 0}, "max_seconds"),
         ({"min_batch": 0}, "min_batch"),

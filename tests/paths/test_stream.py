@@ -119,10 +119,10 @@ def test_a_stream_that_ends_gives_what_there_is():
         ({"alpha": -1}, "alpha"),
         ({"alpha": "best"}, "alpha must be a number.*'best'"),
         ({"replications": 0}, "replications"),
-        ({"replications": 2.5}, "replications must be a whole number"),
+        ({"replications": 2.5}, "replications=2.5 must be a whole number"),
         ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 0}, "pilot_paths must be .* at least 8"),
         ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 7}, "pilot_paths must be .* at least 8"),
-        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 9.5}, "pilot_paths must be .* at least 8"),
+        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 9.5}, "pilot_paths=9.5 must be a whole number"),
     ],
 )
 def test_bad_arguments_are_refused(settings, message):
