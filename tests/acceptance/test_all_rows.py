@@ -48,7 +48,7 @@ def chain():
     """A transition by hand that remembers, and a function that makes one and says how often rows were asked for."""
     values, calls = np.random.default_rng(1).normal(size=N), np.zeros(N)
     transition = build_transition(LinkedDensity(_flat, one_side=_one_side), _jump, Exact(), InOrder())
-    looks, at = Exact().looks(N), addresses((values, calls), TABLE)
+    at = addresses((values, calls), TABLE)
 
     @njit
     def call(at, nowhere, theta, others, row_state, state, looks, temperature, generators):
@@ -57,7 +57,7 @@ def chain():
     row_state = InOrder().for_points(2).state(N)
     rng = [np.random.default_rng(k) for k in range(3)]
 
-    def make(theta, jump, other=0.0, temperature=1.0):
+    def make(theta, jump, other=0.0, temperature=1.0, size=N):
         calls[0] = 0
         nowhere, state = addresses((np.zeros(1),), VECTORS), np.array([jump])
         fields = call(
@@ -67,7 +67,7 @@ def chain():
             np.array([other]),
             row_state,
             state,
-            looks,
+            Exact().looks(size),
             temperature,
             pack_generators(*rng),
         )
@@ -89,6 +89,23 @@ def test_rows_are_evaluated_at_the_proposal_alone_unless_something_else_has_chan
     assert make(4 * uphill, uphill, other=1.0)[1] == 6
     assert make(5 * uphill, uphill, other=1.0)[1] == 3
     assert make(0.5, uphill, other=1.0)[1] == 6
+
+
+@pytest.mark.parametrize("size", [N - 1, 2 * CHUNK, 7])
+def test_a_look_at_fewer_rows_tells_how_far_they_differ_and_is_not_remembered(chain, size):
+    make, values, _ = chain
+    make(0.0, 1e-3)
+    found, n_calls = make(0.0, 2.0, temperature=4.0, size=size)
+    assert n_calls == 2 * -(-size // CHUNK)
+    terms = 2.0 * values[:size]
+    sd = N / 4 * terms.std(ddof=1) * np.sqrt((1 - (size - 1) / (N - 1)) / size)
+    assert found[3:8] == (size, 1, pytest.approx(N / 4 * terms.mean(), rel=1e-9), pytest.approx(sd, rel=1e-9), -1)
+    assert not found[8]
+    for start in (0.0, 2.0):
+        found, n_calls = make(start, 1e-3)
+        assert n_calls == 6
+        assert found[5] == pytest.approx(1e-3 * values.sum(), rel=1e-9)
+        assert (found[6], found[8]) == (0.0, True)
 
 
 def test_a_row_that_is_impossible_ends_the_reading_and_what_is_known_stays_right(chain):
