@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import reduce
 from math import prod
@@ -69,16 +68,20 @@ def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
     """
     graphs = outputs if isinstance(outputs, list | tuple) else [outputs]
     kind = options, [v.type for v in inputs], [v.type for v in graphs]
-    for known_kind, known_inputs, known_graphs, compiled in _compiled:
+    for known in tuple(_compiled):
+        known_kind, known_inputs, known_graphs, compiled = known
         if kind == known_kind and equal_computations(graphs, known_graphs, inputs, known_inputs):
-            return compiled
-    compiled = keep(lean(_graph_within(compile_log_density(inputs, outputs, **options).vm.jit_fn)))
-    _compiled.append((kind, inputs, graphs, compiled))
+            break
+    else:
+        compiled = keep(lean(_graph_within(compile_log_density(inputs, outputs, **options).vm.jit_fn)))
+        known = kind, inputs, graphs, compiled
+    _compiled[:] = [*(other for other in _compiled if other is not known), known][-_KEPT:]
     return compiled
 
 
-#: The graphs that were compiled last: options and types, inputs, outputs and the function.
-_compiled: deque[tuple[Any, Any, Any, Any]] = deque(maxlen=64)
+#: The graphs that were asked for last, the newest at the end: options and types, inputs, outputs and the function.
+_compiled: list[tuple[Any, Any, Any, Any]] = []
+_KEPT = 64
 
 
 def _graph_within(compiled: Any) -> Any:

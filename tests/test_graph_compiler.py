@@ -8,6 +8,7 @@ import pytest
 from pytensor.compile import Mode
 from pytensor.link.c.op import COp
 
+from pymc_austerity import graph_compiler
 from pymc_austerity.graph_compiler import BY_NUMPY, compile_part, interpret_log_density
 
 X = np.linspace(-1, 1, 6).reshape(3, 2)
@@ -50,6 +51,22 @@ def test_pytensors_own_linker_would_have_them_compiled(compiled_in_c):
     other = pt.special.softmax(x, axis=0)  # an operation keeps what was made of it
     pytensor.function([x], other, mode=Mode(linker="py", optimizer="fast_compile"))(X)
     assert compiled_in_c
+
+
+def test_a_graph_that_is_asked_for_again_outlives_those_that_are_not(monkeypatch):
+    """What a model built again needs may be the oldest that is kept, beside graphs that it compiles."""
+    monkeypatch.setattr(graph_compiler, "_compiled", [])
+    monkeypatch.setattr(graph_compiler, "_KEPT", 2)
+
+    def compiled(k):
+        x = pt.vector("x")
+        return compile_part([x], [k * x], mode="NUMBA")
+
+    oldest, newer = compiled(2.0), compiled(3.0)
+    assert compiled(2.0) is oldest
+    compiled(4.0)
+    assert compiled(2.0) is oldest
+    assert compiled(3.0) is not newer
 
 
 def test_the_same_graph_is_compiled_once_and_another_anew():
