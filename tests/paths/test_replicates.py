@@ -139,7 +139,8 @@ def test_other_settings_are_not_appended():
 def test_a_run_over_a_stream_is_not_appended():
     """Its replications are of rows that no other run has."""
     blocks = (X[:500, 0] for _ in range(1_000))
-    part = debias_stream(blocks, np.mean, n_max=N_ROWS, min_batch=10, alpha=0.5, replications=5, progressbar=False)
+    options = {"n_max": N_ROWS, "min_batch": 10, "alpha": 0.5, "random_seed": 1, "progressbar": False}
+    part = debias_stream(blocks, np.mean, replications=50, **options)
     with pytest.raises(ValueError, match="debias_stream"):
         run(append=part, random_seed=None)
 
