@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tune", type=int, default=300, help="tuning draws a chain of it (%(default)s)")
     parser.add_argument("--nuts-draws", type=int, default=500, help="draws a chain of NUTS (%(default)s)")
     parser.add_argument("--nuts-tune", type=int, default=100, help="tuning draws a chain of NUTS (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=75, help="seconds after which NUTS is stopped (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds after which NUTS is stopped (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)

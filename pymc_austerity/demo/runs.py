@@ -127,12 +127,16 @@ def nutpie_until(deadline: Deadline, *, draws: int, tune: int, chains: int, core
             warnings.simplefilter("ignore", UserWarning)
             idata, finished = sampler.abort(), False
     seconds = deadline.seconds
-    if idata["posterior"].sizes["draw"] < FEWEST_DRAWS:
+    # Chains that were stopped differ in length; the shorter ones are filled up with NaN.
+    first = next(iter(idata["posterior"].data_vars.values()))
+    n_draws = int(first.notnull().all([dim for dim in first.dims if dim != "draw"]).sum())
+    if n_draws < FEWEST_DRAWS:
         return Run(None, seconds, np.empty(0), finished)
     # nutpie keeps no times, and takes as long as it evaluates gradients, whose numbers it keeps.
     tuning, drawing = (idata[group]["n_steps"].values for group in ("warmup_sample_stats", "sample_stats"))
-    gradients = tuning.sum(axis=1, keepdims=True) + drawing.cumsum(axis=1)
+    gradients = tuning.sum(axis=1, keepdims=True) + drawing[:, :n_draws].cumsum(axis=1)
     arrivals = started + (seconds - started) * (gradients / gradients[:, -1:]).max(axis=0)
+    idata = idata.isel(draw=slice(0, n_draws))
     return Run(idata, seconds, arrivals, finished)
 
 
