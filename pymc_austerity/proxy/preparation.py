@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,10 +28,10 @@ from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, ch
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.linear_maps import WIDE, compressed
-from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
+from pymc_austerity.proxy.mode import Mode, ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.row_sums import RowSums
-from pymc_austerity.proxy.samples import draw_samples
+from pymc_austerity.proxy.samples import Samples, draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.proxy.steering import FALL, average, steer
 from pymc_austerity.proxy.surrogate import (
@@ -141,17 +141,9 @@ def prepare(
                 likelihood, full_pass, prior, start, fixed, rows, samples, temperature, progressbar, names
             )
         else:
-            shapes = {b.name: b.shape for b in likelihood.psi_blocks}
-            centre = finite_values("Taylor(centre=)", taylor.centre, shapes)
-            psi = flatten_onto(start, centre, likelihood.psi_blocks)
-            sums = full_pass(psi, fixed, rows)
-            total = sums.scaled(1 / temperature) + prior(psi, fixed, coordinates)
-            if not all(np.isfinite(part).all() for part in total):
-                raise NoProxyError(
-                    "the log posterior, or a derivative of it, is not finite at the centre that was given"
-                )
-            curvature = -total.hessian / rows.n_table
-            scaling = find_scaling(likelihood, coordinates, curvature, psi, fixed, samples.few)
+            psi, sums, scaling = _at_given_centre(
+                taylor.centre, likelihood, full_pass, prior, start, fixed, rows, samples, temperature
+            )
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
@@ -241,6 +233,34 @@ def _entry_names(likelihood: RowLikelihood) -> list[str]:
         for name, b in named
         for place in np.ndindex(b.shape)
     ]
+
+
+def _at_given_centre(
+    given: Mapping[str, Any],
+    likelihood: RowLikelihood,
+    full_pass: FullPass,
+    prior: PriorCurvature,
+    start: np.ndarray,
+    fixed: Sequence[np.ndarray],
+    rows: Table,
+    samples: Samples,
+    temperature: float,
+) -> Mode:
+    """Return the centre that the user gave, in place of a mode that is found.
+
+    Raises
+    ------
+    NoProxyError
+        Where the log posterior or a derivative of it is not finite there.
+    """
+    shapes = {b.name: b.shape for b in likelihood.psi_blocks}
+    psi = flatten_onto(start, finite_values("Taylor(centre=)", given, shapes), likelihood.psi_blocks)
+    sums = full_pass(psi, fixed, rows)
+    total = sums.scaled(1 / temperature) + prior(psi, fixed, full_pass.coordinates)
+    if not all(np.isfinite(part).all() for part in total):
+        raise NoProxyError("the log posterior, or a derivative of it, is not finite at the centre that was given")
+    curvature = -total.hessian / rows.n_table
+    return Mode(psi, sums, find_scaling(likelihood, full_pass.coordinates, curvature, psi, fixed, samples.few))
 
 
 def _settle(
