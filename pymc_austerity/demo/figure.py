@@ -18,6 +18,7 @@ def plot_waiting(runs: Mapping[str, Run], axes: Axes) -> None:
     A run that its deadline stopped ends in an arrow; one that was stopped while tuning is a hatched bar alone.
     """
     axes.set_yscale("log")
+    longest = max(run.seconds for run in runs.values())
     for height, ((name, run), colour) in enumerate(zip(runs.items(), ("C0", "0.3"), strict=True)):
         first = run.seconds
         if run.idata is None:
@@ -30,7 +31,8 @@ def plot_waiting(runs: Mapping[str, Run], axes: Axes) -> None:
             if not run.finished:
                 text += ", stopped there"
                 axes.plot(*at, marker=">", color=colour)
-        axes.annotate(text, at, xytext=(0, 8), textcoords="offset points", ha="right", color=colour)
+        side = "left" if at[0] < longest / 2 else "right"  # of the panel, where there is room
+        axes.annotate(text, at, xytext=(0, 8), textcoords="offset points", ha=side, color=colour)
         axes.axvspan(
             0, first, ymin=0.03 * height, ymax=0.03 * (height + 1), facecolor=colour, edgecolor="white", linewidth=0,
             hatch=None if run.idata is not None else "////",
@@ -39,7 +41,7 @@ def plot_waiting(runs: Mapping[str, Run], axes: Axes) -> None:
         xlabel="seconds from the start of the process; bars: until the first draw is kept",
         ylabel="effective draws, slowest parameter",
     )
-    axes.set_xlim(left=0, right=1.02 * max(run.seconds for run in runs.values()))
+    axes.set_xlim(left=0, right=1.02 * longest)
     axes.set_ylim(bottom=1, top=3 * axes.get_ylim()[1])  # room for what is written above the last point
 
 
