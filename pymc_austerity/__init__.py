@@ -34,17 +34,11 @@ from pymc_austerity.diagnostics import (
     run_trial,
 )
 from pymc_austerity.distributions import UniformStiefel
+from pymc_austerity.groups import GroupsNotFoundError
 from pymc_austerity.kernel import Annealing, TemperatureDrop
-from pymc_austerity.likelihood import GroupsNotFoundError, NotRowWiseError
+from pymc_austerity.likelihood import NotRowWiseError
 from pymc_austerity.log import show_log
-from pymc_austerity.paths import (
-    NutpieNUTS,
-    PartialPosteriorPaths,
-    PyMCNUTS,
-    ReplicationError,
-    debias,
-    debias_stream,
-)
+from pymc_austerity.paths import NutpieNUTS, PartialPosteriorPaths, PyMCNUTS, ReplicationError, debias, debias_stream
 from pymc_austerity.proposals import (
     AdaptiveMetropolis,
     CrankNicolson,

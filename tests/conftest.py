@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from pymc_austerity import compile_cache
+from pymc_austerity.compile import cache as compile_cache
 
 mpl.use("Agg")
 

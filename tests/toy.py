@@ -10,7 +10,7 @@ from test_sources import draw_positions
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, Looks
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.proposals.protocol import Move, Proposal, adapt_nothing
+from pymc_austerity.proposals.proposal import Move, Proposal, adapt_nothing
 from pymc_austerity.proxy.surrogate import SurrogateState
 from pymc_austerity.rows.sources import Uniform
 from pymc_austerity.steps.row_step import RowStep

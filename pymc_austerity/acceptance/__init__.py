@@ -3,6 +3,7 @@
 May import `rows`.  A test is one class in one file that inherits from `AcceptanceTest`.
 """
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, NeedsDistinctRowsError
 from pymc_austerity.acceptance.always import AlwaysAccept
 from pymc_austerity.acceptance.barker import Barker, ExactBarker
 from pymc_austerity.acceptance.by_looks import WITH_REPLACEMENT
@@ -33,13 +34,12 @@ from pymc_austerity.acceptance.decision_error import acceptance_error, total_var
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import Exact, draw_log_uniform, log_uniform_threshold, metropolis_probability
+from pymc_austerity.acceptance.moment_signatures import DrawNoise
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.acceptance.penalty import NoisePenalty
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks, NeedsDistinctRowsError
+from pymc_austerity.acceptance.scalable_subsampling import ScalableSubsampling, thin
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.acceptance.signatures import DrawNoise
-from pymc_austerity.acceptance.subsampling import ScalableSubsampling, thin
 
 __all__ = [
     "ACCEPT",

@@ -14,13 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
 from pymc_austerity.acceptance.by_looks import merge_batch, read_by_looks
 from pymc_austerity.acceptance.decision import ACCEPT, BAD_ROW, DECIDED, Conclude, Decision, RowReader, TermsAt
+from pymc_austerity.acceptance.moment_signatures import Decide, Threshold
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, standard_error
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
-from pymc_austerity.acceptance.signatures import Decide, Threshold
-from pymc_austerity.compile_cache import built_once
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import CHUNK, InOrder, is_at, move_to
 
 

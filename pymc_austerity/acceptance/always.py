@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
 from pymc_austerity.acceptance.decision import ACCEPT
+from pymc_austerity.acceptance.moment_signatures import Decide, DrawNoise
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
-from pymc_austerity.acceptance.signatures import Decide, DrawNoise
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import InOrder
 
 

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
 from pymc_austerity.acceptance.all_rows import OnAllRows
 from pymc_austerity.acceptance.correction import correction
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.moments import Moments, absolute_moments, standard_error, third_central_moment
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)

@@ -19,10 +19,10 @@ from pymc_austerity.acceptance.decision import (
     Terms,
     examine,
 )
+from pymc_austerity.acceptance.moment_signatures import Decide, Threshold
 from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
-from pymc_austerity.acceptance.signatures import Decide, Threshold
-from pymc_austerity.compile_cache import built_once
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import CHUNK, DrawRows, RestoreRows, RowsLeft, WeighRows, draw_in_order
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.

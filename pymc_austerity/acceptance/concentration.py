@@ -13,12 +13,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, NeedsDistinctRowsError
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import AcceptanceTest, NeedsDistinctRowsError
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 #: κ of the empirical Bernstein–Serfling inequality (Bardenet and Maillard 2015, Theorem 4.3).
 _KAPPA = 7 / 3 + 3 / np.sqrt(2)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import RowSource
 
 UNDECIDED, REJECT, ACCEPT = -1, 0, 1

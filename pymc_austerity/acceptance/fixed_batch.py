@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT
 from pymc_austerity.acceptance.looks import check_batch_size
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 
 @njit

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from pymc_austerity.acceptance.acceptance_test import Looks
 from pymc_austerity.acceptance.all_rows import OnAllRows
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import Looks
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 
 @njit

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 
 class Shape(NamedTuple):

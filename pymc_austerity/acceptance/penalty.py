@@ -7,12 +7,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, metropolis_probability
 from pymc_austerity.acceptance.moments import Moments, standard_error
-from pymc_austerity.acceptance.protocol import AcceptanceTest
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 #: Above this χ²/n the series for an estimated variance is no longer small (Ceperley and Dewing 1999).
 _MAX_VARIANCE_PER_ROW = 0.25

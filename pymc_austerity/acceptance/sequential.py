@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
 from pymc_austerity.acceptance.looks import check_batch_size
 from pymc_austerity.acceptance.metropolis import (
     decide_against_threshold,
@@ -16,7 +17,6 @@ from pymc_austerity.acceptance.metropolis import (
     log_uniform_threshold,
     metropolis_probability,
 )
-from pymc_austerity.acceptance.protocol import AcceptanceTest, Looks
 
 
 @dataclass(frozen=True)

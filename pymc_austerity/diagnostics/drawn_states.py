@@ -10,8 +10,8 @@ from pymc.model import Model
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
-from pymc_austerity.graph_compiler import interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import TUNED, Decider, restore
 from pymc_austerity.likelihood import ModelData, flatten

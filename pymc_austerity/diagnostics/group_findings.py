@@ -10,14 +10,7 @@ from pymc.model import Model
 
 from pymc_austerity.diagnostics.convergence import effective_draws
 from pymc_austerity.diagnostics.results import SamplingResult, group, posterior_variables
-from pymc_austerity.diagnostics.verdicts import (
-    CARE,
-    DO_NOT_TRUST,
-    ESS_PER_CHAIN,
-    TRUST,
-    Finding,
-    judge_acceptance,
-)
+from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, ESS_PER_CHAIN, TRUST, Finding, judge_acceptance
 
 #: Share of refreshed groups that moved; below, effects follow their law at a slower pace than they are refreshed.
 _REFRESH_RATE = 0.3

@@ -19,13 +19,13 @@ from pymc.model import Model
 from pytensor.gradient import NullTypeGradError, grad
 from scipy import special
 
+from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.diagnostics.convergence import standard_errors
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states
 from pymc_austerity.diagnostics.mean_shift import MeanShift, relaxation_of
 from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.diagnostics.verdicts import Finding, judge_level, judge_location, judge_scale
-from pymc_austerity.graph_compiler import interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Proposed
 from pymc_austerity.likelihood import ModelData, RowLikelihood

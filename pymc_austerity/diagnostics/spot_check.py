@@ -13,23 +13,15 @@ import numpy as np
 from numba import types
 
 from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
-from pymc_austerity.compile_cache import cached
+from pymc_austerity.bounds import EvaluateBound, no_bound
+from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import (
-    NOWHERE,
-    VECTOR,
-    Density,
-    EvaluateBound,
-    LinkedDensity,
-    Links,
-    addresses,
-    arrays_at,
-    no_bound,
-)
+from pymc_austerity.likelihood import VECTOR, Density, LinkedDensity, Links
 from pymc_austerity.rows import CHUNK, RowSource
 
 #: The table of l_i, in place of the data of a model.

@@ -13,23 +13,17 @@ import numpy as np
 from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.compile_cache import cached
+from pymc_austerity.bounds import Bound, EvaluateBound
+from pymc_austerity.compile.addresses import Addresses
+from pymc_austerity.compile.cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.compiled import Compiled
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.repeated import RepeatedTransition
-from pymc_austerity.kernel.transition import (
-    OffsetOf,
-    Transition,
-    build_offset,
-    build_transition,
-)
+from pymc_austerity.kernel.transition import OffsetOf, Transition, build_offset, build_transition
 from pymc_austerity.likelihood import (
-    Addresses,
-    Bound,
     Density,
-    EvaluateBound,
     LinkedDensity,
     Links,
     Place,
@@ -40,9 +34,7 @@ from pymc_austerity.likelihood import (
 )
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Move, Target, default_proposal
-from pymc_austerity.proxy import (
-    Prepared,
-)
+from pymc_austerity.proxy import Prepared
 from pymc_austerity.rows import Rows, RowSource, Table, largest_count
 
 #: Rows of the transition that compiles everything before sampling starts.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba.typed import List
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 #: Places in the list.
 PROPOSE, DECIDE, ROWS = 0, 1, 2

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.bounds import Bound
 from pymc_austerity.kernel.temperature import Schedule
-from pymc_austerity.likelihood import Bound, RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import Prepared, ProxyPlan
 from pymc_austerity.rows import Rows, Table

@@ -17,9 +17,9 @@ from numba import typeof, types
 from numba.core.errors import TypingError
 
 from pymc_austerity.acceptance import DECIDED
-from pymc_austerity.compile_cache import built_once, cached
+from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.kernel.transition import Outcome, Transition
-from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import VECTOR, Reached, call_at, reach
 
 #: The name of the statistic that says how many transitions made a draw.

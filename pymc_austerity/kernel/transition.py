@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, AcceptanceTest, Conclude, DrawNoise, RowReader, Terms, TermsAt
-from pymc_austerity.compile_cache import built_once
+from pymc_austerity.bounds import EvaluateBound, no_bound
+from pymc_austerity.compile.addresses import Addresses, n_rows_at
+from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS
-from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import (
-    Addresses,
-    EvaluateBound,
     KnownSum,
     LinkedBothSides,
     LinkedDensity,
@@ -22,8 +22,6 @@ from pymc_austerity.likelihood import (
     Links,
     Place,
     Surroundings,
-    n_rows_at,
-    no_bound,
 )
 from pymc_austerity.proposals import Propose
 from pymc_austerity.rows import RowSource, TotalRows

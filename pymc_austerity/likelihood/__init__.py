@@ -3,17 +3,8 @@
 May import `rows`.
 """
 
-from pymc_austerity.likelihood.addresses import (
-    ADDRESSES,
-    NOWHERE,
-    Addresses,
-    addresses,
-    arrays_at,
-    n_rows_at,
-    tuple_of,
-)
-from pymc_austerity.likelihood.affine import keeps_affine, row_predictor
-from pymc_austerity.likelihood.bounds import Bound, EvaluateBound, Region, Unbounded, find_bound, no_bound
+from pymc_austerity.likelihood.affine import keeps_affine, require_affine, row_predictor
+from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.by_address import (
     ONE_VECTOR,
     TOTAL_AND_SLOPE,
@@ -21,6 +12,7 @@ from pymc_austerity.likelihood.by_address import (
     VECTOR,
     WITHOUT_ROWS,
     Reached,
+    both_sides_at,
     build_call,
     build_reading,
     call_at,
@@ -44,29 +36,9 @@ from pymc_austerity.likelihood.density import (
     interpret_rows,
     numba_options,
 )
-from pymc_austerity.likelihood.group_density import (
-    GroupPrior,
-    GroupPriorLinks,
-    LinkedGroupDerivatives,
-    LinkedGroupPrior,
-    LinkedGroupTerms,
-    check_groups,
-    compile_group_prior,
-)
-from pymc_austerity.likelihood.groups import Groups, GroupsNotFoundError, NoGroupsError, find_groups
-from pymc_austerity.likelihood.known_scale import RowScale, find_row_scale
-from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, with_blocks
-from pymc_austerity.likelihood.model_arrays import ModelKey, arrays_of_model
-from pymc_austerity.likelihood.model_data import ModelData, read_model
-from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
-from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError
-from pymc_austerity.likelihood.remainder_bounds import RemainderBounds
-from pymc_austerity.likelihood.row_check import check_rows
-from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries, reads_few_entries
-from pymc_austerity.likelihood.row_graph import NoRemainderBoundError
-from pymc_austerity.likelihood.row_leaves import array_of, is_array_leaf, leaf_identity
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
-from pymc_austerity.likelihood.signatures import (
+from pymc_austerity.likelihood.indices import entries_taken, plain_indices
+from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, split, with_blocks
+from pymc_austerity.likelihood.links import (
     BothSides,
     LinkedBothSides,
     LinkedLogPrior,
@@ -75,37 +47,42 @@ from pymc_austerity.likelihood.signatures import (
     Links,
     LogPrior,
 )
-from pymc_austerity.likelihood.sums_of_squares import is_quadratic_in_data, moment_rows
-from pymc_austerity.likelihood.whitened_bound import find_remainder_bound
+from pymc_austerity.likelihood.model_arrays import ModelKey, arrays_of_model
+from pymc_austerity.likelihood.model_data import ModelData, read_model
+from pymc_austerity.likelihood.precision import in_double, left_in_single
+from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
+from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError
+from pymc_austerity.likelihood.row_axis import prove_row_axis
+from pymc_austerity.likelihood.row_check import check_rows
+from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries, reads_few_entries
+from pymc_austerity.likelihood.row_graph import (
+    NoRemainderBoundError,
+    Predictor,
+    PredictorReader,
+    Read,
+    row_graph,
+    simplified_rows,
+)
+from pymc_austerity.likelihood.row_leaves import array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
+from pymc_austerity.likelihood.row_terms import RowTerms
 
 __all__ = [
-    "ADDRESSES",
     "LAPLACE",
     "NORMAL",
-    "NOWHERE",
     "ONE_VECTOR",
     "TOTAL_AND_SLOPE",
     "VALUE_AND_SLOPE",
     "VECTOR",
     "WITHOUT_ROWS",
-    "Addresses",
     "BatchRebuild",
     "Block",
     "BothSides",
-    "Bound",
     "Density",
-    "EvaluateBound",
-    "GroupPrior",
-    "GroupPriorLinks",
-    "Groups",
-    "GroupsNotFoundError",
     "KnownSum",
     "Law",
     "LinkedBothSides",
     "LinkedDensity",
-    "LinkedGroupDerivatives",
-    "LinkedGroupPrior",
-    "LinkedGroupTerms",
     "LinkedLogPrior",
     "LinkedOneSide",
     "LinkedPriorSlope",
@@ -113,58 +90,55 @@ __all__ = [
     "LogPrior",
     "ModelData",
     "ModelKey",
-    "NoGroupsError",
     "NoRemainderBoundError",
     "NotRowWiseError",
     "Place",
+    "Predictor",
+    "PredictorReader",
     "Reached",
-    "Region",
-    "RemainderBounds",
+    "Read",
+    "RowAxis",
     "RowEntries",
     "RowLikelihood",
-    "RowScale",
+    "RowTerms",
     "Surroundings",
-    "Unbounded",
-    "addresses",
     "array_of",
-    "arrays_at",
     "arrays_of_model",
+    "both_sides_at",
     "build_call",
     "build_reading",
     "call_at",
-    "check_groups",
     "check_rows",
     "compile_density",
-    "compile_group_prior",
     "compile_log_prior",
     "compile_one_side",
     "compile_rows",
-    "find_bound",
-    "find_groups",
-    "find_remainder_bound",
+    "entries_taken",
     "find_row_entries",
-    "find_row_scale",
     "flatten",
     "flatten_onto",
+    "in_double",
     "interpret_rows",
     "is_array_leaf",
-    "is_quadratic_in_data",
     "keeps_affine",
     "leaf_identity",
+    "left_in_single",
     "likelihood_key",
     "log_prior_at",
-    "moment_rows",
-    "n_rows_at",
-    "no_bound",
     "numba_options",
+    "plain_indices",
     "prior_slope_at",
+    "prove_row_axis",
     "reach",
     "reach_graph",
     "reach_prior_slope",
     "reach_reading",
     "read_model",
     "reads_few_entries",
+    "require_affine",
+    "row_graph",
     "row_predictor",
-    "tuple_of",
+    "simplified_rows",
+    "split",
     "with_blocks",
 ]

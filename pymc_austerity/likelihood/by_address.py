@@ -19,10 +19,10 @@ from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_new_ref
 from numba.extending import intrinsic
 
-from pymc_austerity.compile_cache import cached
-from pymc_austerity.lean_njit import LeanDispatcher, njit
-from pymc_austerity.likelihood.addresses import ADDRESSES, arrays_at
-from pymc_austerity.likelihood.signatures import BothSides, LogPrior, OneSide, PriorSlope
+from pymc_austerity.compile.addresses import ADDRESSES, arrays_at
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.lean_njit import LeanDispatcher, njit
+from pymc_austerity.likelihood.links import BothSides, LogPrior, OneSide, PriorSlope
 from pymc_austerity.rows import build_gather
 
 #: θ, and the values of the variables of other steps.
@@ -88,7 +88,7 @@ def reach(function: Callable[..., Any], *arguments: types.Type) -> Reached:
     Parameters
     ----------
     function : callable
-        Decorated with `numba.njit`, or better with `pymc_austerity.lean_njit.njit`: only compiled code calls it.
+        Decorated with `numba.njit`, or better with `compile.lean_njit.njit`: only compiled code calls it.
     """
     return _compiled_for(cached(function.within if isinstance(function, LeanDispatcher) else function), arguments)
 

@@ -11,9 +11,9 @@ from numba import types
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.graph_compiler import compile_part, interpret_log_density
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood.addresses import Addresses, tuple_of
+from pymc_austerity.compile.addresses import Addresses, tuple_of
+from pymc_austerity.compile.graph_compiler import compile_part, interpret_log_density
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood.by_address import (
     ONE_VECTOR,
     PAIR,
@@ -27,8 +27,7 @@ from pymc_austerity.likelihood.by_address import (
     reach_one_side,
     reach_reading,
 )
-from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.likelihood.signatures import (
+from pymc_austerity.likelihood.links import (
     BothSides,
     LinkedBothSides,
     LinkedLogPrior,
@@ -37,6 +36,7 @@ from pymc_austerity.likelihood.signatures import (
     LogPrior,
     OneSide,
 )
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.user_input import shown
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_austerity.graph_compiler import BY_NUMPY, compile_log_density
+from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_log_density
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import Rows, number_in_table
 from pymc_austerity.unsupported_model import UnsupportedModelError

@@ -14,7 +14,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.axis import parents
 from pymc_austerity.likelihood.indices import plain_indices
 from pymc_austerity.likelihood.prior_draw import prior_draw

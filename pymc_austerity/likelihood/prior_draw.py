@@ -10,7 +10,7 @@ import numpy as np
 from pymc import draw
 from pymc.model import Model
 
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 
 _log = logging.getLogger("pymc_austerity")
 

@@ -11,7 +11,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.graph_compiler import compile_log_density, interpret_log_density
+from pymc_austerity.compile.graph_compiler import compile_log_density, interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten

@@ -23,7 +23,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.affine import keeps_affine
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 

@@ -14,8 +14,8 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.printing import debugprint
 
-from pymc_austerity.graph_compiler import stabilised
-from pymc_austerity.likelihood.addresses import Addresses, addresses, tuple_of
+from pymc_austerity.compile.addresses import Addresses, addresses, tuple_of
+from pymc_austerity.compile.graph_compiler import stabilised
 from pymc_austerity.likelihood.layout import Block, layout, split
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws

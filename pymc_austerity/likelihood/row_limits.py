@@ -18,7 +18,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.row_leaves import is_array_leaf
 
 #: Density of a variable with some of the inputs of its node replaced.

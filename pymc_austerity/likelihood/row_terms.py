@@ -18,7 +18,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
 
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.assigned_rows import is_assigned
 from pymc_austerity.likelihood.rebuild import NotRowWiseError, plain_draw
 from pymc_austerity.likelihood.row_leaves import array_of, find_row_leaves, is_array_leaf, row_axis_in

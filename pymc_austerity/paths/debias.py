@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha, check_phi
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.doubts import warn
-from pymc_austerity.paths.progress import ReplicationProgress
 from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
 from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, level_of, wants_rng
+from pymc_austerity.paths.replication_progress import ReplicationProgress
 from pymc_austerity.paths.truncation import path_sizes
 from pymc_austerity.paths.workers import JobError, Workers, WorkersLostError
 from pymc_austerity.user_input import takes

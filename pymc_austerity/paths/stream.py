@@ -22,10 +22,10 @@ from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha,
 from pymc_austerity.paths.block_reader import Block, BlockReader, StreamEndedError, StreamError
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.doubts import warn
-from pymc_austerity.paths.progress import ReplicationProgress
 from pymc_austerity.paths.remaining_bias import Increments, with_remaining_bias
 from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset
 from pymc_austerity.paths.replication import Phi, ReplicationError, level_of, telescope, walk, wants_rng
+from pymc_austerity.paths.replication_progress import ReplicationProgress
 from pymc_austerity.paths.truncation import path_sizes
 from pymc_austerity.paths.workers import JobError, complaint
 from pymc_austerity.user_input import takes

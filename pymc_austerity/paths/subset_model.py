@@ -33,7 +33,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import BatchRebuild, array_of, is_array_leaf, leaf_identity
 
 #: Rows that the shared variables hold until the first subset is put in.

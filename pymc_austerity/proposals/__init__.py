@@ -8,9 +8,8 @@ from pymc_austerity.proposals.default import default_proposal
 from pymc_austerity.proposals.gradients import summed_gradient
 from pymc_austerity.proposals.jumps.reversible_jump import ReversibleJump
 from pymc_austerity.proposals.langevin import Langevin
-from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target
+from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target
 from pymc_austerity.proposals.random_walk import AdaptiveMetropolis, RandomWalk
-from pymc_austerity.proposals.shared_move import SharedState, adapt_shared, learn_shared, propose_shared, shared_state
 from pymc_austerity.proposals.stiefel import StiefelWalk
 from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
 
@@ -23,14 +22,9 @@ __all__ = [
     "Propose",
     "RandomWalk",
     "ReversibleJump",
-    "SharedState",
     "StiefelWalk",
     "SurrogateHMC",
     "Target",
-    "adapt_shared",
     "default_proposal",
-    "learn_shared",
-    "propose_shared",
-    "shared_state",
     "summed_gradient",
 ]

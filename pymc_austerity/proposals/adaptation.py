@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proxy import towards_target
 
 #: Weight c/(t+c) of a new draw in the running moments: draws of the approach to the mode are forgotten like t^{-c}.

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_scale
-from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, adapt_nothing, without_data
+from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing, without_data
 from pymc_austerity.proxy import SurrogateState
 from pymc_austerity.user_input import is_number
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pymc_austerity.proposals.crank_nicolson import CrankNicolson
-from pymc_austerity.proposals.protocol import Proposal
+from pymc_austerity.proposals.proposal import Proposal
 from pymc_austerity.proposals.random_walk import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
 from pymc_austerity.proxy import Prepared

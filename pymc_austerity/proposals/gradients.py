@@ -13,8 +13,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_part
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.addresses import arrays_at, n_rows_at, tuple_of
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import (
     ONE_VECTOR,
     VECTOR,
@@ -22,16 +23,13 @@ from pymc_austerity.likelihood import (
     Reached,
     RowLikelihood,
     Surroundings,
-    arrays_at,
     build_call,
     build_reading,
-    n_rows_at,
     reach,
     reach_graph,
     reach_reading,
-    tuple_of,
 )
-from pymc_austerity.proposals.protocol import Target
+from pymc_austerity.proposals.proposal import Target
 from pymc_austerity.proxy import along_line, product, shift_from
 from pymc_austerity.rows import CHUNK
 

@@ -13,11 +13,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.compile_cache import built_once
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Surroundings, n_rows_at
+from pymc_austerity.compile.addresses import n_rows_at
+from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proposals.gradients import Slope, link_gradient
-from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, log_scale_of
+from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, log_scale_of
 from pymc_austerity.proposals.random_walk import (
     WalkState,
     adapt_covariance,

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
-from pymc_austerity.proposals.protocol import Move, Proposal, Target, without_data
+from pymc_austerity.proposals.proposal import Move, Proposal, Target, without_data
 from pymc_austerity.user_input import is_number, numbers_of
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.

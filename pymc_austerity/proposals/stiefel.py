@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.distributions import _REMEDY, _TOLERANCE, _require_orthonormal
-from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Block, Surroundings
-from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target
+from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target
 from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, target_rate, walk_state
 from pymc_austerity.user_input import is_number
 

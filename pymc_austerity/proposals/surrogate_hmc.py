@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pymc_austerity.compile_cache import built_once
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.proposals.protocol import Move, Proposal, Propose, Target, adapt_nothing
+from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing
 from pymc_austerity.proxy import SurrogateState, Trajectory, path_search, product
 from pymc_austerity.user_input import is_number, is_whole
 

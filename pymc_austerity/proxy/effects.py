@@ -15,9 +15,10 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.replace import graph_replace
 
+from pymc_austerity.bounds import EvaluateBound
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Block, Density, EvaluateBound, Place, RowLikelihood
+from pymc_austerity.likelihood import Block, Density, Place, RowLikelihood
 from pymc_austerity.rows import Rows
 
 #: Points and rows at which it is checked that rows read the product alone.

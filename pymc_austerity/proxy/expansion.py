@@ -19,9 +19,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, Density, KnownSum, RowLikelihood
 from pymc_austerity.proxy.linear_maps import LinearMap, product
 

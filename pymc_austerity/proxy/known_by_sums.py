@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import Density, moment_rows
+from pymc_austerity.bounds import moment_rows
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.likelihood import Density
 from pymc_austerity.proxy.expansion import Expansion
 from pymc_austerity.proxy.linear_maps import LinearMap
 from pymc_austerity.rows import Rows

@@ -15,7 +15,7 @@ from scipy import linalg, optimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress

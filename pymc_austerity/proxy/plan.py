@@ -7,7 +7,8 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pymc_austerity.likelihood import Bound, RowLikelihood
+from pymc_austerity.bounds import Bound
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.effects import Effects
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
 from pymc_austerity.proxy.known_by_sums import with_sums

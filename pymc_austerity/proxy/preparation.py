@@ -12,11 +12,11 @@ from numba.core.errors import NumbaError
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 
+from pymc_austerity.bounds import Region
 from pymc_austerity.cholesky import NoFactorError
+from pymc_austerity.compile.addresses import NOWHERE
 from pymc_austerity.likelihood import (
-    NOWHERE,
     Density,
-    Region,
     RowLikelihood,
     Surroundings,
     flatten_onto,
@@ -34,10 +34,7 @@ from pymc_austerity.proxy.row_sums import RowSums
 from pymc_austerity.proxy.samples import Samples, draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.proxy.steering import FALL, average, steer
-from pymc_austerity.proxy.surrogate import (
-    Surrogate,
-    SurrogateState,
-)
+from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
 from pymc_austerity.rows import DrawnRows, Table
 from pymc_austerity.user_input import finite_values

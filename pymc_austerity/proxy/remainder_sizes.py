@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numba import types as numba_types
 
-from pymc_austerity.compile_cache import cached
+from pymc_austerity.compile.addresses import tuple_of
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import VECTOR, BothSides, RowLikelihood, tuple_of
+from pymc_austerity.likelihood import VECTOR, BothSides, RowLikelihood
 from pymc_austerity.proxy.expansion import compile_remainder
 from pymc_austerity.rows import CHUNK, Rows, nobody
 

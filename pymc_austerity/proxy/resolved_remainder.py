@@ -18,9 +18,9 @@ from pytensor.graph.replace import graph_replace
 from scipy import special
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile_cache import keep
-from pymc_austerity.graph_compiler import compile_part
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.cache import keep
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, Density, RowLikelihood
 from pymc_austerity.proxy.expansion import along_line, known_sum
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 #: Gains t^{-0.6}: their sum diverges and the sum of their squares does not.
 _GAIN_EXPONENT = 0.6

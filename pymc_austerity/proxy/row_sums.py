@@ -17,9 +17,10 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile_cache import cached
-from pymc_austerity.graph_compiler import compile_part
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.addresses import tuple_of
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import (
     ONE_VECTOR,
     TOTAL_AND_SLOPE,
@@ -32,7 +33,6 @@ from pymc_austerity.likelihood import (
     reach,
     reach_graph,
     row_predictor,
-    tuple_of,
 )
 
 #: Rows that read fewer than one in so many coordinates are summed entry by entry, not by a matrix product.

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.compat import pushforward
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import RowLikelihood, keeps_affine
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE

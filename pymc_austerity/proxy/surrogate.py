@@ -13,10 +13,11 @@ import numpy as np
 from pytensor.gradient import grad
 from scipy import linalg
 
-from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.compile_cache import built_once, cached
-from pymc_austerity.graph_compiler import compile_part
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.addresses import tuple_of
+from pymc_austerity.compile.bounded_integers import integer_below
+from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import (
     LinkedPriorSlope,
     Links,
@@ -25,7 +26,6 @@ from pymc_austerity.likelihood import (
     Surroundings,
     prior_slope_at,
     reach_prior_slope,
-    tuple_of,
 )
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product

@@ -12,9 +12,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile_cache import cached
-from pymc_austerity.graph_compiler import compile_part
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood, numba_options, row_predictor
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion

@@ -10,9 +10,9 @@ from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.cholesky import NoFactorError, is_positive_definite
-from pymc_austerity.compile_cache import built_once, cached
+from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.lean_njit import njit
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense
 from pymc_austerity.proxy.mode import PriorCurvature

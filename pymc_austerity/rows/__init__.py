@@ -14,15 +14,6 @@ from pymc_austerity.rows.by_bounds import (
     rows_to_read,
 )
 from pymc_austerity.rows.by_cones import BoundCones, RowsByCones, cone_table
-from pymc_austerity.rows.by_group_bounds import (
-    GroupBoundTable,
-    RowsByGroupBounds,
-    bound_at,
-    draw_of_group,
-    draws_nothing,
-    group_bound_table,
-    total_of_group,
-)
 from pymc_austerity.rows.in_order import InOrder, LastPass, is_at, move_to
 from pymc_austerity.rows.mapped import MappedFile, received, require_whole, sent
 from pymc_austerity.rows.merged import largest_count, merge_rows, number_in_table, with_counts
@@ -54,7 +45,6 @@ __all__ = [
     "DrawRows",
     "DrawnRows",
     "Gather",
-    "GroupBoundTable",
     "InOrder",
     "LastPass",
     "MappedFile",
@@ -68,7 +58,6 @@ __all__ = [
     "Rows",
     "RowsByBounds",
     "RowsByCones",
-    "RowsByGroupBounds",
     "RowsLeft",
     "Share",
     "Slots",
@@ -79,15 +68,11 @@ __all__ = [
     "Weighted",
     "WeightedRows",
     "Work",
-    "bound_at",
     "bound_table",
     "build_gather",
     "cone_table",
     "draw_in_order",
-    "draw_of_group",
     "draw_subset",
-    "draws_nothing",
-    "group_bound_table",
     "is_at",
     "largest_count",
     "merge_rows",
@@ -99,6 +84,5 @@ __all__ = [
     "row_table",
     "rows_to_read",
     "sent",
-    "total_of_group",
     "with_counts",
 ]

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.bounded_integers import integer_below
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.rows.weighted import alias_table
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.bounded_integers import integer_below
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.by_bounds import BoundedSource, bound_table
 from pymc_austerity.rows.sources import RowSource, Share, draw_in_order
 

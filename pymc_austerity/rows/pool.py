@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.rows.storage import Rows
 from pymc_austerity.rows.weighted import AliasTable, WeightedRows, weigh_rows

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.by_bounds import OUTWARDS, BoundPool, BoundTable, bound_table, rows_to_read
 from pymc_austerity.rows.mapped import SentFile, received, sent
 from pymc_austerity.rows.weighted import row_table

@@ -4,13 +4,13 @@ May import every room but `paths`.
 """
 
 from pymc_austerity.steps.gibbs import ApproxGibbs
-from pymc_austerity.steps.groups import GroupMH
+from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.methods import ApproxMH, MHSubLhd, MinibatchBarker, PenaltyMH
+from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.recommendation import Recommendation, recommend
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.sgld import SGLD
-from pymc_austerity.steps.subsampling import MHSS
 
 __all__ = [
     "MHSS",

@@ -10,7 +10,7 @@ from pymc.stats.convergence import SamplerWarning
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.kernel import TRANSITIONS, Outcome
 from pymc_austerity.steps.data_of_step import OF_ITS_DATA
-from pymc_austerity.steps.progress import DrawStats
+from pymc_austerity.steps.draw_progress import DrawStats
 
 #: Types and shapes of the statistics of a decision, and of what went before the first draw.
 OF_A_DECISION: dict[str, Any] = {

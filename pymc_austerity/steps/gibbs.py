@@ -18,15 +18,8 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
+from pymc_austerity.gibbs import Incidence, SweepOutcome, build_sweep, check_incidence, incidence_of, looks_of
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel import (
-    Incidence,
-    SweepOutcome,
-    build_sweep,
-    check_incidence,
-    incidence_of,
-    looks_of,
-)
 from pymc_austerity.likelihood import (
     Density,
     ModelData,
@@ -41,9 +34,9 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.data_of_step import OF_ITS_DATA
+from pymc_austerity.steps.draw_progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import end_with_parent
-from pymc_austerity.steps.progress import DrawStats, RunningRates, progress_columns, progress_fields
 from pymc_austerity.user_input import model_of, variables_of
 
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pymc.model import Model
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.likelihood import Groups
-from pymc_austerity.steps.groups import MOST_SHARED, GroupMH
+from pymc_austerity.groups import Groups
+from pymc_austerity.steps.group_mh import MOST_SHARED, GroupMH
 from pymc_austerity.steps.many_groups import find_many_groups
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.unsupported_model import UnsupportedModelError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pymc.model import Model
 
-from pymc_austerity.likelihood import Groups, GroupsNotFoundError, NoGroupsError, find_groups, read_model
+from pymc_austerity.groups import Groups, GroupsNotFoundError, NoGroupsError, find_groups
+from pymc_austerity.likelihood import read_model
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: From about so many groups on one decision over all of them is seldom accepted, as the remainders of all add up.

@@ -13,7 +13,7 @@ from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR, OUT_OF_REACH, ROWS_SPENT
 from pymc_austerity.kernel import Outcome
-from pymc_austerity.steps.progress import DrawStats
+from pymc_austerity.steps.draw_progress import DrawStats
 
 _log = logging.getLogger("pymc_austerity")
 

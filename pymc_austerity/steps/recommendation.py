@@ -17,14 +17,15 @@ from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.diagnostics import effective_draws, not_remembered
+from pymc_austerity.groups import GroupsNotFoundError
 from pymc_austerity.kernel import Ahead
-from pymc_austerity.likelihood import GroupsNotFoundError, flatten, read_model
+from pymc_austerity.likelihood import flatten, read_model
 from pymc_austerity.steps.group_default import groups_that_pay
-from pymc_austerity.steps.groups import GroupMH
+from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
+from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.row_step import RowStep
-from pymc_austerity.steps.subsampling import MHSS
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import model_of, takes, variables_of
 

@@ -7,11 +7,7 @@ from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import (
-    Exact,
-    ExactBarker,
-    FixedBatch,
-)
+from pymc_austerity.acceptance import Exact, ExactBarker, FixedBatch
 from pymc_austerity.steps.group_default import leaves_groups
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep

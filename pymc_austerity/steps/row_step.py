@@ -18,6 +18,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.diagnostics import ELSEWHERE, Watch, remember
 from pymc_austerity.kernel import (
     TRANSITIONS,
@@ -32,18 +33,7 @@ from pymc_austerity.kernel import (
     assemble,
     with_data,
 )
-from pymc_austerity.likelihood import (
-    Bound,
-    Density,
-    ModelData,
-    ModelKey,
-    Unbounded,
-    check_rows,
-    find_bound,
-    flatten,
-    read_model,
-    with_blocks,
-)
+from pymc_austerity.likelihood import Density, ModelData, ModelKey, check_rows, flatten, read_model, with_blocks
 from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
@@ -51,11 +41,11 @@ from pymc_austerity.rows import Uniform, Weighted, number_in_table
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.data_of_step import FollowsData
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
+from pymc_austerity.steps.draw_progress import RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stop_at
-from pymc_austerity.steps.progress import RunningRates, progress_columns, progress_fields
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import is_whole, model_of, variables_of
 

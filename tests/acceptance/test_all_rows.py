@@ -10,9 +10,10 @@ from toy import AnyTest, Toggle, shift_model
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_ROW, DECIDED, Exact, ExactBarker
+from pymc_austerity.compile.addresses import addresses, arrays_at
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.transition import build_transition
-from pymc_austerity.likelihood import Links, addresses, arrays_at
+from pymc_austerity.likelihood import Links
 from pymc_austerity.likelihood.density import LinkedDensity
 from pymc_austerity.rows import CHUNK, InOrder
 

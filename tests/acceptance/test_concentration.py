@@ -9,6 +9,7 @@ from numba import njit
 from scipy import stats
 
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED
+from pymc_austerity.acceptance.acceptance_test import NeedsDistinctRowsError
 from pymc_austerity.acceptance.concentration import (
     BoundedLooks,
     ConcentrationBound,
@@ -18,7 +19,6 @@ from pymc_austerity.acceptance.concentration import (
     hoeffding_serfling,
 )
 from pymc_austerity.acceptance.moments import Moments
-from pymc_austerity.acceptance.protocol import NeedsDistinctRowsError
 
 INEQUALITIES = [hoeffding_serfling, empirical_bernstein, empirical_bernstein_serfling]
 

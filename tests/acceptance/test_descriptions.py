@@ -10,8 +10,8 @@ from pymc_austerity.acceptance.concentration import ConcentrationBound
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.penalty import NoisePenalty
+from pymc_austerity.acceptance.scalable_subsampling import ScalableSubsampling
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.acceptance.subsampling import ScalableSubsampling
 
 #: uses_proxy, corrects_noise, designable, reads_moments, resolves_remainders, draws_by_bounds.
 DESCRIPTIONS = {

@@ -9,7 +9,7 @@ from numba import njit
 from scipy import stats
 
 from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, RowReader
-from pymc_austerity.acceptance.subsampling import ScalableSubsampling, keep_probability, log_factor
+from pymc_austerity.acceptance.scalable_subsampling import ScalableSubsampling, keep_probability, log_factor
 from pymc_austerity.rows import RowsByBounds, RowsByCones, bound_table, cone_table
 
 # Twelve rows of a logistic regression, of four kinds, and five states of its only parameter.

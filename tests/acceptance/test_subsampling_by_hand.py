@@ -9,7 +9,7 @@ from numba import njit
 
 from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, RowReader
 from pymc_austerity.acceptance.decision import OUT_OF_REACH, ROWS_SPENT, Decision
-from pymc_austerity.acceptance.subsampling import ScalableSubsampling, keep_probability, log_factor, thin
+from pymc_austerity.acceptance.scalable_subsampling import ScalableSubsampling, keep_probability, log_factor, thin
 from pymc_austerity.rows import CHUNK
 from pymc_austerity.rows.by_bounds import BoundedSource
 

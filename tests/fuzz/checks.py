@@ -15,17 +15,15 @@ from grammar import REORDERED, REPEATED, SPARSE
 from pytensor.graph.traversal import ancestors
 
 import pymc_austerity
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.bounds import RemainderBounds, is_quadratic_in_data, sums_of_squares
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import (
     Density,
     NoRemainderBoundError,
-    RemainderBounds,
     check_rows,
     flatten,
     interpret_rows,
-    is_quadratic_in_data,
     model_data,
-    sums_of_squares,
     with_blocks,
 )
 from pymc_austerity.rows import with_counts

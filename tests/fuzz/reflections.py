@@ -16,7 +16,7 @@ from scipy import optimize, special
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood import flatten, with_blocks
-from pymc_austerity.proposals.protocol import Move, Proposal, adapt_nothing
+from pymc_austerity.proposals.proposal import Move, Proposal, adapt_nothing
 
 #: Standard errors that a share may be off by: once in two million comparisons.
 ERRORS = 5.0

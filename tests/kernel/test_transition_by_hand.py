@@ -6,9 +6,10 @@ from numba import njit, types
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.compile.addresses import addresses, arrays_at
 from pymc_austerity.kernel.generators import pack_generators
 from pymc_austerity.kernel.transition import build_transition
-from pymc_austerity.likelihood import Links, addresses, arrays_at
+from pymc_austerity.likelihood import Links
 from pymc_austerity.likelihood.density import LinkedDensity
 from pymc_austerity.proxy.expansion import Expansion, expanded_sum
 from pymc_austerity.rows.in_order import InOrder

@@ -8,9 +8,9 @@ import pytest
 from numba import from_dtype, njit, types
 
 import pymc_austerity as pma
-from pymc_austerity.code_key import code_key
+from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at, n_rows_at
+from pymc_austerity.compile.code_key import code_key
 from pymc_austerity.likelihood import Links
-from pymc_austerity.likelihood.addresses import NOWHERE, addresses, arrays_at, n_rows_at
 from pymc_austerity.likelihood.by_address import (
     PAIR,
     both_sides_at,

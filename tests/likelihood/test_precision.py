@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.graph_compiler import compile_log_density
+from pymc_austerity.compile.graph_compiler import compile_log_density
 from pymc_austerity.likelihood.density import compile_density
 from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.precision import in_double

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.axis import LENGTH, RowAxis
 from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.likelihood.row_axis import prove_row_axis

@@ -7,14 +7,8 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 
-from pymc_austerity.likelihood import (
-    GroupsNotFoundError,
-    NotRowWiseError,
-    find_groups,
-    flatten,
-    read_model,
-    row_predictor,
-)
+from pymc_austerity.groups import GroupsNotFoundError, find_groups
+from pymc_austerity.likelihood import NotRowWiseError, flatten, read_model, row_predictor
 
 N, K = 40, 4
 _rng = np.random.default_rng(39)

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import expit, log_expit
 
 import pymc_austerity as pma
-from pymc_austerity.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import sparse_rows
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model

@@ -15,10 +15,11 @@ from toy import AnyTest, walk
 import pymc_austerity as pma
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.likelihood import Links, Surroundings, n_rows_at, read_model
+from pymc_austerity.compile.addresses import n_rows_at
+from pymc_austerity.likelihood import Links, Surroundings, read_model
 from pymc_austerity.proposals import langevin
 from pymc_austerity.proposals.gradients import link_gradient
-from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
+from pymc_austerity.proposals.proposal import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.rows.sources import draw_subset
 
 pytestmark = pytest.mark.slow

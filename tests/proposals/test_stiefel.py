@@ -12,7 +12,7 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood.layout import Block
-from pymc_austerity.proposals.protocol import Move, Proposal, Target
+from pymc_austerity.proposals.proposal import Move, Proposal, Target
 from pymc_austerity.proposals.stiefel import random_rotation
 
 N_STEPS = 20_000

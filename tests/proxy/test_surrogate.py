@@ -5,7 +5,8 @@ import pytest
 from numba import njit, types
 from toy import FACTOR, surrogate_state
 
-from pymc_austerity.likelihood import NOWHERE, Links, Reached, Surroundings, addresses, arrays_at
+from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
+from pymc_austerity.likelihood import Links, Reached, Surroundings
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import (

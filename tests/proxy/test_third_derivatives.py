@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_austerity.graph_compiler import interpret_log_density
+from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.proxy import expansion as expansions

@@ -6,11 +6,11 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.acceptance.acceptance_test import NeedsDistinctRowsError
 from pymc_austerity.acceptance.barker import Barker
 from pymc_austerity.acceptance.fixed_batch import FixedBatch
 from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.penalty import NoisePenalty
-from pymc_austerity.acceptance.protocol import NeedsDistinctRowsError
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.rows.weighted import Weighted, draw_weighted, row_table, weigh_rows

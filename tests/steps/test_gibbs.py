@@ -12,8 +12,8 @@ from scipy import special, stats
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.kernel.factor_table import looks_of
-from pymc_austerity.kernel.gibbs_sweep import Incidence
+from pymc_austerity.gibbs.factor_table import looks_of
+from pymc_austerity.gibbs.gibbs_sweep import Incidence
 
 D = 12
 TRIPLES = np.array(list(combinations(range(D), 3)))

@@ -12,9 +12,9 @@ from numba import typeof
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ScalableSubsampling
-from pymc_austerity.code_key import code_key
+from pymc_austerity.compile.code_key import code_key
 from pymc_austerity.diagnostics.results import as_dataset, group
-from pymc_austerity.kernel.group_moves import build_group_transition
+from pymc_austerity.groups.group_moves import build_group_transition
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 4}
 #: Two groups have more rows than are read one by one; one has none.

@@ -14,9 +14,9 @@ from evidence import MAX_Z, moment_z
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.groups import prepare_groups
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import read_model
-from pymc_austerity.proxy import prepare_groups
 
 G, H, N = 9, 7, 150
 RNG = np.random.default_rng(13)

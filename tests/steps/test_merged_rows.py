@@ -9,16 +9,8 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity import rows as rows_room
-from pymc_austerity.likelihood import (
-    NotRowWiseError,
-    RemainderBounds,
-    RowLikelihood,
-    compile_density,
-    is_quadratic_in_data,
-    model_data,
-    moment_rows,
-    read_model,
-)
+from pymc_austerity.bounds import RemainderBounds, is_quadratic_in_data, moment_rows
+from pymc_austerity.likelihood import NotRowWiseError, RowLikelihood, compile_density, model_data, read_model
 
 N = 1_200
 _rng = np.random.default_rng(3)

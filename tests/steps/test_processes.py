@@ -23,8 +23,8 @@ from toy import shift_model
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ROWS_SPENT
+from pymc_austerity.compile.lean_njit import LeanDispatcher
 from pymc_austerity.diagnostics.built_steps import find_decider
-from pymc_austerity.lean_njit import LeanDispatcher
 from pymc_austerity.steps.process import WORKER, stop_at
 
 pytestmark = pytest.mark.contract

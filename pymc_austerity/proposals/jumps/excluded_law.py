@@ -10,22 +10,10 @@ import pytensor.tensor as pt
 from numba import types
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_austerity.graph_compiler import BY_NUMPY
-from pymc_austerity.lean_njit import njit
-from pymc_austerity.likelihood import (
-    VECTOR,
-    WITHOUT_ROWS,
-    Addresses,
-    Block,
-    Law,
-    Links,
-    Reached,
-    RowLikelihood,
-    arrays_at,
-    build_call,
-    reach,
-    tuple_of,
-)
+from pymc_austerity.compile.addresses import Addresses, arrays_at, tuple_of
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Block, Law, Links, Reached, RowLikelihood, build_call, reach
 
 _LOC_SCALE_DF = types.UniTuple(VECTOR, 3)
 

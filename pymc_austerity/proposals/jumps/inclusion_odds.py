@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import log_evidence_gain
 

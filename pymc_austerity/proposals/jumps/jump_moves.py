@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.bounded_integers import integer_below
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proposals.adaptation import adapt_scale
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
-from pymc_austerity.proposals.protocol import Propose
+from pymc_austerity.proposals.proposal import Propose
 
 UPDATE, BIRTH, DEATH = 0, 1, 2
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.graph_compiler import compile_part
+from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.likelihood import NORMAL, Block, RowLikelihood
 from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw, compile_law, constant_law, reach_law
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
-from pymc_austerity.proposals.protocol import Move, Proposal, Target, adapt_nothing
+from pymc_austerity.proposals.proposal import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy import Effects, Prepared, build_effects
 from pymc_austerity.user_input import is_whole
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_austerity.bounded_integers import integer_below
-from pymc_austerity.compile_cache import built_once
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.bounded_integers import integer_below
+from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import LinkedLogPrior, log_prior_at
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
+from pymc_austerity.proposals.jumps.jump_signatures import LogSurrogate
 from pymc_austerity.proposals.jumps.model_changes import (
     CORRECT,
     Corrections,
@@ -21,10 +22,9 @@ from pymc_austerity.proposals.jumps.model_changes import (
     build_swap,
     build_update,
 )
-from pymc_austerity.proposals.jumps.signatures import LogSurrogate
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import sweep, swept_tableau
-from pymc_austerity.proposals.protocol import Propose
+from pymc_austerity.proposals.proposal import Propose
 
 
 def build_log_surrogate(log_prior: LinkedLogPrior) -> LogSurrogate:

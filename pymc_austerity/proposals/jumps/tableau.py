@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_austerity.lean_njit import njit
+from pymc_austerity.compile.lean_njit import njit
 
 
 @njit

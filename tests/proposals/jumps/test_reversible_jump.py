@@ -16,7 +16,7 @@ from scipy import special, stats
 import pymc_austerity as pma
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, adapt_updates
-from pymc_austerity.proposals.protocol import Move, Proposal, Target
+from pymc_austerity.proposals.proposal import Move, Proposal, Target
 
 D, SPREAD = 4, 0.5
 

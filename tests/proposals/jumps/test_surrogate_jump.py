@@ -12,7 +12,8 @@ from scipy import special, stats
 from test_reversible_jump import SIZE, paper_model, paper_posterior, paper_rows
 
 import pymc_austerity as pma
-from pymc_austerity.likelihood import NOWHERE, Surroundings
+from pymc_austerity.compile.addresses import NOWHERE
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.likelihood.prior_laws import NORMAL
 from pymc_austerity.proposals.jumps.model_changes import Corrections, choice_ratio, regression_shift
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState

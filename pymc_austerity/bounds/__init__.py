@@ -1,0 +1,25 @@
+"""What one row can change at most: Lipschitz bounds, bounds of a remainder, intervals, sufficient statistics.
+
+May import `likelihood`, `rows` and `compile`.
+"""
+
+from pymc_austerity.bounds.remainder_bounds import RemainderBounds
+from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Unbounded, find_bound, no_bound
+from pymc_austerity.bounds.row_scale import RowScale, find_row_scale
+from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, moment_rows
+from pymc_austerity.bounds.whitened_bound import find_remainder_bound
+
+__all__ = [
+    "Bound",
+    "EvaluateBound",
+    "Region",
+    "RemainderBounds",
+    "RowScale",
+    "Unbounded",
+    "find_bound",
+    "find_remainder_bound",
+    "find_row_scale",
+    "is_quadratic_in_data",
+    "moment_rows",
+    "no_bound",
+]

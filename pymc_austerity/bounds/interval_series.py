@@ -1,0 +1,323 @@
+"""Taylor series in a few variables whose coefficients are intervals: derivatives over a whole box at once.
+
+The variables are s = (s₁, …, s_m) with |s_a| ≤ r.  The coefficient of s^α encloses ∂^α g/α! at *every* point of the
+box, not at its centre alone; sums, products and the chain rule hold at each point, so they hold for the enclosures
+(Moore, Kearfott and Cloud 2009, chapter 9).  The derivatives of a function of one number enter by their exact range,
+so nothing is lost where rows read one predictor through such functions, as in most generalised linear models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import factorial
+
+import numpy as np
+
+from pymc_austerity.bounds import intervals as iv
+from pymc_austerity.bounds.elementary import Elementary
+from pymc_austerity.bounds.intervals import Interval
+
+#: The powers of the variables that belong to a coefficient: (variable, exponent) in order, none with exponent 0.
+Powers = tuple[tuple[int, int], ...]
+Terms = Mapping[Powers, Interval]
+
+
+class NotSmooth(Exception):
+    """Derivatives were asked of a part of which only the size of the last one is known."""
+
+
+class Series:
+    """An array of functions on a box, by enclosures of their derivatives, each found when it is asked for.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the array.
+    value, centre : callable
+        Return the range over the box, and an enclosure of the value at its centre.
+    terms : callable or None
+        ``terms(degree)`` returns the coefficients of a degree from 1 by the powers they belong to; what is not there
+        is zero.  None for what does not depend on the variables.
+    radius : float
+        r.
+    directional : numpy.ndarray or None
+        Of a part of which only the largest |D^K g[v, …, v]|/K! is known, with K the degree that is wanted in the end
+        and v in the box of r = 1.  Such a part may be added, weighted and picked from, and nothing else.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        value: Callable[[], Interval],
+        centre: Callable[[], Interval],
+        terms: Callable[[int], Terms] | None,
+        radius: float,
+        directional: np.ndarray | None = None,
+    ):
+        self.shape, self.radius, self.directional = shape, radius, directional
+        self._value, self._centre, self._terms = value, centre, terms
+        self._by_degree: dict[int, Terms] = {}
+
+    @cached_property
+    def value(self) -> Interval:
+        """Range over the box."""
+        return self._value()
+
+    @cached_property
+    def centre(self) -> Interval:
+        """Enclosure of the value at the centre of the box."""
+        return self._centre()
+
+    @property
+    def moves(self) -> bool:
+        """Whether it depends on the variables."""
+        return self._terms is not None or self.directional is not None
+
+    def terms(self, degree: int) -> Terms:
+        """Return the coefficients of a degree, the value at degree 0."""
+        if degree == 0:
+            return {(): self.value}
+        if self._terms is None:
+            return {}
+        if degree not in self._by_degree:
+            self._by_degree[degree] = self._terms(degree)
+        return self._by_degree[degree]
+
+    def cut(self, value: Interval) -> Interval:
+        """Return `value`, a range, cut by the mean-value form: g(centre) + Σ ∂_a g · [−r, r]."""
+        total, reach = self.centre, Interval(np.asarray(-self.radius), np.asarray(self.radius))
+        for slope in self.terms(1).values():
+            total = iv.add(total, iv.multiply(slope, reach))
+        return iv.intersection(value, total)
+
+    def __neg__(self) -> Series:
+        return Series(
+            self.shape, lambda: -self.value, lambda: -self.centre,
+            self._terms and (lambda degree: {p: -c for p, c in self.terms(degree).items()}),
+            self.radius, self.directional,
+        )  # fmt: skip
+
+    def __add__(self, other: Series) -> Series:
+        def terms(degree: int) -> Terms:
+            found = dict(self.terms(degree))
+            for powers, c in other.terms(degree).items():
+                _accumulate(found, powers, c)
+            return found
+
+        def value() -> Interval:
+            plain = iv.add(self.value, other.value)
+            return total.cut(plain) if self._terms and other._terms else plain
+
+        parts = [s.directional for s in (self, other) if s.directional is not None]
+        directional = np.add.reduce(np.broadcast_arrays(*parts)) if parts else None
+        total = Series(
+            np.broadcast_shapes(self.shape, other.shape), value, lambda: iv.add(self.centre, other.centre),
+            terms if self._terms or other._terms else None, self.radius, directional,
+        )  # fmt: skip
+        return total
+
+    def __sub__(self, other: Series) -> Series:
+        return self + (-other)
+
+    def __mul__(self, other: Series) -> Series:
+        directional = None
+        for part, weight in ((self, other), (other, self)):
+            if part.directional is not None:
+                if weight.moves:
+                    raise NotSmooth
+                directional = weight.value.magnitude() * part.directional
+
+        def value() -> Interval:
+            plain = iv.multiply(self.value, other.value)
+            return product.cut(plain) if self._terms and other._terms else plain
+
+        product = Series(
+            np.broadcast_shapes(self.shape, other.shape), value, lambda: iv.multiply(self.centre, other.centre),
+            (lambda degree: _product(self.terms, other.terms, degree)) if self._terms or other._terms else None,
+            self.radius, directional,
+        )  # fmt: skip
+        return product
+
+    def squared(self) -> Series:
+        """Return the square, whose value and leading coefficients are not negative."""
+        self.require_derivatives()
+        terms = (lambda degree: _square(self.terms, degree)) if self._terms else None
+        return Series(self.shape, lambda: iv.square(self.value), lambda: iv.square(self.centre), terms, self.radius)
+
+    def through(self, f: Elementary) -> Series:
+        """Return f of this series: Σ f⁽ʲ⁾/j! · (g − g₀)ʲ."""
+        self.require_derivatives()
+        powers_of_shift: dict[tuple[int, int], Terms] = {}
+
+        def shift(j: int, degree: int) -> Terms:
+            # (g − g₀)ʲ, which starts at degree j.
+            if (j, degree) not in powers_of_shift:
+                without_value = _without_value(self.terms)
+                if j == 1:
+                    found = without_value(degree)
+                elif j == 2:
+                    found = _square(without_value, degree)
+                else:
+                    found = _product(lambda d: shift(j - 1, d) if d >= j - 1 else {}, without_value, degree)
+                powers_of_shift[j, degree] = found
+            return powers_of_shift[j, degree]
+
+        def terms(degree: int) -> Terms:
+            found: dict[Powers, Interval] = {}
+            for j in range(1, degree + 1):
+                power = shift(j, degree)
+                slope = f.range(j, self.value) if power else None
+                for p, c in power.items():
+                    assert slope is not None
+                    weighted = iv.multiply(slope, c)
+                    _accumulate(found, p, weighted if j == 1 else iv.multiply(iv.point(1 / factorial(j)), weighted))
+            return found
+
+        def value() -> Interval:
+            plain = f.range(0, self.value)
+            return plain if self._terms is None else image.cut(plain)
+
+        image = Series(
+            self.shape, value, lambda: f.range(0, self.centre), terms if self._terms else None, self.radius
+        )  # fmt: skip
+        return image
+
+    def filled(self, *shapes: tuple[int, ...]) -> Series:
+        """Return the same for the shape that this one and others have together."""
+        shape = np.broadcast_shapes(self.shape, *shapes)
+        terms = self.terms if self._terms else None
+        return Series(shape, lambda: self.value, lambda: self.centre, terms, self.radius, self.directional)
+
+    def require_derivatives(self) -> None:
+        """Refuse a part of which only the size of the last derivative is known."""
+        if self.directional is not None:
+            raise NotSmooth
+
+
+def _accumulate(terms: dict[Powers, Interval], powers: Powers, c: Interval) -> None:
+    terms[powers] = iv.add(terms[powers], c) if powers in terms else c
+
+
+def _times(a: Powers, b: Powers) -> Powers:
+    total = dict(a)
+    for variable, exponent in b:
+        total[variable] = total.get(variable, 0) + exponent
+    return tuple(sorted(total.items()))
+
+
+def _without_value(terms: Callable[[int], Terms]) -> Callable[[int], Terms]:
+    return lambda degree: terms(degree) if degree else {}
+
+
+def _product(a: Callable[[int], Terms], b: Callable[[int], Terms], degree: int) -> Terms:
+    found: dict[Powers, Interval] = {}
+    for i in range(degree + 1):
+        left = a(i)
+        for p, x in left.items():
+            for q, y in b(degree - i).items():
+                _accumulate(found, _times(p, q), iv.multiply(x, y))
+    return found
+
+
+def _square(a: Callable[[int], Terms], degree: int) -> Terms:
+    found: dict[Powers, Interval] = {}
+    for i in range(degree // 2 + 1):
+        left, right = list(a(i).items()), list(a(degree - i).items())
+        for k, (p, x) in enumerate(left):
+            for q, y in right[k:] if 2 * i == degree else right:
+                twice = iv.square(x) if p == q and 2 * i == degree else iv.multiply(iv.point(2.0), iv.multiply(x, y))
+                _accumulate(found, _times(p, q), twice)
+    return found
+
+
+def constant(value: np.ndarray, radius: float) -> Series:
+    """Return a series that does not depend on the variables."""
+    known = iv.point(value)
+    return Series(known.lo.shape, lambda: known, lambda: known, None, radius)
+
+
+def affine(centre: np.ndarray, slopes: Mapping[int, np.ndarray], radius: float) -> Series:
+    """Return centre + Σ slope·s for some of the variables."""
+
+    def value() -> Interval:
+        with np.errstate(invalid="ignore"):
+            reach = sum(np.where(slope == 0, 0.0, np.abs(slope) * radius) for slope in slopes.values())
+        return iv.outwards(centre - reach, centre + reach)
+
+    known: Terms = {((number, 1),): iv.point(slope) for number, slope in slopes.items()}
+    return Series(
+        np.shape(centre), value, lambda: iv.point(centre), lambda degree: known if degree == 1 else {}, radius
+    )  # fmt: skip
+
+
+def choose(condition: np.ndarray, a: Series, b: Series) -> Series:
+    """Return `a` where a condition on the rows holds and `b` elsewhere."""
+    zero = iv.point(0.0)
+
+    def terms(degree: int) -> Terms:
+        left, right = a.terms(degree), b.terms(degree)
+        return {p: iv.choose(condition, left.get(p, zero), right.get(p, zero)) for p in {**left, **right}}
+
+    directional = None
+    if a.directional is not None or b.directional is not None:
+        directional = np.where(condition, *(0.0 if s.directional is None else s.directional for s in (a, b)))
+    return Series(
+        np.broadcast_shapes(condition.shape, a.shape, b.shape),
+        lambda: iv.choose(condition, a.value, b.value),
+        lambda: iv.choose(condition, a.centre, b.centre),
+        terms if a._terms or b._terms else None,
+        a.radius,
+        directional,
+    )
+
+
+def hull(a: Series, b: Series) -> Series:
+    """Return what encloses both."""
+    zero = iv.point(0.0)
+
+    def terms(degree: int) -> Terms:
+        left, right = a.terms(degree), b.terms(degree)
+        return {p: iv.hull(left.get(p, zero), right.get(p, zero)) for p in {**left, **right}}
+
+    return Series(
+        np.broadcast_shapes(a.shape, b.shape),
+        lambda: iv.hull(a.value, b.value),
+        lambda: iv.hull(a.centre, b.centre),
+        terms,
+        a.radius,
+    )
+
+
+def rearranged(move: Callable[[list[np.ndarray]], np.ndarray], parts: Sequence[Series]) -> Series:
+    """Return a series whose entries are entries of others, or sums of them.
+
+    Parameters
+    ----------
+    move : callable
+        From one array for each of the series, of its full shape, to the result: linear, and no weight negative.
+    parts : sequence of Series
+    """
+
+    def of(intervals: Sequence[Interval | None]) -> Interval:
+        known = [iv.point(0.0) if i is None else i for i in intervals]
+        lo = move([np.broadcast_to(i.lo, part.shape) for i, part in zip(known, parts)])
+        if all(i.is_point for i in known):
+            return iv.point(lo)
+        return iv.outwards(lo, move([np.broadcast_to(i.hi, part.shape) for i, part in zip(known, parts)]))
+
+    def terms(degree: int) -> Terms:
+        found = [part.terms(degree) for part in parts]
+        return {p: of([f.get(p) for f in found]) for p in dict.fromkeys(p for f in found for p in f)}
+
+    directional = None
+    if any(part.directional is not None for part in parts):
+        directional = of([None if s.directional is None else iv.point(s.directional) for s in parts]).hi
+    return Series(
+        move([np.broadcast_to(0.0, part.shape) for part in parts]).shape,
+        lambda: of([s.value for s in parts]),
+        lambda: of([s.centre for s in parts]),
+        terms if any(part._terms for part in parts) else None,
+        parts[0].radius,
+        directional,
+    )

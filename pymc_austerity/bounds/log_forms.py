@@ -1,0 +1,145 @@
+"""Logarithms of what is positive by its form: eˣ, sigmoids, tails of the normal distribution, their products and sums.
+
+Derivatives of the logarithm of an enclosure would be loose; that of log(α + eˣ) = log α + softplus(x − log α) is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from pytensor import scalar
+from pytensor.graph.basic import Variable
+from pytensor.scalar import math as scalar_math
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_austerity.bounds import elementary
+from pymc_austerity.bounds.enclosure import Enclosure
+from pymc_austerity.bounds.interval_series import Series
+
+_R2 = np.sqrt(2)
+
+
+def is_elementwise(var: Variable, kind: type) -> bool:
+    """Return whether a variable is a scalar operation of that kind, entry by entry."""
+    return bool(var.owner and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, kind))
+
+
+def logs_of(of: Enclosure, variables: Iterable[Variable]) -> list[Series] | None:
+    """Return the logarithms of all of them, or None where one is not positive by its form."""
+    logs = []
+    for var in variables:
+        log = of.log_of(var)
+        if log is None:
+            return None
+        logs.append(log)
+    return logs
+
+
+def log_complement(of: Enclosure, x: Variable) -> Series | None:
+    """Return log(1 + x) where −x is a sigmoid or a tail of the normal distribution."""
+    if is_elementwise(x, scalar.Neg):
+        return _log_of_one_minus(of, x.owner.inputs[0], 1.0)
+    if is_elementwise(x, scalar.Mul):
+        factors = [v for v in x.owner.inputs if v in of.moving]
+        known = [np.unique(of.known[v]) for v in x.owner.inputs if v not in of.moving]
+        if len(factors) == 1 and all(k.size == 1 for k in known):
+            return _log_of_one_minus(of, factors[0], -float(np.prod([k[0] for k in known])))
+    return None
+
+
+def _log_of_one_minus(of: Enclosure, x: Variable, factor: float) -> Series | None:
+    if x.owner and is_elementwise(x, scalar.Mul) and factor == 1.0:
+        moving = [v for v in x.owner.inputs if v in of.moving]
+        known = [np.unique(of.known[v]) for v in x.owner.inputs if v not in of.moving]
+        if len(moving) == 1 and all(k.size == 1 for k in known):
+            x, factor = moving[0], float(np.prod([k[0] for k in known]))
+    if is_elementwise(x, scalar_math.Sigmoid) and factor == 1.0:
+        return -of(x.owner.inputs[0]).through(elementary.softplus)
+    if is_elementwise(x, scalar_math.Erfc) and factor == 0.5:
+        return (of(x.owner.inputs[0]) * of.constant(_R2)).through(elementary.log_ndtr)
+    return None
+
+
+def _log_erfc(of: Enclosure, x: Variable) -> Series:
+    return (of(x) * of.constant(-_R2)).through(elementary.log_ndtr) + of.constant(np.log(2))
+
+
+def log_erfcx(of: Enclosure, x: Variable) -> Series:
+    """Return the logarithm of exp(x²)·erfc x."""
+    return of(x).squared() + _log_erfc(of, x)
+
+
+def _log_sum(of: Enclosure, *terms: Variable) -> Series | None:
+    if len(terms) == 2:
+        for one, other in (terms, terms[::-1]):
+            if one not in of.moving and (np.asarray(of.known[one]) == 1).all() and other in of.moving:
+                complement = log_complement(of, other)
+                if complement is not None:
+                    return complement
+    # Known terms last: one of them may be 0, and its logarithm no place to start from.
+    logs = logs_of(of, sorted(terms, key=lambda v: v not in of.moving))
+    return None if logs is None else reduce(lambda a, b: a + (b - a).through(elementary.softplus), logs)
+
+
+def _log_difference(of: Enclosure, a: Variable, b: Variable) -> Series | None:
+    if a not in of.moving and (np.asarray(of.known[a]) == 1).all():
+        return _log_of_one_minus(of, b, 1.0)
+    upper, lower = of.logit_of(a), of.logit_of(b)
+    if upper is None or lower is None:
+        return None
+    # s(a) − s(b) = s(a) s(−b) (1 − e^(b − a)): for cut points the last factor does not read the predictor.
+    return (
+        (lower - upper).through(elementary.log1mexp)
+        - (-upper).through(elementary.softplus)
+        - lower.through(elementary.softplus)
+    )
+
+
+def _log_product(of: Enclosure, *factors: Variable) -> Series | None:
+    logs = logs_of(of, factors)
+    return None if logs is None else reduce(add, logs)
+
+
+def _log_quotient(of: Enclosure, a: Variable, b: Variable) -> Series | None:
+    above, below = of.log_of(a), of.log_of(b)
+    return None if above is None or below is None else above - below
+
+
+def _log_power(of: Enclosure, x: Variable, p: Variable) -> Series | None:
+    log = of.log_of(x)
+    return None if log is None else log * of(p)
+
+
+def _log_scaled(factor: float) -> Callable[..., Series | None]:
+    def rule(of: Enclosure, x: Variable) -> Series | None:
+        log = of.log_of(x)
+        return None if log is None else log * of.constant(factor)
+
+    return rule
+
+
+def _minus_softplus_of_minus(of: Enclosure, x: Variable) -> Series:
+    return -(-of(x)).through(elementary.softplus)
+
+
+#: The rule of each scalar operation that is positive by its form; None where its arguments do not make it so.
+LOGARITHMS: dict[Any, Any] = {
+    scalar.Exp: lambda of, x: of(x),
+    scalar_math.Sigmoid: _minus_softplus_of_minus,
+    scalar_math.Erfc: _log_erfc,
+    scalar_math.Erfcx: log_erfcx,
+    scalar.Add: _log_sum,
+    scalar.Sub: _log_difference,
+    scalar.Mul: _log_product,
+    scalar.TrueDiv: _log_quotient,
+    scalar.Reciprocal: _log_scaled(-1.0),
+    scalar.Sqr: _log_scaled(2.0),
+    scalar.Sqrt: _log_scaled(0.5),
+    scalar.Pow: _log_power,
+    scalar.Identity: lambda of, x: of.log_of(x),
+    scalar.Cast: lambda of, x: of.log_of(x),
+}

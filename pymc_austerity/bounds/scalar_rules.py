@@ -1,0 +1,219 @@
+"""How the enclosure of an elementwise operation follows from those of its arguments."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from pytensor import scalar
+from pytensor.graph.basic import Variable
+from pytensor.scalar import math as scalar_math
+from pytensor.tensor.special import LogSoftmax
+
+from pymc_austerity.bounds import elementary
+from pymc_austerity.bounds import intervals as iv
+from pymc_austerity.bounds.elementary import RULES, power
+from pymc_austerity.bounds.enclosure import Enclosure
+from pymc_austerity.bounds.interval_series import Series, choose, hull
+from pymc_austerity.bounds.log_forms import is_elementwise, log_complement, log_erfcx, logs_of
+from pymc_austerity.likelihood import NoRemainderBoundError
+
+#: What an operation is called where it has no rule, and why.
+_WORDS: dict[type, str] = {
+    scalar.Abs: "the absolute value of a predictor, which has no second derivative at 0 (as a Laplace error does)",
+    scalar.Switch: "a switch",
+    scalar.Maximum: "a maximum",
+    scalar.Minimum: "a minimum",
+    scalar.Clip: "a clip",
+    scalar.Ceil: "a rounding",
+    scalar.Floor: "a rounding",
+}
+
+
+def words(op: Any) -> str:
+    """Return what an operation without a rule is called."""
+    if isinstance(op, LogSoftmax):
+        return "a softmax of something that is not affine in the variables, or not over the last axis"
+    return _WORDS.get(type(op), f"the operation {op}")
+
+
+def _sum(of: Enclosure, *terms: Variable) -> Series:
+    return reduce(add, [of(v) for v in terms])
+
+
+def _product(of: Enclosure, *factors: Variable) -> Series:
+    logs = [of.log_of(v) if v in of.moving else None for v in factors]
+    positive = [log for log in logs if log is not None]
+    if len(positive) < 2:
+        positive = []
+    rest = [of(v) for v, log in zip(factors, logs) if log is None or not positive]
+    parts = [reduce(add, positive).through(elementary.exp)] if positive else []
+    known, other = [r for r in rest if not r.moves], [r for r in rest if r.moves]
+    # Known numbers first: the order of the factors does not matter to them.
+    return reduce(lambda a, b: a * b, [*known, *parts, *other])
+
+
+def _quotient(of: Enclosure, a: Variable, b: Variable) -> Series:
+    log = of.log_of(b)
+    if b not in of.moving:
+        return of(a) * of.constant(1 / np.asarray(of.known[b], dtype=np.float64))
+    if log is None:
+        return of(a) * _reciprocal(of, b)
+    above = of.log_of(a) if a in of.moving else None
+    if above is not None:
+        return (above - log).through(elementary.exp)
+    return of(a) * (-log).through(elementary.exp)
+
+
+def _reciprocal(of: Enclosure, x: Variable) -> Series:
+    log = of.log_of(x)
+    if log is not None:
+        return (-log).through(elementary.exp)
+    series = of(x)
+    negative = series.value.hi < 0
+    if not negative.any():
+        return series.through(power(-1.0))
+    return choose(negative, -(-series).through(power(-1.0)), series.through(power(-1.0)))
+
+
+def _square(of: Enclosure, x: Variable) -> Series:
+    log = of.log_of(x)
+    return of(x).squared() if log is None else (log + log).through(elementary.exp)
+
+
+def _power(of: Enclosure, x: Variable, p: Variable) -> Series:
+    log = of.log_of(x)
+    if p in of.moving:
+        if log is None:
+            raise NoRemainderBoundError("a power whose base is not shown to be positive and whose exponent varies")
+        return (log * of(p)).through(elementary.exp)
+    exponents = np.unique(of.known[p])
+    if log is not None:
+        return (log * of(p)).through(elementary.exp)
+    if exponents.size != 1:
+        raise NoRemainderBoundError("a power whose exponent differs between rows")
+    return of(x).squared() if exponents[0] == 2 else of(x).through(power(float(exponents[0])))
+
+
+def _log(of: Enclosure, x: Variable) -> Series:
+    log = of.log_of(x)
+    return of(x).through(elementary.log) if log is None else log
+
+
+def _log1p(of: Enclosure, x: Variable) -> Series:
+    complement = log_complement(of, x)
+    if complement is not None:
+        return complement
+    root = _root_of_square(of, x)
+    if root is not None:
+        return root.through(elementary.log1p_square)
+    log = of.log_of(x)
+    return of(x).through(RULES[scalar.Log1p]) if log is None else log.through(elementary.softplus)
+
+
+def _root_of_square(of: Enclosure, x: Variable) -> Series | None:
+    """Return w with x = w², where x is one square times and over what is positive by its form."""
+    above, below = _factors(x)
+    squares = [v for v in above if _square_base(of, v) is not None and of.log_of(v) is None]
+    if len(squares) != 1:
+        return None
+    rest, under = logs_of(of, [v for v in above if v is not squares[0]]), logs_of(of, below)
+    base = _square_base(of, squares[0])
+    if rest is None or under is None or base is None:
+        return None
+    if not rest and not under:
+        return of(base)
+    half = reduce(add, [*rest, *(-log for log in under)]) * of.constant(0.5)
+    return of(base) * half.through(elementary.exp)
+
+
+def _factors(x: Variable) -> tuple[list[Variable], list[Variable]]:
+    if is_elementwise(x, scalar.Mul):
+        parts = [_factors(v) for v in x.owner.inputs]
+        return [v for above, _ in parts for v in above], [v for _, below in parts for v in below]
+    if is_elementwise(x, scalar.TrueDiv):
+        (a, b), (c, d) = (_factors(v) for v in x.owner.inputs)
+        return a + d, b + c
+    return [x], []
+
+
+def _square_base(of: Enclosure, x: Variable) -> Variable | None:
+    if x not in of.moving:
+        return None
+    if is_elementwise(x, scalar.Sqr):
+        return x.owner.inputs[0]
+    if is_elementwise(x, scalar.Pow) and x.owner.inputs[1] not in of.moving:
+        return x.owner.inputs[0] if (np.asarray(of.known[x.owner.inputs[1]]) == 2).all() else None
+    return None
+
+
+def _switch(of: Enclosure, condition: Variable, a: Variable, b: Variable) -> Series:
+    holds, fails = of.truth(condition)
+    first, second = of(a), of(b)
+    if not fails.any():
+        return first.filled(holds.shape, second.shape)
+    if not holds.any():
+        return second.filled(holds.shape, first.shape)
+    chosen = choose(holds, first, second)
+    open_ = np.broadcast_to(holds & fails, chosen.shape)
+    if not open_.any():
+        return chosen
+    if of.agree(a, b, open_):  # one function written in two ways, as log Φ is for either tail
+        return choose(open_, hull(first, second), chosen)
+    return _unknown_where(chosen, open_)
+
+
+def _unknown_where(series: Series, where: np.ndarray) -> Series:
+    """Return a series of which nothing is known in some places."""
+    if not where.any():
+        return series
+    size = np.where(where, np.inf, 0.0)
+    unknown = iv.Interval(-size, size)
+    # Nothing is known of any derivative either, whichever variables they are by.
+    return series + Series(size.shape, lambda: unknown, lambda: unknown, lambda d: {((0, d),): unknown}, series.radius)
+
+
+def _extreme(of: Enclosure, a: Variable, b: Variable, sign: float) -> Series:
+    x, y = of(a), of(b)
+    first, second = (x.value, y.value) if sign > 0 else (y.value, x.value)
+    return _unknown_where(choose(first.lo >= second.hi, x, y), ~((first.lo >= second.hi) | (first.hi <= second.lo)))
+
+
+def _sign(of: Enclosure, x: Variable) -> Series:
+    value = of(x).value if of.log_of(x) is None else iv.point(np.ones((1,) * x.type.ndim))
+    return _unknown_where(of.constant(np.sign(value.lo)), np.sign(value.lo) != np.sign(value.hi))
+
+
+def _absolute(of: Enclosure, x: Variable) -> Series:
+    if of.log_of(x) is not None:
+        return of(x)
+    raise NoRemainderBoundError(_WORDS[scalar.Abs])
+
+
+def _identity(of: Enclosure, x: Variable) -> Series:
+    return of(x)
+
+
+#: The rule of each scalar operation of which `RULES` does not say all.
+ELEMENTWISE: dict[Any, Any] = {
+    scalar.Add: _sum,
+    scalar.Sub: lambda of, a, b: of(a) - of(b),
+    scalar.Neg: lambda of, x: -of(x),
+    scalar.Mul: _product,
+    scalar.TrueDiv: _quotient,
+    scalar.Reciprocal: _reciprocal,
+    scalar.Sqr: _square,
+    scalar.Pow: _power,
+    scalar.Log: _log,
+    scalar.Log1p: _log1p,
+    scalar.Switch: _switch,
+    scalar.Maximum: lambda of, a, b: _extreme(of, a, b, 1.0),
+    scalar.Minimum: lambda of, a, b: _extreme(of, a, b, -1.0),
+    scalar.Sign: _sign,
+    scalar.Abs: _absolute,
+    scalar.Identity: _identity,
+    scalar.Cast: _identity,
+    scalar_math.Erfcx: lambda of, x: log_erfcx(of, x).through(elementary.exp),
+}

@@ -1,0 +1,130 @@
+"""Likelihoods that a few sums over the data determine, as that of a normal regression with unknown scale.
+
+Where ℓ_i is a polynomial of second degree in the data v_i of row i, for every θ, Σℓ_i depends on the data through Σv_i
+and Σv_i v_iᵀ alone.  Any weighted rows with the same sums then have the same log-likelihood at every θ: no row is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pytensor import scalar
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import io_toposort
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.type import discrete_dtypes
+
+from pymc_austerity.likelihood import RowLikelihood, simplified_rows
+from pymc_austerity.rows import Rows
+
+_LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)
+#: Rows at once.
+_CHUNK = 65_536
+
+
+def is_quadratic_in_data(likelihood: RowLikelihood) -> bool:
+    """Return whether the log-likelihood of a row is shown to be a polynomial of second degree in its data.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+
+    Returns
+    -------
+    bool
+        Whatever the row reads of θ; data that are not floats are taken for levels or counts, and refused.
+    """
+    rows = simplified_rows(likelihood)
+    # A count multiplies a row, and is none of its data: sums are weighted by it.
+    batches = [batch for batch in likelihood.batches if batch is not likelihood.counts]
+    if any(batch.type.dtype not in ("float64", "float32") for batch in batches):
+        return False
+    degrees: dict[Variable, int] = dict.fromkeys(batches, 1)
+    for node in io_toposort(batches, [rows]):
+        if isinstance(node.op, Shape | Shape_i):
+            continue
+        inputs = [degrees.get(v, 0) for v in node.inputs]
+        if any(inputs):
+            if any(out.type.dtype in discrete_dtypes for out in node.outputs):
+                return False  # a cast to whole numbers is a rounding
+            degree = _degree(node.op, inputs, node.inputs)
+            if degree is None or degree > 2:
+                return False
+            degrees.update(dict.fromkeys(node.outputs, degree))
+    return True
+
+
+def _degree(op: object, inputs: list[int], variables: list[Variable]) -> int | None:
+    """Return the degree of a result in the data, or None where it is no polynomial."""
+    if isinstance(op, Elemwise):
+        kind = op.scalar_op
+        if isinstance(kind, _LINEAR):
+            return max(inputs)
+        if isinstance(kind, scalar.Mul):
+            return sum(inputs)
+        if isinstance(kind, scalar.Sqr):
+            return 2 * inputs[0]
+        if isinstance(kind, scalar.TrueDiv) and inputs[1] == 0:
+            return inputs[0]
+        if isinstance(kind, scalar.Pow) and isinstance(variables[1], Constant):
+            power = np.unique(variables[1].data)
+            return int(2 * inputs[0]) if power.tolist() == [2] else None
+        return None
+    if isinstance(op, Dot):
+        return sum(inputs)
+    if isinstance(op, CAReduce) and isinstance(op.scalar_op, scalar.Add):
+        return inputs[0]
+    if isinstance(op, DimShuffle | SpecifyShape | Subtensor) and not any(inputs[1:]):
+        return inputs[0]
+    return None
+
+
+def rows_for_moments(rows: Rows) -> int:
+    """Return how many rows `moment_rows` makes."""
+    return 2 * sum(int(np.prod(a.shape[1:])) for a in rows.values)
+
+
+def moment_rows(rows: Rows) -> tuple[Rows, float]:
+    """Return a few rows that have, each counted `weight` times, the same first and second sums as all rows.
+
+    The root of the second sums is R of a QR decomposition, which is off by a rounding of each column whatever the units
+    and the order of the columns are; eigenvalues of their products would be off by a rounding of the largest of all.
+
+    Parameters
+    ----------
+    rows : Rows
+        Arrays of floats, with C columns together.
+
+    Returns
+    -------
+    Rows, float
+        The 2C rows μ ± √C·s_j, with s_j the rows of a root of the covariance, and N/2C.  Rows with counts become
+        rows with counts, which are 1.
+    """
+    n, shapes = rows.n_table, [a.shape[1:] for a in rows.values]
+    counts = np.ones(len(rows)) if rows.counts is None else rows.counts
+    sizes = [int(np.prod(shape)) for shape in shapes]
+
+    def chunk(start: int, stop: int) -> np.ndarray:
+        parts = [np.asarray(a[start:stop], dtype=np.float64) for a in rows.values]
+        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+    # Differences from one of the rows are exact where columns are far from zero, as dates are.
+    origin, root = chunk(0, 1)[0], np.empty((0, 1 + sum(sizes)))
+    for start in range(0, len(rows), _CHUNK):
+        stop = min(start + _CHUNK, len(rows))
+        table = np.column_stack([np.ones(stop - start), chunk(start, stop) - origin])
+        root = np.linalg.qr(np.concatenate([root, np.sqrt(counts[start:stop, None]) * table]), mode="r")
+    # Of the column of ones the first row is left, which is √N times the means.
+    mean = root[0, 1:] / root[0, 0]
+    away = root[1:, 1:] * np.sqrt(sum(sizes) / n)
+    away = np.concatenate([away, np.zeros((sum(sizes) - len(away), sum(sizes)))])
+    points = origin + np.concatenate([mean + away, mean - away])
+    columns = np.split(points, np.cumsum(sizes)[:-1], axis=1)
+    arrays = tuple(c.reshape(len(points), *shape) for c, shape in zip(columns, shapes))
+    weight = n / len(points)
+    if rows.counts is None:
+        return Rows(arrays), weight
+    return Rows((*arrays, np.ones(len(points))), np.arange(len(points))), weight

@@ -1,0 +1,333 @@
+"""Bounds c_i, one a row, on what an expansion leaves of it: |ℓ_i − q_i| ≤ c_i‖z‖^(k+1) in the whitened space.
+
+With θ̂ the centre of an expansion of order k, V = LLᵀ the covariance of the surrogate and z = L⁻¹(θ − θ̂), a change of
+the remainder of row i is at most c_i M with M(θ, θ′) = ‖z‖^(k+1) + ‖z′‖^(k+1), the same seen from either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from pymc.model import Model
+from scipy import linalg, special
+
+from pymc_austerity.bounds.bound_cones import rows_in_cones
+from pymc_austerity.bounds.nothing_left import NothingLeft
+from pymc_austerity.bounds.remainder_bounds import RemainderBounds
+from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region
+from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
+from pymc_austerity.cholesky import cholesky_of
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.likelihood import ModelData, NoRemainderBoundError, RowLikelihood
+from pymc_austerity.rows import OUTWARDS, Rows, RowSource, nobody, number_in_table
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+_one_at_a_time = Lock()
+
+#: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
+_OUTSIDE = 1e-9
+#: Rows on which the graph is tried.
+_TRIED = 64
+
+
+class Whitened(NamedTuple):
+    """What the compiled bound needs to know.
+
+    Attributes
+    ----------
+    coordinates : numpy.ndarray of int64, shape (E,)
+    whiten : numpy.ndarray, shape (E, E)
+        L⁻¹.
+    radius : float
+        The bounds hold for ‖z‖ up to it.
+    power : int
+        k + 1.
+    outwards : float
+        What makes up for rounding in z.
+    """
+
+    coordinates: np.ndarray
+    whiten: np.ndarray
+    radius: float
+    power: int
+    outwards: float
+
+    @property
+    def evaluate(self) -> EvaluateBound:
+        """The M of a decision, compiled."""
+        return whitened_distance
+
+
+@njit
+def _power_of_distance(whitened, theta, centre):  # type: ignore[no-untyped-def]
+    """Return ‖z‖^(k+1), infinite outside the radius."""
+    squares = 0.0
+    for j in range(whitened.coordinates.size):
+        z = 0.0
+        for k in range(whitened.coordinates.size):
+            c = whitened.coordinates[k]
+            z += whitened.whiten[j, k] * (theta[c] - centre[c])
+        squares += z * z
+    distance = np.sqrt(squares) * whitened.outwards
+    return distance**whitened.power if distance <= whitened.radius else np.inf
+
+
+@njit
+def whitened_distance(constants, at):  # type: ignore[no-untyped-def]
+    """Return M(θ, θ′) and that no row was read for it."""
+    whitened, centre = constants[0], at.centre
+    return _power_of_distance(whitened, at.theta_new, centre) + _power_of_distance(whitened, at.theta, centre), 0
+
+
+def typical_span(size: int, order: int) -> float:
+    """Return E M = 2E‖z‖^(k+1) between two draws of a normal posterior of `size` parameters."""
+    power = order + 1
+    return float(2 ** (1 + power / 2) * np.exp(special.gammaln((size + power) / 2) - special.gammaln(size / 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedBound(Bound):
+    """A bound for each row: |l_i| ≤ c_i M(θ, θ′) within the radius.
+
+    Attributes
+    ----------
+    sizes : callable
+        ``sizes(order, centre, factor, radius, fixed, rows)`` returns the c_i of an expansion of that order, for θ̂ of
+        shape (D,) and `factor` of shape (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
+    theta_size : int
+        D.
+    find : callable, optional
+        ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
+    likelihood : RowLikelihood, optional
+        That it was read from.
+    in_cones : bool
+        Whether rows may be put in cones.
+    """
+
+    sizes: Callable[..., np.ndarray]
+    theta_size: int
+    find: Callable[[RowLikelihood], WhitenedBound] | None = None
+    likelihood: RowLikelihood | None = None
+    in_cones: bool = True
+
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
+        """Return the whitening of the region, and the rows in proportion to their bounds.
+
+        Raises
+        ------
+        ValueError
+            Where no bound is known.
+        """
+        assert region is not None
+        return self.learn(region, region.rows)[0]
+
+    def learn(self, region: Region | None, rows: Any) -> tuple[tuple[Any, ...], Any]:
+        """Return the constants, and the rows that are drawn from: those of a pool, where there are blocks."""
+        assert region is not None
+        read = region.coordinates
+        radius = float(np.sqrt(special.chdtri(max(1, read.size), _OUTSIDE)))
+        spread = region.spread[read]
+        factor = cholesky_of(spread @ spread.T, "MHSS: the covariance of what the rows read")
+        whiten = np.ascontiguousarray(linalg.solve_triangular(factor, np.eye(read.size), lower=True))
+        unclear = np.abs(whiten @ factor - np.eye(read.size)).sum()
+        outwards = (1 + OUTWARDS) / (1 - unclear) if unclear < 1 else np.inf
+        of_theta = np.zeros((self.theta_size, read.size))
+        of_theta[read] = factor
+        at = (region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed)
+        bounds_of = BoundsOfRows(self.likelihood, at, self.sizes)
+        span, whitened = (
+            typical_span(read.size, region.order),
+            Whitened(read, whiten, radius, region.order + 1, outwards),
+        )
+        table, stored = rows.bounded(bounds_of, span)
+        if self.in_cones and self.likelihood is not None and table.source().complete:
+            of_rows = partial(RemainderBounds(self.likelihood).directions, at[1], of_theta, region.fixed)
+            in_cones = rows_in_cones(bounds_of.found, of_rows, rows, whitened, span)
+            if in_cones is not None:
+                return in_cones, stored
+        return (whitened, table), stored
+
+    def build(self) -> EvaluateBound:
+        """Return M, compiled."""
+        return whitened_distance
+
+    def build_for(self, constants: tuple[Any, ...]) -> EvaluateBound:
+        """Return M, or those of all cones, compiled."""
+        evaluate: EvaluateBound = constants[0].evaluate
+        return evaluate
+
+    def of_remainder(self, order: int) -> Bound | None:
+        """Return itself."""
+        return self
+
+    def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
+        """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""
+        return None if self.find is None else self.find(likelihood)
+
+    def __reduce__(self) -> Any:
+        # What is compiled from the model stays in its process; the constants travel without it.
+        return WhitenedBound, (_left_behind, self.theta_size)
+
+    def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
+        """Return the rows in proportion to their bounds."""
+        return constants[1].source()
+
+
+@dataclass(eq=False)
+class BoundsOfRows:
+    """What a pass does with rows: find the c_i.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood or None
+        From which they are found in another process.
+    at : tuple
+        Order, centre, factor, radius, and the data that are not indexed by row.
+    sizes : callable or None
+        See `WhitenedBound`; None in another process before it is made.
+    found : numpy.ndarray
+        The c_i that were returned last.
+    """
+
+    likelihood: RowLikelihood | None
+    at: tuple[Any, ...]
+    sizes: Callable[..., np.ndarray] | None
+    found: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def about(self) -> tuple[np.ndarray, ...]:
+        """The region."""
+        order, centre, factor, radius, fixed = self.at
+        return np.array(order), centre, factor, np.array(radius), *fixed
+
+    def released(self) -> BoundsOfRows:
+        """Return itself: what it calls serves one thread at a time."""
+        return self
+
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> np.ndarray:
+        """Return the c_i.
+
+        Raises
+        ------
+        ValueError
+            Where one is not known.
+        """
+        with _one_at_a_time:
+            if self.sizes is None:
+                assert self.likelihood is not None
+                self.sizes = _sizes_from_graph(self.likelihood)
+            sizes = self.sizes(*self.at, rows)
+        advance(len(rows))
+        if unknown := np.count_nonzero(~np.isfinite(sizes)):
+            first = number_in_table(rows, np.flatnonzero(~np.isfinite(sizes))[0])
+            raise UnsupportedModelError(
+                f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
+                f"them row {first}, within {self.at[3]:.1f} standard deviations of the "
+                "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
+            )
+        self.found = sizes
+        return sizes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "sizes": None}
+
+
+def _left_behind(*region: Any) -> np.ndarray:
+    raise RuntimeError("The bounds of a model's rows are not evaluated in another process.")
+
+
+def _not_expanded(*region: Any) -> np.ndarray:
+    raise RuntimeError("Rows that read discrete variables have no expansion whose remainder could be bounded.")
+
+
+_CHOICES = (
+    "Pass a function of (centre, factor, radius) that returns an array of N numbers ≥ 0, one a row: centre is the flat "
+    "vector θ̂ of the step's variables in the unconstrained space, factor has a column for each entry that the rows "
+    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion about the centre| may exceed the number "
+    "of the row times ‖z‖³, or ‖z‖⁴ with order=3, while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
+)
+
+
+def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+    """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood.
+
+    Raises
+    ------
+    ValueError
+        ``"auto"`` where none is known for the model, with the reason, or an unknown name.
+    TypeError
+        Something that is neither a name nor a function.
+    """
+    likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
+    if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:
+        raise UnsupportedModelError(
+            f"MHSS: {single} are of single precision (pytensor.config.floatX='float32'): every draw would be rounded "
+            "to seven digits, and what an exact decision is about is smaller than that. Build the model with "
+            "floatX='float64'; data may stay in single precision. Or use PenaltyMH."
+        )
+    if callable(bound):
+        if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
+            raise UnsupportedModelError(
+                f"MHSS: the rows read {names}, which another step moves, and bounds on its rows hold while only its "
+                "own variables move. Give it all that the rows read, or use PenaltyMH."
+            )
+        return WhitenedBound(_checked(bound, n_rows), size)
+    if bound != "auto":
+        raise (ValueError if isinstance(bound, str) else TypeError)(
+            f"bound={bound!r} is not 'auto' or a function. {_CHOICES}"
+        )
+    if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
+        return NothingLeft()
+
+    def find(likelihood: RowLikelihood, centre: np.ndarray | None = None) -> WhitenedBound:
+        return _from_graph(likelihood, data, np.zeros(likelihood.theta_size) if centre is None else centre)
+
+    if any(np.dtype(b.dtype).kind != "f" for b in likelihood.blocks):  # only a model without them can be expanded
+        return WhitenedBound(_not_expanded, size, find)
+    return replace(find(likelihood, data.theta0), find=find)
+
+
+def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) -> WhitenedBound:
+    """Return the bounds that are read from the graph of the rows, tried on a few of them."""
+    sizes = _sizes_from_graph(likelihood)
+    # An operation without a rule is told of before a pass over all rows.
+    few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
+    sizes(2, centre, 1e-3 * np.eye(likelihood.theta_size), 1.0, data.fixed, few)
+    return WhitenedBound(sizes, likelihood.theta_size, likelihood=likelihood)
+
+
+def _sizes_from_graph(likelihood: RowLikelihood) -> Callable[..., np.ndarray]:
+    of_order = cache(lambda order: RemainderBounds(likelihood, order))
+
+    def sizes(order: int, *region: Any) -> np.ndarray:
+        with _refusing():
+            return of_order(order)(*region)
+
+    return sizes
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except NoRemainderBoundError as reason:
+        raise UnsupportedModelError(f"MHSS: {reason} {_CHOICES}") from None
+
+
+def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:
+    def sizes(order: int, centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
+        found = np.asarray(bound(centre, factor, radius), dtype=float)
+        if found.shape != (n_rows,) or not (np.isfinite(found).all() and (found >= 0).all()):
+            raise ValueError(
+                f"bound= returned an array of shape {found.shape} and must return {n_rows} finite numbers ≥ 0, one a "
+                f"row. {_CHOICES}"
+            )
+        return found
+
+    return sizes

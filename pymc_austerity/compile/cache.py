@@ -1,0 +1,250 @@
+"""Machine code of this package, kept on disk between processes: one file for a function and the types of its arguments.
+
+numba's own cache knows a function by the file that it was written in.  What this package compiles are closures over a
+model's functions and over the parts of a step, so they are known by what they are made of: see `code_key`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
+from uuid import uuid4
+
+import numba
+from numba.core.caching import CompileResultCacheImpl
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
+from numba.core.sigutils import normalize_signature
+from pytensor import config
+from xxhash import xxh3_128
+
+from pymc_austerity.compile.code_key import NoKeyError, code_key
+from pymc_austerity.compile.lean_njit import LeanDispatcher
+
+_log = logging.getLogger("pymc_austerity")
+
+P = ParamSpec("P")
+Built = TypeVar("Built")
+
+#: Where code is kept; ``base_compiledir`` of ``PYTENSOR_FLAGS`` says where PyTensor keeps its own.
+FOLDER = Path(config.base_compiledir) / "pymc_austerity"
+#: The environment variable with the most that the folder may hold, in MB, and its default.
+LIMIT, DEFAULT_LIMIT = "PYMC_AUSTERITY_CACHE_MB", 1_000.0
+#: numba's way to write down what it has compiled.
+_written: Any = CompileResultCacheImpl.__new__(CompileResultCacheImpl)
+_DIGEST = xxh3_128().digest_size
+
+
+def built_once(build: Callable[P, Built]) -> Callable[P, Built]:
+    """Let a function that composes compiled code return the same code for the same parts: numba compiles it once."""
+    return cast("Callable[P, Built]", cache(build))
+
+
+def cached(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a compiled function that looks for its machine code on disk before it compiles, and leaves it there.
+
+    Parameters
+    ----------
+    function : callable
+        Compiled by numba, called from Python with positional arguments.
+
+    Returns
+    -------
+    callable
+        The same function; `function` itself where nothing can be kept: with ``pytensor.config.numba__cache`` off or
+        ``NUMBA_DISABLE_JIT`` set, or where it captures something without a key.
+    """
+    if (key := _key(function)) is None:
+        return function
+    code = cast("Dispatcher", function).py_func
+    # Another function, which has compiled nothing yet: numba refuses one that calls itself under the name of the first.
+    twin = FunctionType(code.__code__, code.__globals__, code.__name__, code.__defaults__, code.__closure__)
+    dispatcher: Any = numba.jit(**cast("Dispatcher", function).targetoptions)(twin)
+    dispatcher._cache = _Kept(key)
+    return cast("Callable[..., Any]", dispatcher)
+
+
+@cache
+def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what `cached` does, once a process: for functions of a module, which Python calls now and then."""
+    return cached(function)
+
+
+def keep(function: LeanDispatcher) -> LeanDispatcher:
+    """Let Python's calls of a function that compiled code calls look for machine code on disk, and leave it there.
+
+    Parameters
+    ----------
+    function : LeanDispatcher
+        That has not been compiled yet.
+
+    Returns
+    -------
+    LeanDispatcher
+        The same, also where nothing can be kept.
+    """
+    if (key := _key(function)) is not None:
+        function._cache = _Kept(key)
+    return function
+
+
+def _key(function: Any) -> str | None:
+    """Return the key of a function that may be kept, or None."""
+    if not config.numba__cache or not isinstance(function, Dispatcher):
+        return None
+    try:
+        return code_key(function)
+    except NoKeyError as error:
+        _log.debug(f"Compiled anew in every process: {error}.")
+        return None
+
+
+class _Kept:
+    """The machine code of one function on disk, as numba's dispatchers ask for it.
+
+    A folder that is full, foreign or damaged costs time and no more.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    @property
+    def cache_path(self) -> str:
+        """The folder."""
+        return str(FOLDER)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for arguments of these types; None where it is not there."""
+        target_context.refresh()
+        path = self._path(sig)
+        if path is None or not _is_ours(FOLDER):
+            return None
+        try:
+            found = path.read_bytes()
+        except OSError:
+            return None
+        try:
+            if _digest(path, found[_DIGEST:]) != found[:_DIGEST]:
+                raise ValueError("its digest is of other bytes")
+            code = _written.rebuild(target_context, pickle.loads(found[_DIGEST:]))
+            if code.signature.args != normalize_signature(sig)[0]:
+                raise ValueError(f"it is for arguments {code.signature.args}")
+        except Exception as error:
+            _log.info(f"Compiled code in {path} cannot be used and is made anew ({_name(error)}).")
+            return None
+        with suppress(OSError):
+            os.utime(path)  # what was not used for longest is removed first
+        return code
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, where that is possible."""
+        path = self._path(sig)
+        if path is None or data.lifted or data.library.has_dynamic_globals:  # addresses, good in this process
+            return
+        try:
+            FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_ours(FOLDER):
+                return
+            code = dumps(_written.reduce(data))
+            _write(path, _digest(path, code) + code)
+        except Exception as error:
+            _log.info(f"Compiled code cannot be kept in {FOLDER} ({_name(error)}).")
+
+    def flush(self) -> None:
+        """Do nothing: numba asks for it where it compiles a function again."""
+
+    def _path(self, sig: Any) -> Path | None:
+        types = str(normalize_signature(sig)[0])
+        if "0x" in types:  # of a function, whose address says nothing to another process
+            return None
+        return FOLDER / f"{xxh3_128(f'{self._key} {types}'.encode()).hexdigest()}.code"
+
+
+def _digest(path: Path, code: bytes) -> bytes:
+    return xxh3_128(path.name.encode() + code).digest()
+
+
+def _name(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else can have put code there, which this process would run."""
+    try:
+        seen = os.stat(folder)
+    except OSError:
+        return True
+    if seen.st_uid != os.getuid():
+        _say_once(folder, f"it belongs to the user {seen.st_uid}")
+    elif seen.st_mode & 0o022:
+        _say_once(folder, "others may write to it")
+    else:
+        return True
+    return False
+
+
+@cache
+def _say_once(folder: Path, why: str) -> None:
+    _log.warning(
+        f"Compiled code is neither read from {folder} nor kept there: {why}. Let it be yours and let nobody else write "
+        "to it (chmod go-w), or keep code elsewhere (PYTENSOR_FLAGS=base_compiledir=...)."
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all, and make room for it."""
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    _room.take(path.parent, len(content))
+
+
+class _Room:
+    """Keeps a folder within its limit: what was not used for longest is removed first."""
+
+    def __init__(self) -> None:
+        self._unseen: dict[Path, float] = {}
+
+    def take(self, folder: Path, n_bytes: int) -> None:
+        """Note that a file was written; look through the folder for the first, and then after a tenth of the limit."""
+        limit = _limit()
+        self._unseen[folder] = self._unseen.get(folder, limit) + n_bytes
+        if self._unseen[folder] < 0.1 * limit:
+            return
+        self._unseen[folder] = 0
+        files = []
+        for entry in os.scandir(folder):
+            with suppress(OSError):  # another process may remove it
+                files.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
+        held = sum(size for _, size, _ in files)
+        if held <= limit:
+            return
+        for _, size, path in sorted(files):
+            with suppress(OSError):
+                os.unlink(path)
+            held -= size
+            if held <= 0.9 * limit:
+                break
+
+
+_room = _Room()
+
+
+def _limit() -> float:
+    """Return the most that the folder may hold, in bytes."""
+    try:
+        return float(os.environ[LIMIT]) * 1e6
+    except (KeyError, ValueError):
+        return DEFAULT_LIMIT * 1e6

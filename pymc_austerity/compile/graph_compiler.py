@@ -1,0 +1,182 @@
+"""PyTensor's compiler and rewriter, as the functions of a sampler need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from math import prod
+from operator import mul
+from types import FunctionType
+from typing import Any
+
+import numba
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from numba.core.dispatcher import Dispatcher
+from numba.extending import overload
+from pytensor.compile import Mode, get_mode, optdb
+from pytensor.graph.basic import Apply, Variable, clone, equal_computations
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import explicit_graph_inputs
+from pytensor.link.basic import PerformLinker
+from pytensor.link.numba.dispatch import basic as numba_basic
+from pytensor.tensor.math import Dot, Prod
+
+from pymc_austerity.compile.cache import keep
+from pymc_austerity.compile.code_key import name_graph
+from pymc_austerity.compile.lean_njit import lean
+from pymc_austerity.compile.plain_graphs import register_plain_graphs
+from pymc_austerity.compile.special_functions import rewrite_polygamma
+
+_REWRITES = "pymc_austerity"
+#: Products of at most so many entries, such as the length scales of a covariance, are written out.
+_FEW_FACTORS = 16
+
+
+class _NumPyLinker(PerformLinker):
+    """Lets NumPy evaluate one operation after the other, also those that an operation such as a softmax is made of.
+
+    For those PyTensor's own linker calls a compiler of C where there is one, once for each.
+    """
+
+    def make_all(self, *storage: Any, **named: Any) -> Any:
+        """Return what evaluates each operation."""
+        with pytensor.config.change_flags(cxx=""):
+            return super().make_all(*storage, **named)
+
+
+#: For what is evaluated a few times, on few rows or on chunks of many: to compile it would take longer.
+BY_NUMPY = Mode(linker=_NumPyLinker(), optimizer="fast_compile")
+
+
+def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
+    """Compile a log density to a function; a parameter outside its domain gives −∞, as in ``pymc.compile``.
+
+    Not by ``pymc.compile`` itself, which would update the generators of random variables that the graph only asks
+    for their shape (components of a mixture, in PyMC 5), and so keep them in the function.
+    """
+    checked = get_mode(mode).including("local_check_parameter_to_ninf_switch", _REWRITES)
+    return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
+
+
+def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
+    """Compile a log density as `compile_log_density` does, for compiled code to call: its outputs are a tuple.
+
+    The same for the same graph: what PyTensor has registered with numba for a graph stays until the process ends.
+    """
+    graphs = outputs if isinstance(outputs, list | tuple) else [outputs]
+    kind = options, [v.type for v in inputs], [v.type for v in graphs]
+    for known in tuple(_compiled):
+        known_kind, known_inputs, known_graphs, compiled = known
+        if kind == known_kind and equal_computations(graphs, known_graphs, inputs, known_inputs):
+            break
+    else:
+        compiled = keep(lean(_graph_within(compile_log_density(inputs, outputs, **options).vm.jit_fn)))
+        known = kind, inputs, graphs, compiled
+    _compiled[:] = [*(other for other in _compiled if other is not known), known][-_KEPT:]
+    return compiled
+
+
+#: The graphs that were asked for last, the newest at the end: options and types, inputs, outputs and the function.
+_compiled: list[tuple[Any, Any, Any, Any]] = []
+_KEPT = 64
+
+
+def _graph_within(compiled: Any) -> Any:
+    """Return what PyTensor's function around a graph calls, which is the graph.
+
+    That function is there to be kept on disk, and numba makes machine code of all that a function calls once more for
+    each function that calls it.  What is kept here is made of the graph itself.
+    """
+    graph = compiled.py_func.__globals__.get("jitable_func")
+    if not isinstance(graph, Dispatcher):
+        return compiled
+    written: Any = graph.py_func
+    # numba files code under the name of its source, which is that of a temporary file.
+    code = written.__code__.replace(co_filename="<graph>")
+    function = FunctionType(code, written.__globals__, written.__name__, written.__defaults__, written.__closure__)
+    graph = numba.jit(**graph.targetoptions)(function)
+    return graph if name_graph(graph, compiled) else compiled
+
+
+def interpret_log_density(inputs: Any, outputs: Any) -> Any:
+    """Make a function of a log density as `compile_log_density` does, for a graph that is evaluated a few times.
+
+    NumPy evaluates one operation after the other: to compile them would take longer.
+    """
+    # Put together, operations would be one that NumPy does not know, and that Python evaluates entry by entry.
+    rewritten = Mode(linker=_NumPyLinker(), optimizer="fast_run").excluding("fusion", "inplace", "BlasOpt")
+    return compile_log_density(inputs, outputs, rewritten)
+
+
+def stabilised(graph: Variable) -> Variable:
+    """Return a log density in the form in which its derivatives are finite wherever it is.
+
+    PyTensor puts log(1 − sigmoid(η)) and its like into stable form when it compiles.  What is differentiated before is
+    derived from the unstable form, and then 0/0 beyond η = 37.
+    """
+    _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
+    # Stable forms first: the canonical form of PyTensor 2 hides −sigmoid(η), which is to be recognised, as a product.
+    for include in (("stabilize",), ("canonicalize", "stabilize")):
+        # Not without what says how to differentiate (`pytensor.gradient.undefined_grad` and its like).
+        graph = rewrite_graph(graph, include=include, clone=False, exclude=("local_view_op",))
+    return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_write_out_product))
+
+
+@node_rewriter([Prod])
+def _write_out_product(fgraph: Any, node: Apply) -> list[Variable] | None:
+    """Multiply few entries one by one: PyTensor knows only the first derivative of a product along an axis."""
+    (x,) = node.inputs
+    along = range(x.type.ndim) if node.op.axis is None else node.op.axis
+    lengths = [x.type.shape[a] for a in along]
+    known = [n for n in lengths if n is not None]
+    if len(known) < len(lengths) or not 0 < prod(known) <= _FEW_FACTORS:
+        return None
+    moved = pt.moveaxis(x, list(along), list(range(len(known))))
+    return [pt.cast(reduce(mul, [moved[i] for i in np.ndindex(*known)]), node.outputs[0].type.dtype)]
+
+
+class Product(Dot):
+    """The product of two matrices, in compiled code by numba's own ``np.dot``.
+
+    PyTensor 3 reads operands of any strides in place.  Here they are contiguous or transposed, and that generality
+    costs numba a minute and more to compile, the larger part of a cold start.
+    """
+
+
+@node_rewriter([Dot])
+def _use_product(fgraph: Any, node: Apply) -> list[Variable] | None:
+    dtype = node.outputs[0].type.dtype
+    if type(node.op) is not Dot or dtype not in ("float64", "float32"):
+        return None
+    # BLAS knows operands of one type; whole numbers and data of single precision are converted.
+    return list(Product().make_node(*[pt.cast(i, dtype) for i in node.inputs]).outputs)
+
+
+def as_blas_reads(x: np.ndarray) -> np.ndarray:
+    """Return a matrix that BLAS can read, contiguous or transposed: the same, or a copy."""
+    return x if x.flags.c_contiguous or x.flags.f_contiguous else np.ascontiguousarray(x)
+
+
+@overload(as_blas_reads)
+def _as_blas_reads(x):  # type: ignore[no-untyped-def]
+    if x.layout in "CF":
+        return lambda x: x
+    return lambda x: np.ascontiguousarray(x)
+
+
+@numba_basic.register_funcify_default_op_cache_key(Product)
+def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable[..., Any], int]:
+    @numba_basic.numba_njit
+    def product(x, y):  # type: ignore[no-untyped-def]
+        return np.dot(as_blas_reads(x), as_blas_reads(y))
+
+    return product, 2
+
+
+# After everything that knows the operations, and before they are put together and made to work in place (49 and 75).
+optdb.register("use_product", dfs_rewriter(_use_product), _REWRITES, position=48.9)
+optdb.register("use_compiled_polygamma", rewrite_polygamma, _REWRITES, position=48.9)
+register_plain_graphs(_REWRITES)

@@ -1,0 +1,122 @@
+"""From a model with groups to its `GroupDecider`, and again for other data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, ScalableSubsampling
+from pymc_austerity.groups.carried_rows import choose_carried_rows
+from pymc_austerity.groups.group_decider import GroupDecider, complete_decider, drawn_rows, rest_of_draw
+from pymc_austerity.groups.group_density import check_groups
+from pymc_austerity.groups.group_mode import FactorCollapsesError
+from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_preparation import PreparedGroups, prepare_groups, weigh_groups
+from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.likelihood import Density, ModelData
+from pymc_austerity.progress import Phases
+from pymc_austerity.rows import Weighted
+
+#: Learns from other data of the same types.
+LearnAnew = Callable[[ModelData], GroupDecider]
+
+
+@dataclass(frozen=True)
+class GroupAssembly:
+    """Compiles a model, learns from all rows, and puts the moves together.
+
+    Attributes
+    ----------
+    test : AcceptanceTest or None
+        Without one the carried move is decided as `choose_carried_rows` finds best.
+    share : float or None
+        Of the groups that are refreshed a draw; None for what pays.
+    compile_kwargs : dict or None
+    phases : Phases
+    check : callable
+        Checks the compiled rows of the model.
+    """
+
+    test: AcceptanceTest | None
+    share: float | None
+    compile_kwargs: dict[str, Any] | None
+    phases: Phases
+    check: Callable[[ModelData, Density], None]
+
+    def __call__(self, data: ModelData, groups: Groups) -> tuple[GroupDecider, LearnAnew]:
+        """Return the decider, and a function that learns from other data of the same types.
+
+        Factors of few groups, which are among what is shared, are groups too where a joint mode of their effects and
+        scale would have both at zero.
+        """
+        try:
+            decider, learn = self._assemble(data, groups)
+        except FactorCollapsesError:
+            if groups.all_factors is None:
+                raise
+            return self._assemble(data, groups.all_factors)
+        others: list[LearnAnew] = []
+
+        def learn_anew(changed: ModelData) -> GroupDecider:
+            try:
+                return learn(changed)
+            except FactorCollapsesError:
+                if groups.all_factors is None:
+                    raise
+            if others:
+                return others[0](changed)
+            with_all, learn_others = self._assemble(changed, groups.all_factors)
+            others.append(learn_others)
+            return with_all
+
+        return decider, learn_anew
+
+    def _assemble(self, data: ModelData, groups: Groups) -> tuple[GroupDecider, LearnAnew]:
+        """Do so with these groups."""
+        test, phases = self.test, self.phases
+        model = GroupModel(data.likelihood, groups, test is None or test.uses_proxy, self.compile_kwargs)
+        with phases("Compiling the likelihood"):
+            self.check(data, model.density)
+            check_groups(data, groups, model.density, model.prior)
+        with phases("Learning from all rows", has_bars=True):
+            found, chosen = _learn(data, model, test, phases.shown)
+        with phases("Compiling the moves"):
+            decider = complete_decider(model, chosen, self.share, data.theta0, data.others0, data.fixed, found)
+
+        def learn_anew(changed: ModelData) -> GroupDecider:
+            found, chosen = _learn(changed, model, test, phases.shown)
+            as_before = chosen.draws_by_bounds == decider.test.draws_by_bounds
+            if not as_before or (found.bounds is not None) != decider.parts.bounded:
+                return complete_decider(model, chosen, self.share, data.theta0, data.others0, changed.fixed, found)
+            # The moves are compiled already; which rows there are to draw, and how often, is not in them.
+            drawn, source = drawn_rows(chosen, found)
+            parts = decider.parts._replace(test=chosen, drawn=drawn, source=source)
+            return replace(decider, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
+
+        return decider, learn_anew
+
+
+def _learn(
+    data: ModelData, model: GroupModel, test: AcceptanceTest | None, progressbar: bool
+) -> tuple[PreparedGroups, AcceptanceTest]:
+    """Learn from all rows, and say how the carried move is decided."""
+    found = prepare_groups(data, model)
+    if found.nothing_left:
+        return found, ScalableSubsampling() if test is None else test
+    if found.costs is not None:
+        chosen = choose_carried_rows(found.costs, rest_of_draw(found), len(found.rows))
+        test = chosen.test if test is None else test
+        if found.bounds is not None:
+            found = found._replace(bounds=found.bounds._replace(widening=chosen.widening))
+    assert test is not None
+    if test.uses_proxy and not test.draws_by_bounds and _with_replacement(test) is not None:
+        found = weigh_groups(found, data, model, Weighted().floor, progressbar)
+    return found, test
+
+
+def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
+    try:
+        return test.with_replacement()
+    except NeedsDistinctRowsError:
+        return None

@@ -1,0 +1,183 @@
+"""All groups given φ, and φ with the groups integrated out, as the quadratic expansion has them.
+
+With the prior of u_g, expanded at û_g, the expansion of its rows gives u_g | φ ≈ N(m_g(φ), Σ_g(φ)): the coordinates
+z_g = Σ_g(φ)^{-1/2} (u_g − m_g(φ)) are nearly free of φ.  With several factors, u_g is what the groups of all of them
+have, m(φ) the mean of all together (`crossed_means`), and Σ_g(φ) the covariance of a group given φ and all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pymc_austerity.compile.addresses import Addresses
+from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.crossed_means import factorise, join, solve_group
+from pymc_austerity.groups.group_density import GroupPriorLinks, LinkedGroupDerivatives
+from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
+from pymc_austerity.groups.known_scale import rate_of_rows
+from pymc_austerity.likelihood import LinkedLogPrior
+
+#: What keeps a precision positive where neither rows nor prior say anything about a group.
+_RIDGE = 1e-8
+
+
+class Conditional(NamedTuple):
+    """The normal approximation of all groups given φ.
+
+    Attributes
+    ----------
+    mean : numpy.ndarray, shape (G, K)
+        m_g(φ), of the groups of all factors together.
+    alone : numpy.ndarray, shape (G, K)
+        Mean of a group where those of all other factors are at the centre, from the centre: with one factor m_g − û_g.
+    factor : numpy.ndarray, shape (G, K, K)
+        Lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g).
+    log_det : float
+        ½ Σ_g log det Σ_g(φ).
+    """
+
+    mean: np.ndarray
+    alone: np.ndarray
+    factor: np.ndarray
+    log_det: float
+
+
+class Condition(Protocol):
+    """The normal approximation of all groups given φ, compiled."""
+
+    def __call__(
+        self,
+        links: GroupPriorLinks,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: Addresses,
+        e: GroupExpansion,
+    ) -> Conditional:
+        """Return the `Conditional` given the φ in θ; what θ holds of the groups is not read."""
+        ...
+
+
+class Marginal(Protocol):
+    """The surrogate's marginal of φ, compiled."""
+
+    def __call__(
+        self, links: Any, theta: np.ndarray, others: np.ndarray, fixed: Addresses, e: GroupExpansion
+    ) -> tuple[float, np.ndarray]:
+        """Return its logarithm at the φ in θ, up to a constant, and θ with all groups at their means."""
+        ...
+
+
+#: The same for one model, whose links are given, from the data themselves.
+ConditionOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], Conditional]
+MarginalOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], tuple[float, np.ndarray]]
+
+
+@njit
+def _precision(
+    curvature: np.ndarray, of_rows: np.ndarray, rate: float, out: np.ndarray, g: int, size: int, diagonal: bool
+) -> None:
+    """Add the precision of a group's prior to that of its rows; of one that is no precision only what is positive."""
+    for i in range(size):
+        for j in range(size):
+            out[g, i, j] = rate * of_rows[g, i, j]
+            if i == j:
+                out[g, i, i] += max(curvature[g, i, i], 0.0) + _RIDGE if diagonal else curvature[g, i, i]
+            elif not diagonal:
+                out[g, i, j] += curvature[g, i, j]
+
+
+@built_once
+def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
+    """Compile the normal approximation of all groups given φ, from the derivatives of a `LinkedGroupPrior`."""
+
+    @njit
+    def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+        # Not in the loops, where numba would count references.
+        own, sizes, centre, precision, gradient, cross = e.own, e.size, e.centre, e.precision, e.gradient, e.cross
+        n_groups, size = own.shape
+        at = theta.copy()
+        for g in range(n_groups):
+            for k in range(sizes[g]):
+                at[own[g, k]] = centre[own[g, k]]
+        slope, curvature = derivatives(links.derivatives, at, others, fixed, e.own, e.size)
+        mean, alone = np.zeros((n_groups, size)), np.zeros((n_groups, size))
+        factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e.centre, e.scale)
+        shift = np.empty(e.read.size)
+        for r in range(e.read.size):
+            shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
+        for g in range(n_groups):
+            _precision(curvature, precision, rate, factor, g, sizes[g], False)
+            if not factorise(factor, g, sizes[g]):
+                _precision(curvature, precision, rate, factor, g, sizes[g], True)
+                if not factorise(factor, g, sizes[g]):
+                    # The determinant alone says that φ is impossible; what divides by the factor goes on.
+                    for h in range(n_groups):
+                        for i in range(size):
+                            for j in range(size):
+                                factor[h, i, j] = 1.0 if i == j else 0.0
+                    return Conditional(mean, alone, factor, -np.inf)
+            for k in range(sizes[g]):
+                entry = gradient[g, k]
+                for r in range(shift.size):
+                    entry += cross[g, k, r] * shift[r]
+                mean[g, k] = slope[g, k] + rate * entry
+                log_det -= np.log(factor[g, k, k])
+            solve_group(factor, g, mean, g, sizes[g])
+            for k in range(sizes[g]):
+                alone[g, k] = mean[g, k]
+        if e.cell_with.size > 0:
+            phi = np.empty(e.shared.size)
+            for p in range(phi.size):
+                phi[p] = theta[e.shared[p]]
+            join(mean, factor, rate, phi, e)
+        for g in range(n_groups):
+            for k in range(sizes[g]):
+                mean[g, k] += at[own[g, k]]
+        return Conditional(mean, alone, factor, log_det)
+
+    return cached(condition)
+
+
+@njit
+def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np.ndarray:
+    """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K)."""
+    own, sizes, mean, factor = e.own, e.size, conditional.mean, conditional.factor
+    z = np.zeros(own.shape)
+    for g in range(own.shape[0]):
+        for j in range(sizes[g]):
+            shift = theta[own[g, j]] - mean[g, j]
+            for k in range(j + 1):
+                z[g, k] += factor[g, j, k] * shift
+    return z
+
+
+@njit
+def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
+    """Put all u_g = m_g + C_g⁻ᵀz_g into θ."""
+    own, sizes, mean, factor, u = e.own, e.size, conditional.mean, conditional.factor, np.empty(z.shape[1])
+    for g in range(own.shape[0]):
+        for k in range(sizes[g] - 1, -1, -1):
+            u[k] = z[g, k]
+            for j in range(k + 1, sizes[g]):
+                u[k] -= factor[g, j, k] * u[j]
+            u[k] /= factor[g, k, k]
+            theta[own[g, k]] = mean[g, k] + u[k]
+
+
+@built_once
+def build_marginal(log_prior: LinkedLogPrior, condition: Condition) -> Marginal:
+    """Compile the surrogate's marginal of φ.  Its links are those of a `GroupModel`."""
+
+    @njit
+    def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+        conditional = condition(links.prior, theta, others, fixed, e)
+        at = theta.copy()
+        place_all(at, np.zeros(e.own.shape), e, conditional)
+        value = log_prior(links.rows, at, others, fixed) + grouped_sum(at, others, e) + conditional.log_det
+        return value, at
+
+    return cached(marginal)

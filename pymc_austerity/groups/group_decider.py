@@ -1,0 +1,277 @@
+"""Everything that moves for groups need, compiled: made by `GroupAssembly`, frozen, without PyMC's step contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba.typed import Dict
+
+from pymc_austerity.acceptance import AcceptanceTest, ScalableSubsampling
+from pymc_austerity.compile.addresses import Addresses
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
+from pymc_austerity.groups.group_bounds import GroupBounds, no_bounds
+from pymc_austerity.groups.group_conditional import build_condition
+from pymc_austerity.groups.group_model import GroupLinks, GroupModel
+from pymc_austerity.groups.group_moves import GroupTransition, build_group_transition
+from pymc_austerity.groups.group_parts import (
+    GroupData,
+    GroupParts,
+    GroupState,
+    RefreshOutcome,
+    reach_by_group,
+    without_reach,
+)
+from pymc_austerity.groups.group_preparation import PreparedGroups
+from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.shared_move import shared_state
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.kernel import Outcome, largest_fall, pack_generators
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.rows import RowSource, WeightedRows
+
+#: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
+_FEW_ROWS = 600
+#: A carried move costs about as much as the refresh of so many rows, by itself, for each group and for each cell.
+_CARRIED_ROWS, _ROWS_PER_GROUP, _ROWS_PER_CELL = 4_000, 3, 0.25
+#: Shares of the groups between which effects keep step with what they share: of a draw's worth of the slowest shared
+#: parameter, a fifth to a third, effects make as much where a fifth of them is refreshed.  More where it costs no more
+#: than so many times the carried move.
+_LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.7, 1.5
+#: Starts that are tried, each nearer to the centre, before it is the centre itself.
+_NEARER = 5
+
+
+@dataclass(frozen=True, eq=False)
+class GroupDecider:
+    """The moves of a model with groups, compiled for its data.
+
+    Pickled by what it was made of; another process compiles for itself.
+
+    Attributes
+    ----------
+    model : GroupModel
+    test : AcceptanceTest
+    share : float or None
+        Of the groups that are refreshed a draw; None for what pays.
+    theta0 : numpy.ndarray
+        The model's initial point.
+    others, fixed
+        Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
+    prepared : PreparedGroups
+    parts : GroupParts
+    transition : GroupTransition
+    """
+
+    model: GroupModel
+    test: AcceptanceTest
+    share: float | None
+    theta0: np.ndarray
+    others: np.ndarray
+    fixed: tuple[np.ndarray, ...]
+    prepared: PreparedGroups
+    parts: GroupParts
+    transition: GroupTransition
+
+    @property
+    def likelihood(self) -> RowLikelihood:
+        """Of the model."""
+        return self.model.likelihood
+
+    @property
+    def groups(self) -> Groups:
+        """Of the model."""
+        return self.model.groups
+
+    @property
+    def links(self) -> GroupLinks:
+        """Where the model's functions lie in this process."""
+        links = self.model.links
+        return links if self.parts.slope is None else links._replace(slope=self.model.linked_slope.reached.address)
+
+    @cached_property
+    def data_at(self) -> tuple[Addresses, Addresses]:
+        """Where data that are not indexed by row lie in this process, and the rows."""
+        return self.likelihood.fixed_at(self.fixed), self.likelihood.rows_at(self.prepared.rows.arrays)
+
+    def data(self) -> GroupData:
+        """Return what the compiled moves read."""
+        found, n_rows = self.prepared, len(self.prepared.rows)
+        return GroupData(
+            self.links, self.others, *self.data_at, found.start, found.places, found.expansion,
+            _bounds_of(found), found.shifts, np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
+            self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
+        )  # fmt: skip
+
+    @property
+    def described(self) -> str:
+        """How groups and what they share are decided, in a sentence or two."""
+        found = self.prepared
+        if found.bounds is None or found.costs is None:
+            few = "all of their rows" if self.few >= len(found.rows) else "all of their rows, or a batch of many"
+            return f"Groups read {few}: {found.without_bounds}."
+        if found.nothing_left:
+            return "Sums over the rows of groups say all that they do: no row is read, and everything is exact."
+        rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
+        return f"{rows}, and every group decides exactly{', as all is' if self.parts.drawn.draws_by_bounds else ''}."
+
+    @property
+    def few(self) -> int:
+        """Rows up to which a group decides on all of them."""
+        return max(_FEW_ROWS, len(self.prepared.rows) if not self.test.uses_proxy else 0)
+
+    def looks_of_large(self) -> Any:
+        """Return a typed dict from the numbers of groups with more rows to the looks at them; nothing with bounds."""
+        if self.parts.bounded:  # no group looks, and a dict takes numba more than a second to compile in every process
+            return ()
+        # Not among what the moves read: numba takes half a millisecond to look at a tuple that holds one.
+        found = Dict()
+        found[-1] = self.test.looks(2**10)
+        del found[-1]
+        sizes = np.diff(self.prepared.start)
+        for g in np.flatnonzero(sizes > self.few):
+            found[int(g)] = self.test.looks(int(sizes[g]))
+        return found
+
+    @property
+    def n_refreshed(self) -> np.ndarray:
+        """Groups of each factor refreshed a draw."""
+        share = self.share
+        if share is None:
+            carried = rest_of_draw(self.prepared) + (0 if self.test.uses_proxy else len(self.prepared.rows))
+            share = share_refreshed(_rows_of_refresh(self.test, self.prepared, self.few), carried)
+        return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
+
+    @property
+    def n_shifts(self) -> int:
+        """Shifts tried in a draw: none where there were none when the moves were compiled."""
+        return 0 if self.parts.slope is None else self.prepared.shifts.length.size
+
+    def new_state(self) -> GroupState:
+        """Return the state at the start of a chain."""
+        found, (n_groups, size) = self.prepared, self.groups.own.shape
+        largest = int(np.diff(found.start).max())
+        return GroupState(
+            shared_state(found.mean, found.factor),
+            np.full(found.mean.size, np.nan),
+            np.empty((n_groups, size)),
+            np.empty((n_groups, size)),
+            np.empty((n_groups, size, size)),
+            np.zeros(1),
+            np.zeros(len(self.groups.indices), np.int64),
+            np.arange(largest, dtype=np.uint32),
+        )
+
+    def move(
+        self, theta: np.ndarray, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
+    ) -> tuple[Outcome, RefreshOutcome, bool]:
+        """Make one carried move and one refresh from θ, and say whether what is shared walked.
+
+        The generators are those for proposals, decisions and rows.
+        """
+        packed = pack_generators(*generators) if isinstance(generators, list) else generators
+        first, second, walked = uninterrupted(self.transition, theta, data, state, looks_of_large, packed)
+        return Outcome(*first), RefreshOutcome(*second), walked
+
+    def start(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw a start, φ further from its centre than a draw would be."""
+        found, at = self.prepared, (self.others, self.fixed)
+        width = np.sqrt(1 + 3 * np.sqrt(10 / max(10, found.mean.size)))
+        z = rng.standard_normal(self.groups.own.shape)
+        centre = found.expansion.centre.copy()
+        centre[found.expansion.shared] = found.mean
+        highest = uninterrupted(self.model.marginal, centre, *at, found.expansion)[0]
+        lowest = highest - largest_fall(found.mean.size, width)
+        for _ in range(_NEARER):
+            theta = found.theta(found.draw_shared(rng, width), z, self.model.condition, at)
+            log_prior = uninterrupted(self.model.density.log_prior, theta, self.others, *self.fixed)[0]
+            if np.isfinite(log_prior) and uninterrupted(self.model.marginal, theta, *at, found.expansion)[0] > lowest:
+                return theta
+            # Where groups say little of a scale it may have no density at the ends of the normal approximation.
+            width /= 2
+        return found.theta(found.mean, z, self.model.condition, at)
+
+    def __reduce__(self) -> Any:
+        # The graphs of the prior are among the groups.
+        model = self.model
+        given = (model.likelihood, model.groups, model.expands, model.compile_kwargs)
+        return _assemble_again, (given, self.test, self.share, self.theta0, self.others, self.fixed, self.prepared)
+
+
+def rest_of_draw(found: PreparedGroups) -> float:
+    """Return how many rows cost as much as a carried move does beside its own rows."""
+    n_groups = found.expansion.own.shape[0]
+    return _CARRIED_ROWS + _ROWS_PER_GROUP * n_groups + _ROWS_PER_CELL * found.expansion.cell_with.size
+
+
+def _rows_of_refresh(test: AcceptanceTest, found: PreparedGroups, few: int) -> float:
+    """Return how many rows a refresh of all groups reads."""
+    if found.bounds is not None and found.costs is not None:
+        return found.costs.refreshed
+    sizes = np.diff(found.start)
+    # Large groups read a batch, and few of them more than one.
+    batches = {n: test.looks(n).sizes[0] for n in np.unique(sizes[sizes > few]).tolist()}
+    return float(sum(batches.get(n, n) for n in sizes.tolist()))
+
+
+def share_refreshed(n_rows: float, carried: float) -> float:
+    """Return the share of the groups that is refreshed a draw.
+
+    Parameters
+    ----------
+    n_rows : float
+        That the refresh of all groups would read.
+    carried : float
+        What the carried move costs, in rows of a refresh.
+    """
+    return float(np.clip(_REFRESH_TO_CARRIED * carried / max(1, n_rows), _LEAST_REFRESHED, _MOST_REFRESHED))
+
+
+def drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[AcceptanceTest, RowSource]:
+    """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does.
+
+    Where nothing is left of any row, all tests decide alike, and none has a row to read.
+    """
+    if test.draws_by_bounds or prepared.nothing_left:
+        assert prepared.bounds is not None
+        return ScalableSubsampling() if prepared.nothing_left else test, RowsByGroupBounds(prepared.bounds.table)
+    if prepared.table is None:
+        return test, test.rows
+    return test.with_replacement(), WeightedRows(prepared.table)
+
+
+def _bounds_of(found: PreparedGroups) -> GroupBounds:
+    """Return the bounds, or what stands for them."""
+    return found.bounds if found.bounds is not None else no_bounds(*found.expansion.cross.shape)
+
+
+def _assemble_again(model: tuple[Any, ...], *given: Any) -> GroupDecider:
+    """Assemble a decider in another process, from what has been learnt already."""
+    return complete_decider(GroupModel(*model), *given)
+
+
+def complete_decider(
+    model: GroupModel,
+    test: AcceptanceTest,
+    share: float | None,
+    theta0: np.ndarray,
+    others: np.ndarray,
+    fixed: tuple[np.ndarray, ...],
+    prepared: PreparedGroups,
+) -> GroupDecider:
+    """Compile the moves and put the decider together, from what has been learnt."""
+    drawn, source = drawn_rows(test, prepared)
+    prior = model.linked_prior
+    parts = GroupParts(
+        model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
+        reach_by_group if drawn.draws_by_bounds else without_reach,
+        model.linked_slope.slope if prepared.shifts.length.size else None, prepared.bounds is not None,
+    )  # fmt: skip
+    transition = cached(build_group_transition(parts))
+    decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)
+    rng = np.random.default_rng(0)  # once, so that forked chains inherit the code
+    decider.move(decider.start(rng), decider.data(), decider.new_state(), decider.looks_of_large(), rng.spawn(3))
+    return decider

@@ -1,0 +1,237 @@
+"""The prior of the parameters of groups, compiled: its terms, and their derivatives by each group's own parameters."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numba import types
+from pytensor.gradient import grad
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import apply_ancestors
+from pytensor.tensor.subtensor import Subtensor
+
+from pymc_austerity.compile.addresses import Addresses, arrays_at, tuple_of
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError
+from pymc_austerity.likelihood import (
+    VECTOR,
+    WITHOUT_ROWS,
+    Density,
+    ModelData,
+    Reached,
+    RowLikelihood,
+    build_call,
+    entries_taken,
+    reach,
+)
+
+#: Spread of the random point of the check, and the groups and rows that it looks at.
+_SPREAD, _CHECKED_GROUPS, _CHECKED_ROWS = 0.3, 3, 500
+_RELATIVE_ERROR = 1e-8
+#: Where the parameters of each group lie in θ and how many they are; and a gradient and a matrix for each group.
+_OWN = types.int64[:, ::1], types.int64[::1]
+_DERIVATIVES = types.Tuple((types.float64[:, ::1], types.float64[:, :, ::1]))
+_terms_at = build_call(VECTOR, *WITHOUT_ROWS)
+_derivatives_at = build_call(_DERIVATIVES, *WITHOUT_ROWS, *_OWN)
+
+
+class GroupTerms(Protocol):
+    """The prior terms of groups, compiled."""
+
+    def __call__(self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray) -> tuple[np.ndarray]:
+        """Return log p(u_g | φ) for all groups."""
+        ...
+
+
+class GroupDerivatives(Protocol):
+    """Derivatives of the prior terms, compiled."""
+
+    def __call__(
+        self,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: Addresses,
+        own: np.ndarray,
+        n_own: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gradient of each term by the group's own parameters, shape (G, K), and minus its Hessian.
+
+        `own` says where they lie in θ, and `n_own` how many they are.
+        """
+        ...
+
+
+class LinkedGroupTerms(Protocol):
+    """The prior terms of whichever model the address leads to, compiled."""
+
+    def __call__(self, address: int, theta: np.ndarray, others: np.ndarray, fixed: Addresses) -> np.ndarray:
+        """Return log p(u_g | φ) for all groups."""
+        ...
+
+
+class LinkedGroupDerivatives(Protocol):
+    """The derivatives of the prior terms of whichever model the address leads to, compiled."""
+
+    def __call__(
+        self,
+        address: int,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: Addresses,
+        own: np.ndarray,
+        n_own: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `GroupDerivatives` return."""
+        ...
+
+
+class GroupPrior(NamedTuple):
+    """The prior terms of groups, compiled.
+
+    Attributes
+    ----------
+    terms : GroupTerms
+    derivatives : GroupDerivatives
+    """
+
+    terms: GroupTerms
+    derivatives: GroupDerivatives
+
+    def linked(self, likelihood: RowLikelihood) -> LinkedGroupPrior:
+        """Return the prior for code that is compiled once for all models."""
+        terms, fixed = self.terms, tuple_of(likelihood.fixed)
+
+        @njit
+        def terms_of(theta, others, fixed_at):  # type: ignore[no-untyped-def]
+            return np.ascontiguousarray(terms(theta, others, *arrays_at(fixed_at, fixed))[0])
+
+        reached = reach(terms_of, *WITHOUT_ROWS), reach(self.derivatives, *WITHOUT_ROWS, *_OWN)
+        return LinkedGroupPrior(_terms_at, _derivatives_at, reached)
+
+
+class GroupPriorLinks(NamedTuple):
+    """Addresses of the functions of a `GroupPrior` in this process.
+
+    Attributes
+    ----------
+    terms, derivatives : int
+    """
+
+    terms: int
+    derivatives: int
+
+
+class LinkedGroupPrior(NamedTuple):
+    """A `GroupPrior` as compiled code asks for it: by the addresses of its functions, among the data.
+
+    Attributes
+    ----------
+    terms : LinkedGroupTerms
+    derivatives : LinkedGroupDerivatives
+    reached : tuple of Reached
+        What lies at the addresses.
+    """
+
+    terms: LinkedGroupTerms
+    derivatives: LinkedGroupDerivatives
+    reached: tuple[Reached, Reached]
+
+    @property
+    def links(self) -> GroupPriorLinks:
+        """The addresses."""
+        return GroupPriorLinks(*(of.address for of in self.reached))
+
+
+def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]) -> GroupPrior:
+    """Compile the prior terms of groups.
+
+    A derivative along the k-th parameter of all groups at once holds what belongs to each, because the terms split.
+    """
+    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+    terms = compile_part(inputs, [groups.log_prior], **options)
+    along, shared = likelihood.theta.type("along"), shared_in_graph(likelihood, groups)
+    by_own: dict[str, Any] = {"wrt": likelihood.theta, "consider_constant": shared, "disconnected_inputs": "ignore"}
+    gradient = grad(groups.log_prior.sum(), **by_own)
+    # Reverse over reverse: the forward mode of a triangular solve is wrong in PyTensor 3.3.
+    product = grad((gradient * along).sum(), **by_own)
+    gradient_of = compile_part(inputs, [gradient], **options)
+    product_of = compile_part([along, *inputs], [product], **options)
+
+    types_of_fixed = tuple_of(likelihood.fixed)
+
+    @njit
+    def derivatives(theta, others, fixed_at, own, n_own):  # type: ignore[no-untyped-def]
+        fixed = arrays_at(fixed_at, types_of_fixed)
+        n_groups, size = own.shape
+        slope, curvature = np.zeros((n_groups, size)), np.zeros((n_groups, size, size))
+        by_theta = gradient_of(theta, others, *fixed)[0]
+        for g in range(n_groups):
+            for k in range(n_own[g]):
+                slope[g, k] = by_theta[own[g, k]]
+        for k in range(size):
+            direction = np.zeros(theta.size)
+            for g in range(n_groups):
+                if k < n_own[g]:
+                    direction[own[g, k]] = 1.0
+            column = product_of(direction, theta, others, *fixed)[0]
+            for g in range(n_groups):
+                for j in range(n_own[g] if k < n_own[g] else 0):
+                    curvature[g, j, k] = -column[own[g, j]]
+        return slope, curvature
+
+    return GroupPrior(terms, derivatives)
+
+
+def shared_in_graph(likelihood: RowLikelihood, groups: Groups) -> list[Variable]:
+    """Return the parts of θ in the graph of the prior terms that hold nothing of a group's own.
+
+    Nobody asks for the derivatives by them, and the way back through the prior of a covariance is long to compile.
+    """
+
+    def is_shared(node: Apply) -> bool:
+        if not isinstance(node.op, Subtensor) or node.inputs[0] is not likelihood.theta:
+            return False
+        taken = entries_taken(node, likelihood.theta_size)
+        return taken is not None and bool(np.isin(taken, groups.shared).all())
+
+    return [node.outputs[0] for node in apply_ancestors([groups.log_prior]) if is_shared(node)]
+
+
+def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:
+    """Check by numbers that a group's parameters change its own rows and its own prior term, and nothing else.
+
+    Raises
+    ------
+    GroupsNotFoundError
+        Where the compiled density says otherwise than the graph did.
+    """
+    rng = np.random.default_rng(1956)
+    theta = data.theta0 + _SPREAD * rng.standard_normal(data.theta0.size)
+    of_rows = groups.of_rows(data.rows.arrays)
+    n_rows = len(data.rows)
+    some = rng.choice(n_rows, min(_CHECKED_ROWS, n_rows), replace=False)
+    chosen = [a + rng.choice(b - a, min(_CHECKED_GROUPS, b - a), replace=False) for a, b in pairwise(groups.first)]
+    for g in np.concatenate(chosen):
+        changed = theta.copy()
+        own = groups.own[g, : groups.size[g]]
+        changed[own] += _SPREAD * rng.standard_normal(own.size)
+        of_g = of_rows[np.searchsorted(groups.first, g, side="right") - 1]
+        numbers = np.union1d(some, np.flatnonzero(of_g == g)[:_CHECKED_ROWS])
+        new, old = density.both_sides(changed, theta, data.others0, *data.fixed, *data.rows.take(numbers).arrays)
+        moved = np.abs(new - old) > _RELATIVE_ERROR * (1 + np.abs(old))
+        if moved[of_g[numbers] != g].any():
+            row = numbers[moved & (of_g[numbers] != g)][0]
+            raise GroupsNotFoundError(
+                f"The parameters of group {g} change the likelihood of row {row}, which is in group {of_g[row]}."
+            )
+        at, at_new = (prior.terms(v, data.others0, *data.fixed)[0] for v in (theta, changed))
+        change = at_new - at
+        whole, whole_new = (float(density.log_prior(v, data.others0, *data.fixed)[0]) for v in (theta, changed))
+        off = np.abs(whole_new - whole - change[g]) + np.abs(np.delete(change, g)).sum()
+        if off > _RELATIVE_ERROR * (1 + np.abs(at).sum() + abs(whole)):
+            raise GroupsNotFoundError(
+                f"The parameters of group {g} change more of the log prior than the group's own term: by {off:.3g}."
+            )

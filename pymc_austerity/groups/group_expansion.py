@@ -1,0 +1,175 @@
+"""The quadratic expansion of every group's log-likelihood.
+
+With φ all that is no group's own and u_g the K parameters of group g, the rows of g are expanded together around
+(φ̂, û_g).  Memory is O(G (K² + K R)) for R shared parameters that the rows read; no matrix over all parameters is made.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_austerity.bounds import RowScale
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.cells import sum_over_cells, through_cells
+from pymc_austerity.groups.known_scale import KnownScale, rate_of_rows, sum_at_centre
+from pymc_austerity.groups.tangent import Tangent
+
+
+class GroupExpansion(NamedTuple):
+    """Expansion of the rows of all groups around one centre, as arrays for compiled code.
+
+    Attributes
+    ----------
+    centre : numpy.ndarray, shape (D,)
+        θ̂ = (φ̂, û).
+    own : numpy.ndarray of int64, shape (G, K)
+        Where the parameters of each group lie in θ.
+    size : numpy.ndarray of int64, shape (G,)
+        Parameters of each group: with several factors, those of some may be fewer than K.
+    first : numpy.ndarray of int64, shape (F + 1,)
+        The groups of factor f are ``first[f]`` to ``first[f + 1] - 1``.
+    shared, read : numpy.ndarray of int64, shapes (P,) and (R,)
+        Where φ lies in θ, and that part of it which the rows read.
+    gradient : numpy.ndarray, shape (G, K)
+        Of each group's log-likelihood by its own parameters.
+    hessian : numpy.ndarray, shape (G, K, K)
+    precision : numpy.ndarray, shape (G, K, K)
+        Minus `hessian` with negative eigenvalues put to zero.
+    cross : numpy.ndarray, shape (G, K, R)
+        Second derivatives by the group's own parameters and those that the rows read.
+    shared_gradient : numpy.ndarray, shape (R,)
+    shared_hessian : numpy.ndarray, shape (R, R)
+    cell_start : numpy.ndarray of int64, shape (G + 1,)
+        The cells of group g are ``cell_start[g]`` to ``cell_start[g + 1] - 1``: one for each group of another factor
+        with which it has rows in common.
+    cell_with : numpy.ndarray of uint32, shape (C,)
+        These groups.
+    cell_hessian : numpy.ndarray, shape (C, K, K)
+        Second derivatives by the parameters of the group and of the other; zero beyond their sizes.
+    tangent : Tangent
+        The joint means of several factors near the centre of φ, once they have been worked out.
+    scale : KnownScale
+        What the expansion is multiplied by where it holds at every scale of the rows.
+    """
+
+    centre: np.ndarray
+    own: np.ndarray
+    size: np.ndarray
+    first: np.ndarray
+    shared: np.ndarray
+    read: np.ndarray
+    gradient: np.ndarray
+    hessian: np.ndarray
+    precision: np.ndarray
+    cross: np.ndarray
+    shared_gradient: np.ndarray
+    shared_hessian: np.ndarray
+    cell_start: np.ndarray
+    cell_with: np.ndarray
+    cell_hessian: np.ndarray
+    tangent: Tangent
+    scale: KnownScale
+
+
+def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:
+    """Return the expansion in all that the rows read but their scale, which it is multiplied by.
+
+    Parameters
+    ----------
+    e : GroupExpansion
+        In all that the rows read.
+    of_rows : RowScale
+    n_rows : int
+        N, rows that stand for several counted as these.
+    """
+    if of_rows.place is None:
+        return e
+    kept, slope = e.read != of_rows.place, n_rows * of_rows.slope
+    squares = float(e.shared_gradient[~kept][0] - slope) / of_rows.power
+    return e._replace(
+        read=e.read[kept],
+        cross=np.ascontiguousarray(e.cross[:, :, kept]),
+        shared_gradient=e.shared_gradient[kept],
+        shared_hessian=np.ascontiguousarray(e.shared_hessian[np.ix_(kept, kept)]),
+        scale=KnownScale(np.array([of_rows.place]), of_rows.power, slope, squares),
+    )
+
+
+@njit
+def pull_of_others(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return Σ_h H_gh (u_h − û_h) for some groups, a row each: the slope that those of other factors add to theirs."""
+    if e.cell_with.size == 0:
+        return np.zeros((groups.size, e.own.shape[1]))
+    return through_cells(_shifts(theta, e), groups, e)
+
+
+@njit
+def own_changes(
+    theta_new: np.ndarray, theta: np.ndarray, groups: np.ndarray, pull: np.ndarray, e: GroupExpansion
+) -> np.ndarray:
+    """Return how much the expansion of all rows changes with each of some groups of a factor, all else as it is.
+
+    `pull` is the `pull_of_others`.
+    """
+    totals, before, rate = np.zeros(groups.size), np.zeros(groups.size), rate_of_rows(theta, e.centre, e.scale)
+    _add_alone(totals, theta_new, groups, e)
+    _add_alone(before, theta, groups, e)
+    own, sizes = e.own, e.size  # not in the loop, where numba would count references
+    for i in range(groups.size):
+        g = groups[i]
+        totals[i] -= before[i]
+        for k in range(sizes[g]):
+            totals[i] += pull[i, k] * (theta_new[own[g, k]] - theta[own[g, k]])
+        totals[i] *= rate
+    return totals
+
+
+@njit
+def _add_alone(totals: np.ndarray, theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> None:
+    """Add what each of some groups has in the expansion of all rows, beside the cells."""
+    own, sizes, centre, gradient, hessian, cross = e.own, e.size, e.centre, e.gradient, e.hessian, e.cross
+    read, shift = np.empty(e.read.size), np.empty(own.shape[1])
+    for r in range(read.size):
+        read[r] = theta[e.read[r]] - centre[e.read[r]]
+    for i in range(groups.size):
+        g, of_group = groups[i], 0.0
+        for k in range(sizes[g]):
+            shift[k] = theta[own[g, k]] - centre[own[g, k]]
+        for k in range(sizes[g]):
+            slope = gradient[g, k]
+            for j in range(sizes[g]):
+                slope += 0.5 * hessian[g, k, j] * shift[j]
+            for r in range(read.size):
+                slope += cross[g, k, r] * read[r]
+            of_group += shift[k] * slope
+        totals[i] += of_group
+
+
+@njit
+def grouped_sum(theta: np.ndarray, others: np.ndarray, e: GroupExpansion) -> float:
+    """Return Σ q_i(θ) − Σ ℓ_i(θ̂) over all rows."""
+    total = 0.0
+    for r in range(e.read.size):
+        slope = e.shared_gradient[r]
+        for s in range(e.read.size):
+            slope += 0.5 * e.shared_hessian[r, s] * (theta[e.read[s]] - e.centre[e.read[s]])
+        total += slope * (theta[e.read[r]] - e.centre[e.read[r]])
+    totals = np.zeros(e.own.shape[0])
+    _add_alone(totals, theta, np.arange(totals.size), e)
+    for g in range(totals.size):
+        total += totals[g]
+    if e.cell_with.size > 0:
+        total += sum_over_cells(_shifts(theta, e), e)
+    return sum_at_centre(theta, e.centre, e.scale) + rate_of_rows(theta, e.centre, e.scale) * total
+
+
+@njit
+def _shifts(theta: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return u − û of all groups, shape (G, K)."""
+    own, sizes, centre, shift = e.own, e.size, e.centre, np.zeros(e.own.shape)
+    for g in range(own.shape[0]):
+        for k in range(sizes[g]):
+            shift[g, k] = theta[own[g, k]] - centre[own[g, k]]
+    return shift

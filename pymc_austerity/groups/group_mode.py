@@ -1,0 +1,232 @@
+"""Where the rows of groups are expanded: the mode of φ with the groups integrated out, and their means there.
+
+The joint mode of a centred hierarchy lies at a scale of zero; the mode of the marginal does not.  With z = 0 in place
+of the groups, prior × expansion × Π|Σ_g(φ)|^{1/2} is Laplace's approximation of that marginal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from pymc_austerity.cholesky import cholesky_of
+from pymc_austerity.groups.group_conditional import Conditional
+from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_pass import Membership
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.rows import Rows
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+#: Passes over all rows after which the search gives up.
+_MAX_PASSES = 40
+#: Steps of this many standard deviations end it, and the first step allowed in any parameter, see `_first_reach`.
+_CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
+#: Step of the numerical derivatives of the marginal, in standard deviations.
+_STEP = 0.05
+#: A width that is found to be so many times what it was taken for is looked for again, so often at most: in units of a
+#: thousandth or a million it is far from one, where the search for it begins.
+_WIDER, _MOST_SCALES = 100.0, 8
+#: A change of the log posterior by this share of it is rounding.
+_ROUNDING = 1e-13
+#: Width of the marginal along a parameter that no posterior has.
+_NARROWEST = 1e-30
+#: Where the prior of effects says so many times as much of them as the rows do, their scale is on its way to zero.
+_COLLAPSED = 1e4
+#: Smallest curvature of the marginal along an eigenvector, where that along the axes is one.
+_FLATTEST = 0.01
+
+
+class GroupModeError(UnsupportedModelError):
+    """No centre is found to expand the rows of groups around."""
+
+
+class FactorCollapsesError(GroupModeError):
+    """The mode of what is shared has the effects of a factor of few groups at zero, with a scale of zero."""
+
+
+class GroupCentre(NamedTuple):
+    """What the search ends with.
+
+    Attributes
+    ----------
+    expansion : GroupExpansion
+    mean : numpy.ndarray, shape (P,)
+        Mode of the marginal of φ.
+    factor : numpy.ndarray, shape (P, P)
+        Lower Cholesky factor of its covariance.
+    passes : int
+        Passes over all rows.
+    """
+
+    expansion: GroupExpansion
+    mean: np.ndarray
+    factor: np.ndarray
+    passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The pieces of the search that stay the same from step to step."""
+
+    data: ModelData
+    rows: Rows
+    member: Membership
+    model: GroupModel
+
+    def expand(self, theta: np.ndarray) -> GroupExpansion:
+        return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
+
+    def objective(self, expansion: GroupExpansion) -> float:
+        """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups.
+
+        Not the maximum that the expansion predicts, which means nothing far from where it holds.
+        """
+        at = (expansion.centre, self.data.others0)
+        prior = float(uninterrupted(self.model.density.log_prior, *at, *self.data.fixed)[0])
+        value = prior + self.model.group_pass.value(*at, self.data.fixed, self.rows)
+        return value + Conditional(*uninterrupted(self.model.condition, *at, self.data.fixed, expansion)).log_det
+
+    def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
+        theta = expansion.centre.copy()
+        theta[expansion.shared] = phi
+        value, theta = uninterrupted(self.model.marginal, theta, self.data.others0, self.data.fixed, expansion)
+        return (value, theta) if np.isfinite(value) else (-np.inf, theta)
+
+
+def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: GroupModel) -> GroupCentre:
+    """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's.
+
+    Parameters
+    ----------
+    data : ModelData
+    rows : Rows
+        Sorted by group.
+    member : Membership
+        Of these rows.
+    model : GroupModel
+
+    Raises
+    ------
+    GroupModeError
+        Where the search does not end.
+    FactorCollapsesError
+        Where it leads to effects that are shared and all zero.
+    """
+    search = _Search(data, rows, member, model)
+    here = search.expand(data.theta0)
+    value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
+    if not np.isfinite(value):
+        raise GroupModeError("The log posterior or a derivative is not finite at the initial point of the model.")
+    moves_shared = False  # the groups find their places first
+    while passes < _MAX_PASSES:
+        scale = _axis_scales(search, here)
+        if not (scale > _NARROWEST).all():
+            raise GroupModeError(
+                "The search for the mode of the shared parameters went to where the posterior has no width, as where "
+                "the prior of a scale is not proper at zero."
+            )
+        if _collapses(here, scale, model.groups.places_of_left):
+            raise FactorCollapsesError(
+                f"The scale of {model.groups.left} goes to zero with these, as in any joint mode of effects and their "
+                "scale where the rows do not hold them apart."
+            )
+        phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
+        _, theta = search.at(phi, here)
+        factor = Conditional(*uninterrupted(model.condition, theta, data.others0, data.fixed, here)).factor
+        precision = np.einsum("gjk,gjk->gj", factor, factor)
+        sds = 1 / np.sqrt(np.where(precision > 0, precision, 1.0))
+        unit = sds * _first_reach(sds)
+        step = np.clip(theta[here.own] - here.centre[here.own], -radius * unit, radius * unit)
+        theta[here.own] = here.centre[here.own] + step
+        moved = np.einsum("gjk,gj->gk", factor, (theta - here.centre)[here.own])
+        far = max(np.abs((phi - here.centre[here.shared]) / scale).max(initial=0.0), float(np.sqrt((moved**2).mean())))
+        if far < _CLOSE_ENOUGH and not moves_shared:
+            moves_shared = True
+            continue
+        if far < _CLOSE_ENOUGH:
+            return GroupCentre(here, phi, _covariance_factor(search, here, phi, scale), passes)
+        there = search.expand(theta)
+        passes += 1
+        new = search.objective(there)
+        if new > value - 0.1:
+            radius, here, value = 2 * radius, there, new
+        else:
+            moves = np.abs(theta - here.centre)
+            of_shared = moves[here.shared] / (scale * _first_reach(scale))
+            radius = min(radius, max(of_shared.max(initial=0.0), float((moves[here.own] / unit).max()))) / 4
+    raise GroupModeError(f"The search for the mode of the shared parameters did not end in {_MAX_PASSES} passes.")
+
+
+def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
+    """Return the width of the marginal of the surrogate along each parameter of φ, from its curvature there."""
+    phi = expansion.centre[expansion.shared]
+    curvature = np.full(phi.size, 1.0)
+    of_rows = dict(zip(expansion.read, -np.diag(expansion.shared_hessian), strict=True))
+    scale = np.array([1 / np.sqrt(1.0 + max(of_rows.get(p, 0.0), 0.0)) for p in expansion.shared])
+    middle = search.at(phi, expansion)[0]
+    for j in range(phi.size):
+        first = scale[j]
+        for k in range(_MOST_SCALES):
+            step, before = np.zeros(phi.size), scale[j]
+            step[j] = _STEP * before
+            sides = search.at(phi + step, expansion)[0] + search.at(phi - step, expansion)[0]
+            # Far out, where a scale goes to zero say, the square of a step is no number above zero: nothing is learnt.
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                fall = 2 * middle - sides
+                curvature[j] = fall / step[j] ** 2
+            if abs(fall) < _ROUNDING * abs(middle):
+                scale[j] = _WIDER * before
+            elif curvature[j] > 0:
+                scale[j] = min(1 / np.sqrt(curvature[j]), _WIDER * before)
+            if k and scale[j] < _WIDER * before:  # wider by less: it is known
+                break
+        else:
+            scale[j] = first
+    return scale
+
+
+def _collapses(expansion: GroupExpansion, scale: np.ndarray, effects: np.ndarray) -> bool:
+    """Whether next to nothing of what is known of some effects comes from their rows."""
+    of_rows = -np.diag(expansion.shared_hessian)
+    seen = np.isin(expansion.read, effects) & (of_rows > 0)
+    widths = scale[np.isin(expansion.shared, expansion.read[seen])]
+    return bool(seen.any() and (_COLLAPSED * of_rows[seen] * widths**2 < 1).all())
+
+
+def _first_reach(sds: np.ndarray) -> np.ndarray:
+    """Return how many standard deviations a first step may be long: one unit, but in any unit one to thirty."""
+    return np.clip(1 / sds, 1.0, 30.0)
+
+
+def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:
+    start = expansion.centre[expansion.shared]
+    reach = radius * _first_reach(scale)
+
+    def negative(x: np.ndarray) -> float:
+        value = search.at(start + scale * x, expansion)[0]
+        return -value if np.isfinite(value) else 1e300
+
+    found = optimize.minimize(
+        negative, np.zeros(start.size), method="L-BFGS-B", bounds=list(zip(-reach, reach, strict=True))
+    )
+    return start + scale * found.x
+
+
+def _covariance_factor(search: _Search, expansion: GroupExpansion, phi: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return the factor of the covariance of the marginal at its mode, by differences in units of `scale`."""
+    p = phi.size
+    hessian = np.empty((p, p))
+    steps = _STEP * 4 * np.diag(scale)
+    for i in range(p):
+        for j in range(i + 1):
+            corners = [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)]
+            total = sum(sign * search.at(phi + a * steps[i] + b * steps[j], expansion)[0] for a, b, sign in corners)
+            hessian[i, j] = hessian[j, i] = -total / (4 * (4 * _STEP) ** 2)
+    values, vectors = np.linalg.eigh(np.nan_to_num(hessian))
+    covariance = (vectors / np.maximum(values, _FLATTEST)) @ vectors.T
+    return cholesky_of(scale[:, None] * covariance * scale, "the covariance of the shared parameters at their mode")

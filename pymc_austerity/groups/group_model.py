@@ -1,0 +1,140 @@
+"""A model with groups, compiled: the functions that are its own, and the code for all models that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_austerity.bounds import RowScale, find_row_scale
+from pymc_austerity.groups.group_conditional import ConditionOf, MarginalOf, build_condition, build_marginal
+from pymc_austerity.groups.group_density import GroupPrior, GroupPriorLinks, LinkedGroupPrior, compile_group_prior
+from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
+from pymc_austerity.groups.group_pass import GroupPass, LinkedSlope
+from pymc_austerity.groups.group_score import GroupScore
+from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.known_scale import nothing_of_linked_rows, nothing_of_rows
+from pymc_austerity.likelihood import Density, LinkedDensity, Links, RowLikelihood, compile_density, numba_options
+from pymc_austerity.proxy import compile_remainder_density
+
+
+class GroupLinks(NamedTuple):
+    """Addresses of the functions of one model in this process.
+
+    Attributes
+    ----------
+    rows, seen : Links
+        Of the rows as they are, and as the test sees them.
+    prior : GroupPriorLinks
+    slope : int
+        Of rows along a direction; 0 where there are no shifts.
+    """
+
+    rows: Links
+    seen: Links
+    prior: GroupPriorLinks
+    slope: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class GroupModel:
+    """The functions of a model with groups; each is compiled when it is first asked for.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+    groups : Groups
+    expands : bool
+        Whether the test sees what the expansion leaves of the rows.
+    compile_kwargs : dict or None
+    """
+
+    likelihood: RowLikelihood
+    groups: Groups
+    expands: bool
+    compile_kwargs: dict[str, Any] | None
+
+    @cached_property
+    def density(self) -> Density:
+        """The rows as they are, and the prior of everything."""
+        return compile_density(self.likelihood, self.compile_kwargs)
+
+    @cached_property
+    def row_scale(self) -> RowScale | None:
+        """How the rows read their scale, where the expansion then leaves nothing of them."""
+        return find_row_scale(self.likelihood, self.groups.read.tolist()) if self.expands else None
+
+    @cached_property
+    def seen(self) -> Density:
+        """The rows as the test sees them: remainders, with their known sum, or as they are."""
+        if not self.expands:
+            return self.density
+        if self.row_scale is not None:
+            return replace(self.density, both_sides=nothing_of_rows, known_sum=grouped_sum)
+        options = numba_options(self.compile_kwargs)
+        return replace(compile_remainder_density(self.density, self.likelihood, 2, **options), known_sum=grouped_sum)
+
+    @cached_property
+    def prior(self) -> GroupPrior:
+        """The prior of the groups."""
+        return compile_group_prior(self.likelihood, self.groups, numba_options(self.compile_kwargs))
+
+    @cached_property
+    def group_pass(self) -> GroupPass:
+        """Sums over the rows of each group."""
+        return GroupPass(self.likelihood, self.groups, numba_options(self.compile_kwargs))
+
+    @cached_property
+    def score(self) -> GroupScore:
+        """The slope of the marginal of φ."""
+        options = numba_options(self.compile_kwargs)
+        return GroupScore(self.likelihood, self.groups, self.prior, self.group_pass, options)
+
+    @cached_property
+    def linked(self) -> LinkedDensity:
+        """The `density` for code that is compiled for all models."""
+        return self.density.linked(self.likelihood)
+
+    @cached_property
+    def linked_seen(self) -> LinkedDensity:
+        """What is `seen`, for code that is compiled for all models."""
+        if self.row_scale is not None:
+            return replace(self.linked, both_sides=nothing_of_linked_rows, known_sum=grouped_sum)
+        return self.seen.linked(self.likelihood) if self.expands else self.linked
+
+    @cached_property
+    def linked_prior(self) -> LinkedGroupPrior:
+        """The `prior` for code that is compiled for all models."""
+        return self.prior.linked(self.likelihood)
+
+    @cached_property
+    def linked_slope(self) -> LinkedSlope:
+        """The slope of rows along a direction, of which shifts need to know."""
+        return self.group_pass.linked_slope()
+
+    @cached_property
+    def links(self) -> GroupLinks:
+        """Where the functions lie in this process; nothing for shifts, which few models have."""
+        return GroupLinks(self.linked.links, self.linked_seen.links, self.linked_prior.links)
+
+    @property
+    def condition(self) -> ConditionOf:
+        """The normal approximation of all groups given φ."""
+        return self._of_data(build_condition(self.linked_prior.derivatives), self.linked_prior.links)
+
+    @property
+    def marginal(self) -> MarginalOf:
+        """The surrogate's marginal of φ."""
+        condition = build_condition(self.linked_prior.derivatives)
+        return self._of_data(build_marginal(self.linked.log_prior, condition), self.links)
+
+    def _of_data(self, compiled: Callable[..., Any], links: Any) -> Callable[..., Any]:
+        """Return what is compiled for all models as a function of this one's data."""
+
+        def of_data(theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...], e: GroupExpansion) -> Any:
+            return compiled(links, theta, others, self.likelihood.fixed_at(fixed), e)
+
+        return of_data

@@ -1,0 +1,254 @@
+"""Sums over the rows of each group: first and second derivatives by what is the group's own and by what is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import types
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.compat import pushforward
+from pymc_austerity.compile.addresses import ADDRESSES, Addresses, arrays_at, tuple_of
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.known_scale import no_scale
+from pymc_austerity.groups.tangent import no_tangent
+from pymc_austerity.likelihood import VECTOR, Reached, RowLikelihood, build_call, reach
+from pymc_austerity.rows import Rows, build_gather
+
+#: Rows a call.
+_CHUNK = 8192
+#: What a slope takes: the direction, θ, the variables of other steps, where the data are, and the numbers of the rows.
+_OF_SLOPE = VECTOR, VECTOR, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1]
+_slope_at = build_call(VECTOR, *_OF_SLOPE)
+
+
+class Cells(NamedTuple):
+    """Pairs of groups of two factors that have rows in common.
+
+    Attributes
+    ----------
+    pairs : numpy.ndarray of int64, shape (C, 2)
+        A group of the finer factor and one of the other.
+    of_rows : numpy.ndarray of int64, shape (N,)
+        The cell of each row.
+    """
+
+    pairs: np.ndarray
+    of_rows: np.ndarray
+
+
+class Membership(NamedTuple):
+    """The groups of all rows.
+
+    Attributes
+    ----------
+    of_rows : numpy.ndarray of int64, shape (F, N)
+        By each factor; by the first in ascending order.
+    cells : dict of (int, int) to Cells
+        For each two factors.
+    """
+
+    of_rows: np.ndarray
+    cells: dict[tuple[int, int], Cells]
+
+
+def membership(of_rows: np.ndarray) -> Membership:
+    """Return the groups of all rows, and which groups have rows in common."""
+    cells, n = {}, int(of_rows.max(initial=0)) + 1
+    for f, h in combinations(range(len(of_rows)), 2):
+        keys, of_cells = np.unique(of_rows[f] * n + of_rows[h], return_inverse=True)
+        cells[f, h] = Cells(np.column_stack(np.divmod(keys, n)), of_cells.reshape(-1))
+    return Membership(of_rows, cells)
+
+
+class SlopeAlong(Protocol):
+    """The slope of rows along a direction, of whichever model the address leads to, compiled."""
+
+    def __call__(
+        self,
+        address: int,
+        along: np.ndarray,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: Addresses,
+        arrays: Addresses,
+        numbers: np.ndarray,
+    ) -> np.ndarray:
+        """Return the slope of each of the rows with these numbers."""
+        ...
+
+
+class LinkedSlope(NamedTuple):
+    """The slope of rows along a direction as compiled code asks for it: by its address.
+
+    Attributes
+    ----------
+    slope : SlopeAlong
+    reached : Reached
+        What lies at the address.
+    """
+
+    slope: SlopeAlong
+    reached: Reached
+
+
+class GroupPass:
+    """Expands the rows of all groups around a centre, in one pass over the data.
+
+    A direction moves one parameter of every group of a factor at once, or one shared parameter: a row reads one group,
+    so its derivative along that direction is the one by its own group.  (K + R)(K + R + 1)/2 forward-mode derivatives a
+    row, where K counts the parameters of one group of each factor.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+    groups : Groups
+    options : dict
+        Of the compiler.
+    """
+
+    def __init__(self, likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]):
+        self._groups, self._likelihood, self._theta_size = groups, likelihood, likelihood.theta_size
+        theta, rows = likelihood.theta, likelihood.row_log_likelihood
+        s, t = pt.dscalar("s"), pt.dscalar("t")
+        first, second = theta.type("first"), theta.type("second")
+        (moved,) = graph_replace([rows], {theta: theta + s * first + t * second}, strict=False)
+        slope = pushforward(moved, s, pt.ones_like(s))
+        curvature = pushforward(slope, t, pt.ones_like(t))
+        zero = pt.constant(0.0, dtype="float64")
+        outputs = graph_replace([slope, curvature], {s: zero, t: zero}, strict=False)
+        inputs = [theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+        outputs = [pt.broadcast_to(out, rows.shape) for out in outputs]
+        self._rows = compile_part(inputs, [rows], **options)
+        self.derivatives = compile_part([first, second, *inputs], outputs, **options)
+
+    def linked_slope(self) -> LinkedSlope:
+        """Return the slope of rows along a direction for code that is compiled for all models."""
+        derivatives, likelihood = self.derivatives, self._likelihood
+        fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
+        gather = build_gather(tuple(array.ndim for array in batch.types))
+
+        @njit
+        def slope_of(along, theta, others, fixed_at, rows_at, numbers):  # type: ignore[no-untyped-def]
+            data = arrays_at(fixed_at, fixed) + gather(arrays_at(rows_at, batch), numbers)
+            return np.ascontiguousarray(derivatives(along, along, theta, others, *data)[0])
+
+        return LinkedSlope(_slope_at, reach(slope_of, *_OF_SLOPE))
+
+    def value(self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> float:
+        """Return Σ ℓ_i(θ)."""
+        return float(sum(terms.sum() for terms in self.rows(theta, others, fixed, rows)))
+
+    def rows(
+        self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
+    ) -> Iterator[np.ndarray]:
+        """Yield ℓ_i(θ) in order, for some rows at a time."""
+        for batch in chunks(rows):
+            yield self._rows(theta, others, *fixed, *batch)[0]
+
+    def directions(self) -> tuple[list[tuple[int, int]], np.ndarray]:
+        """Return (factor, number of the parameter) of the directions along groups, and all of them, shape (M, D).
+
+        Those along what the rows read of φ come last.
+        """
+        groups = self._groups
+        along = [(f, k) for f, first in enumerate(groups.first[:-1]) for k in range(groups.size[first])]
+        places = [groups.own[groups.first[f] : groups.first[f + 1], k] for f, k in along]
+        directions = np.zeros((len(along) + groups.read.size, self._theta_size))
+        for direction, entries in zip(directions, [*places, *groups.read[:, None]], strict=True):
+            direction[entries] = 1.0
+        return along, directions
+
+    def __call__(
+        self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows, member: Membership
+    ) -> GroupExpansion:
+        """Expand around θ.
+
+        Parameters
+        ----------
+        theta, others, fixed
+        rows : Rows
+        member : Membership
+            Of these rows.
+        """
+        groups = self._groups
+        (n_groups, size), n_read = groups.own.shape, groups.read.size
+        along, directions = self.directions()
+        n_own = len(along)
+        gradient, shared_gradient = np.zeros((n_groups, size)), np.zeros(n_read)
+        hessian, shared_hessian = np.zeros((n_groups, size, size)), np.zeros((n_read, n_read))
+        cross = np.zeros((n_groups, size, n_read))
+        cells = {pair: np.zeros((len(of.pairs), size, size)) for pair, of in member.cells.items()}
+        n_factors = len(member.of_rows)
+        labels = Rows((*member.of_rows, *(of.of_rows for of in member.cells.values())))
+        for batch, numbers in zip(chunks(rows), chunks(labels), strict=True):
+            cell_of = dict(zip(cells, numbers[n_factors:], strict=True))
+            for i, direction in enumerate(directions):
+                for j, and_along in enumerate(directions[: i + 1]):
+                    first, second = self.derivatives(direction, and_along, theta, others, *fixed, *batch)
+                    if j >= n_own:
+                        shared_hessian[i - n_own, j - n_own] += second.sum()
+                        continue
+                    f, k = along[j]
+                    if i >= n_own:
+                        _add(cross, numbers[f], k, i - n_own, second)
+                    elif along[i][0] == f:
+                        _add(hessian, numbers[f], k, along[i][1], second)
+                    else:
+                        pair = f, along[i][0]
+                        _add(cells[pair], cell_of[pair], k, along[i][1], second)
+                if i >= n_own:
+                    shared_gradient[i - n_own] += first.sum()
+                else:
+                    f, k = along[i]
+                    _add(gradient[:, :, None], numbers[f], k, 0, first)
+        hessian = np.where(np.tri(size, dtype=bool).T, hessian, hessian.transpose(0, 2, 1))
+        shared_hessian = np.where(np.tri(n_read, dtype=bool), shared_hessian, shared_hessian.T)
+        return GroupExpansion(
+            theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
+            _without_negative(-hessian), cross, shared_gradient, shared_hessian,
+            *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
+            no_tangent(), no_scale(),
+        )  # fmt: skip
+
+
+def _add(to: np.ndarray, numbers: np.ndarray, j: int, k: int, terms: np.ndarray) -> None:
+    """Add what rows have to the entries (j, k) of their groups, which lie close together."""
+    low, high = numbers.min(), numbers.max() + 1
+    to[low:high, j, k] += np.bincount(numbers - low, terms, high - low)
+
+
+def _both_ways(
+    pairs: Sequence[np.ndarray], values: Sequence[np.ndarray], n_groups: int, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the cells of each group begin, the groups they are with, and their second derivatives."""
+    if not pairs:
+        return np.zeros(n_groups + 1, np.int64), np.empty(0, np.uint32), np.empty((0, size, size))
+    one = np.concatenate([*(p[:, 0] for p in pairs), *(p[:, 1] for p in pairs)])
+    other = np.concatenate([*(p[:, 1] for p in pairs), *(p[:, 0] for p in pairs)])
+    order = np.lexsort((other, one))
+    matrices = np.concatenate([*values, *(v.transpose(0, 2, 1) for v in values)])[order]
+    return np.searchsorted(one[order], np.arange(n_groups + 1)), other[order].astype(np.uint32), matrices
+
+
+def chunks(rows: Rows) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield the rows in order, some at a time."""
+    for start in range(0, len(rows), _CHUNK):
+        yield tuple(np.ascontiguousarray(a[start : start + _CHUNK]) for a in rows.arrays)
+
+
+def _without_negative(matrices: np.ndarray) -> np.ndarray:
+    """Return symmetric matrices with their negative eigenvalues put to zero."""
+    if matrices.shape[1] == 1:
+        return np.maximum(matrices, 0.0)
+    if not np.isfinite(matrices).all():  # at a point without a density, which the search leaves, or says so
+        return np.full_like(matrices, np.nan)
+    values, vectors = np.linalg.eigh(matrices)
+    return np.ascontiguousarray((vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1))

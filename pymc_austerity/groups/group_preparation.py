@@ -1,0 +1,274 @@
+"""What is learnt of the groups from all rows before sampling: their order, centre, expansion, bounds and weights."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_austerity.cholesky import NoFactorError
+from pymc_austerity.compile.cache import kept
+from pymc_austerity.groups.by_group_bounds import draws_nothing
+from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, no_bounds
+from pymc_austerity.groups.group_conditional import Conditional, ConditionOf, place_all
+from pymc_austerity.groups.group_costs import GroupCosts, estimate_costs
+from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, pull_of_others, with_known_scale
+from pymc_austerity.groups.group_mode import GroupModeError, find_group_centre
+from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_pass import Membership, chunks, membership
+from pymc_austerity.groups.group_score import shift_to_mode
+from pymc_austerity.groups.group_shifts import Shifts, find_shifts
+from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.tangent import find_tangent
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood import Density, ModelData, NoRemainderBoundError
+from pymc_austerity.progress import setup_progress
+from pymc_austerity.proxy import Expansion, check_order, remainder_sizes
+from pymc_austerity.rows import AliasTable, Rows, row_table
+
+#: Carried moves by whose remainders rows are weighed.
+_TYPICAL_MOVES = 4
+#: Rows that a refresh reads by bounds, as a share of all, up to which that is better than reading all.
+_WORTH = 0.25
+#: Groups whose known sums are compared with their rows, and what may differ.
+_CHECKED, _RELATIVE_ERROR = 3, 1e-6
+
+
+class PreparedGroups(NamedTuple):
+    """What a step keeps of its preparation: arrays only, so that it travels to other processes.
+
+    Attributes
+    ----------
+    rows : Rows
+        A copy of the data, sorted by the groups of the first factor.
+    order : numpy.ndarray of uint32 or int64, shape (N,)
+        What these rows are numbered in the model.
+    start : numpy.ndarray of int64, shape (G + 1,)
+        Where the rows of each group begin, and N times the number of factors.
+    places : numpy.ndarray of uint32 or int64, shape ((F - 1) N,)
+        The rows in the order of the groups of all other factors, one factor after the other: row number n of those that
+        `start` counts is n where that is below N, and ``places[n - N]`` beyond.
+    expansion : GroupExpansion
+    mean, factor : numpy.ndarray, shapes (P,) and (P, P)
+        Normal approximation of the marginal of φ.
+    table : AliasTable or None
+        Row weights of the carried move, where its test reads a part of the rows.
+    shifts : Shifts
+        Directions that no row sees.
+    bounds : GroupBounds or None
+        On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
+    costs : GroupCosts or None
+        Rows that the moves read; None where the rows are not expanded.
+    without_bounds : str
+        Why there are none.
+    passes : float
+        Passes over all rows, a derivative of each counted as one.
+    """
+
+    rows: Rows
+    order: np.ndarray
+    start: np.ndarray
+    places: np.ndarray
+    expansion: GroupExpansion
+    mean: np.ndarray
+    factor: np.ndarray
+    table: AliasTable | None
+    shifts: Shifts
+    bounds: GroupBounds | None
+    costs: GroupCosts | None
+    without_bounds: str
+    passes: float
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether sums over the rows of groups say all that the rows do, so that there is none to draw."""
+        return self.bounds is not None and draws_nothing(self.bounds.table)
+
+    def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
+        """Return a draw of φ from the normal approximation, or one from a wider one."""
+        return self.mean + width * self.factor @ rng.standard_normal(self.mean.size)
+
+    def rows_of(self, g: int) -> np.ndarray:
+        """Return the numbers of the rows of a group."""
+        places, n_rows = slice(self.start[g], self.start[g + 1]), len(self.rows)
+        if places.start < n_rows:
+            return np.arange(places.start, places.stop)
+        return self.places[places.start - n_rows : places.stop - n_rows]
+
+    def theta(self, phi: np.ndarray, z: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]) -> np.ndarray:
+        """Return θ for φ and the z of all groups; `at` is the values of other steps and the fixed data."""
+        e = self.expansion
+        theta = e.centre.copy()
+        theta[e.shared] = phi
+        kept(place_all)(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
+        return theta
+
+
+def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, Membership, np.ndarray]:
+    """Return a copy of the rows in which those of a group lie together, their groups, and their numbers before.
+
+    They lie together by the groups of the first factor.
+    """
+    of_rows = groups.of_rows(rows.arrays)
+    order = np.argsort(of_rows[0], kind="stable")
+    return rows.take(order), membership(of_rows[:, order]), order.astype(_whole(len(order)))
+
+
+def _whole(n_rows: int) -> type:
+    return np.uint32 if n_rows < 2**32 else np.int64
+
+
+def _places(member: Membership) -> np.ndarray:
+    orders = [np.argsort(of, kind="stable") for of in member.of_rows[1:]]
+    return np.concatenate([np.empty(0), *orders]).astype(_whole(member.of_rows.shape[1]))
+
+
+def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
+    """Sort the rows, find the centre, expand all groups there, and find bounds on what that leaves.
+
+    Parameters
+    ----------
+    data : ModelData
+    model : GroupModel
+
+    Raises
+    ------
+    GroupModeError
+        Where no centre is found, or the derivatives of the likelihood fail their check.
+    """
+    groups, group_pass, condition = model.groups, model.group_pass, model.condition
+    rows, member, order = sort_by_group(groups, data.rows)
+    start = np.concatenate([[0], np.cumsum(np.bincount(member.of_rows.ravel(), minlength=len(groups.own)))])
+    centre = find_group_centre(data, rows, member, model)
+    shifted = shift_to_mode(model.score, condition, centre.mean, centre.factor, data, centre.expansion, rows, member)
+    n_directions = len(group_pass.directions()[1])
+    passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2)
+    shifts = find_shifts(data, groups, model.density, model.prior, group_pass, rows, centre.expansion.centre)
+    passes += shifted.evaluations * model.score.passes + 3 * len(shifts.length)
+    expansion = centre.expansion
+    if model.row_scale is not None:
+        expansion = with_known_scale(expansion, model.row_scale, rows.n_table)
+    expansion = _with_tangent(expansion, shifted.mean, centre.factor, condition, (data.others0, data.fixed))
+    learnt = expansion, shifted.mean, centre.factor
+    found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, None, None, "", passes)
+    if not model.expands:
+        return found._replace(without_bounds="the test decides on rows as they are")
+    moves = _typical_moves(found, model, data)
+    if model.row_scale is not None:
+        _check_sums(found, model, moves[0], (data.others0, data.fixed))
+        nothing = GroupCosts(0.0, 0.0, 0.0, 0.0)
+        return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
+    _check_order(found, model.seen, moves[0][1], data.fixed)
+    _check_groups(found, model, moves[0], (data.others0, data.fixed))
+    found = _with_bounds(found, model, data)
+    costs = estimate_costs(
+        model.seen.both_sides, moves, data.others0, data.fixed, found.expansion, found.bounds, found.rows
+    )
+    return found._replace(costs=costs)
+
+
+def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
+    e, shared = found.expansion, (found.mean, found.factor)
+    factor = Conditional(*uninterrupted(model.condition, e.centre.copy(), data.others0, data.fixed, e)).factor
+    order = found.start, found.places
+    try:
+        bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, _WORTH)
+    except (NoRemainderBoundError, NoFactorError) as reason:
+        return found._replace(without_bounds=str(reason))
+    return found._replace(bounds=bounds, passes=found.passes + 1)
+
+
+def weigh_groups(
+    found: PreparedGroups, data: ModelData, model: GroupModel, floor: float, progressbar: bool
+) -> PreparedGroups:
+    """Weigh the rows for a carried move that reads some of them.
+
+    Parameters
+    ----------
+    found : PreparedGroups
+    data : ModelData
+    model : GroupModel
+    floor : float
+        Share of uniform draws among weighted rows.
+    progressbar : bool
+    """
+    moves, rows, centre = _typical_moves(found, model, data), found.rows, found.expansion.centre
+    with setup_progress(progressbar) as progress:
+        task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
+        advance = partial(progress.advance, task)
+        sizes = remainder_sizes(model.seen.both_sides, moves, data.others0, centre, data.fixed, rows, advance)
+    return found._replace(table=row_table(sizes, floor), passes=found.passes + 1)
+
+
+def _typical_moves(found: PreparedGroups, model: GroupModel, data: ModelData) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return θ′ and θ of some carried moves."""
+    rng, at, moves = np.random.default_rng(2023), (data.others0, data.fixed), []
+    for _ in range(_TYPICAL_MOVES):
+        z = rng.standard_normal(model.groups.own.shape)
+        new, old = (found.theta(found.draw_shared(rng), z, model.condition, at) for _ in range(2))
+        moves.append((new, old))
+    return moves
+
+
+def _with_tangent(
+    e: GroupExpansion, mean: np.ndarray, factor: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]
+) -> GroupExpansion:
+    """Work the joint means out around the centre of φ, where groups of several factors have any."""
+    if not e.cell_with.size:
+        return e
+
+    def means(phi: np.ndarray) -> np.ndarray:
+        theta = e.centre.copy()
+        theta[e.shared] = phi
+        found = Conditional(*uninterrupted(condition, theta, *at, e)).mean
+        return np.where(np.arange(found.shape[1]) < e.size[:, None], found - e.centre[e.own], 0.0)
+
+    return e._replace(tangent=find_tangent(means, mean, factor))
+
+
+def _check_order(found: PreparedGroups, remainders: Density, theta: np.ndarray, fixed: tuple[np.ndarray, ...]) -> None:
+    """Check the order of the remainders."""
+    e = found.expansion
+    batch = tuple(a[:500] for a in found.rows.arrays)
+    centre = Expansion(e.centre, e.read, e.shared_gradient, e.shared_hessian)
+    wrong = check_order(remainders.both_sides, centre, 2, theta - e.centre, fixed, batch, theta.size)
+    if wrong is not None:
+        raise GroupModeError(f"The derivatives of the likelihood fail their check: {wrong}.")
+
+
+def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarray, np.ndarray], at: Any) -> None:
+    """Check that what is known of a group's sum is what the remainders leave out."""
+    (theta_new, theta), (others, fixed), e = pair, at, found.expansion
+    sizes = np.diff(found.start)
+    for g in np.argsort(-sizes, kind="stable")[:_CHECKED]:
+        moved = theta.copy()
+        moved[e.own[g]] = theta_new[e.own[g]]
+        batch = found.rows.take(found.rows_of(g)).arrays
+        new, old = model.density.both_sides(moved, theta, others, *fixed, *batch)
+        left_new, left = model.seen.both_sides(moved, theta, others, e.centre, *fixed, *batch)
+        expected = ((new - left_new) - (old - left)).sum()
+        groups = np.array([g])
+        pull = kept(pull_of_others)(theta, groups, e)
+        known = kept(own_changes)(moved, theta, groups, pull, e)[0]
+        if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
+            raise GroupModeError(
+                f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "
+                "derivative of the likelihood is wrong."
+            )
+
+
+def _check_sums(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarray, np.ndarray], at: Any) -> None:
+    """Check that what is known of the sum over all rows is all that there is of it."""
+    _check_groups(found, model, pair, at)
+    (new, old), (others, fixed) = pair, at
+    expected, size = 0.0, 1.0
+    for batch in chunks(found.rows):
+        rows_new, rows = model.density.both_sides(new, old, others, *fixed, *batch)
+        expected, size = expected + float((rows_new - rows).sum()), size + float(np.abs(rows_new - rows).sum())
+    known = model.seen.known_sum(new, others, found.expansion) - model.seen.known_sum(old, others, found.expansion)
+    if not abs(known - expected) <= _RELATIVE_ERROR * size:
+        raise GroupModeError(
+            f"The sum over all rows changes by {expected:.6g}, and by {known:.6g} as it follows from sums over the "
+            "groups: a derivative of the likelihood is wrong."
+        )

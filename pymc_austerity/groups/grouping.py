@@ -1,0 +1,293 @@
+"""Find the groups of a model in its graph: variables of which row i reads entry g(i) alone.
+
+Two things are shown op by op, with the rules that follow the row axis: what the rows read of such a variable goes
+through an index by the whole numbers g, and the prior is a sum over groups given everything else.  Then the groups are
+independent of each other given the rest, which is what moves for groups rest on.  Each of several factors is proved by
+itself, with the groups of the others among the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.model import Model
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar import Cast
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.subtensor import AdvancedSubtensor
+
+from pymc_austerity.likelihood import (
+    Block,
+    ModelData,
+    NotRowWiseError,
+    RowAxis,
+    array_of,
+    in_double,
+    is_array_leaf,
+    leaf_identity,
+    plain_indices,
+    prove_row_axis,
+    split,
+)
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+#: Beside a finer factor, one of so many groups, or fewer, moves with what all groups share: the finer groups follow it
+#: (aircraft their carrier), and so few more parameters cost the set-up little.
+_FEW_GROUPS = 30
+
+
+#: What to do about groups on another axis.
+_FIRST = "Where groups lie on another axis, put them first: b[g, 0] with a b of shape (groups, 2)."
+
+
+class GroupsNotFoundError(UnsupportedModelError):
+    """A model in which no groups are found; the message says what stands in the way."""
+
+
+class NoGroupsError(GroupsNotFoundError):
+    """A model without anything that could be groups."""
+
+
+class _Factor(NamedTuple):
+    """One factor: names of its variables, number of its index among the data arrays, places in θ, and prior terms."""
+
+    names: tuple[str, ...]
+    leaf: int
+    own: np.ndarray
+    log_prior: Variable
+    terms: frozenset[Variable]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of a model, those of several factors one after the other.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Value variables with an entry for each group on their first axis.
+    indices : tuple of int
+        For each factor, the number of the data array that holds the group g(i) of row i.
+    first : numpy.ndarray of int64, shape (F + 1,)
+        The groups of factor f are ``first[f]`` to ``first[f + 1] - 1``; those of the first factor are the most.
+    size : numpy.ndarray of int64, shape (G,)
+        Parameters of each group.
+    own : numpy.ndarray of int64, shape (G, K)
+        Where the parameters of each group lie in θ; behind the last of a group of fewer than K stands its first again.
+    shared : numpy.ndarray of int64, shape (P,)
+        Where everything else lies: φ.
+    read : numpy.ndarray of int64, shape (R,)
+        Those of `shared` that the rows read.
+    log_prior : Variable
+        Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.
+    left : tuple of str
+        Variables of factors of few groups, which are among `shared`.
+    places_of_left : numpy.ndarray of int64
+        Where these lie in θ.
+    all_factors : Groups or None
+        The groups with those factors among them, where they can be.
+    """
+
+    names: tuple[str, ...]
+    indices: tuple[int, ...]
+    first: np.ndarray
+    size: np.ndarray
+    own: np.ndarray
+    shared: np.ndarray
+    read: np.ndarray
+    log_prior: Variable
+    left: tuple[str, ...] = ()
+    places_of_left: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    all_factors: Groups | None = None
+
+    def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the group of each row by each factor, shape (F, N); a model may count from the end, from −1 down."""
+        return np.array(
+            [
+                np.where(numbers < 0, last, first) + numbers
+                for first, last, numbers in zip(
+                    self.first[:-1],
+                    self.first[1:],
+                    (np.asarray(arrays[index]).astype(np.int64) for index in self.indices),
+                    strict=True,
+                )
+            ]
+        )
+
+
+def find_groups(model: Model, data: ModelData) -> Groups:
+    """Find the groups of a model, those of all factors but such as have few groups, the finest first.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    data : ModelData
+        The model as a step reads it, with all free variables in θ.
+
+    Raises
+    ------
+    GroupsNotFoundError
+        With the reason for each factor that was looked at.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from pymc_austerity.likelihood import read_model
+    >>> g = np.arange(60) % 5
+    >>> with pm.Model() as model:
+    ...     scale = pm.HalfNormal("scale")
+    ...     u = pm.Normal("u", 0, scale, shape=5)
+    ...     y = pm.Normal("y", u[g], 1, observed=np.zeros(60))
+    >>> groups = find_groups(model, read_model(model, model.value_vars, None, None))
+    >>> groups.names, groups.own.shape, groups.shared
+    (('u',), (5, 1), array([0]))
+    """
+    rows = model.logp(vars=list(data.terms.all), sum=False)
+    factors = _factors(rows, data.likelihood.n_rows)
+    if not factors:
+        raise NoGroupsError(
+            "No variable of the model is indexed on its first axis by an array of whole numbers with an entry for each "
+            f"row, as u[g] is. {_FIRST}"
+        )
+    found, reasons = [], []
+    for nodes in factors.values():
+        try:
+            found.append(_prove(model, data, rows, nodes))
+        except GroupsNotFoundError as error:
+            reasons.append(str(error))
+    if not found:
+        raise GroupsNotFoundError(" ".join(reasons))
+    found = sorted(found, key=lambda factor: -len(factor.own))
+    groups, all_factors = (_together(data, found, few) for few in (_FEW_GROUPS, 0))
+    return replace(groups, all_factors=all_factors) if len(groups.own) < len(all_factors.own) else groups
+
+
+def _together(data: ModelData, found: Sequence[_Factor], few: int) -> Groups:
+    """Put factors together that have no variable and no prior term in common, the finest and those of many groups."""
+    taken, left = [found[0]], []
+    for factor in found[1:]:
+        apart = all(not set(factor.names) & set(t.names) and not factor.terms & t.terms for t in taken)
+        if apart and len(factor.own) > few:
+            taken.append(factor)
+        else:
+            left += [name for name in factor.names if not any(name in t.names for t in taken)]
+    n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
+    own = np.concatenate([np.hstack([f.own, np.repeat(f.own[:, :1], max(sizes) - k, 1)]) for f, k in zip(taken, sizes)])
+    shared = np.setdiff1d(np.arange(data.likelihood.theta_size), own)
+    places = {b.name: np.arange(b.start, b.stop) for b in data.likelihood.blocks}
+    read = [places[name] for name in data.likelihood.read]
+    return Groups(
+        tuple(name for f in taken for name in f.names),
+        tuple(f.leaf for f in taken),
+        np.cumsum([0, *n_groups]),
+        np.repeat(sizes, n_groups),
+        own,
+        shared,
+        np.intersect1d(shared, np.concatenate(read)),
+        taken[0].log_prior if len(taken) == 1 else pt.concatenate([f.log_prior for f in taken]),
+        tuple(left),
+        np.concatenate([np.empty(0, np.int64), *(places[name] for name in left)]),
+    )
+
+
+def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply]]:
+    """Return the places where something is indexed by group numbers, by the array that holds these."""
+    factors: dict[Hashable, list[Apply]] = {}
+    for node in dict.fromkeys(v.owner for v in ancestors(rows) if v.owner is not None):
+        leaf = _index_leaf(node)
+        if leaf is not None and array_of(leaf).shape == (n_rows,):
+            factors.setdefault(leaf_identity(leaf), []).append(node)
+    return factors
+
+
+def _index_leaf(node: Apply) -> Variable | None:
+    """Return the array of whole numbers that indexes the first axis at this node, if one does."""
+    if not isinstance(node.op, AdvancedSubtensor):
+        return None
+    index = plain_indices(node)[0]
+    while isinstance(index, Variable) and _is_cast(index):
+        index = index.owner.inputs[0]
+    whole = isinstance(index, Variable) and is_array_leaf(index) and np.dtype(index.type.dtype).kind in "iu"
+    return index if whole else None
+
+
+def _is_cast(var: Variable) -> bool:
+    return var.owner is not None and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, Cast)
+
+
+def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> _Factor:
+    """Show for one factor that its groups are independent given the rest."""
+    sources = [node.inputs[0] for node in nodes]
+    leaf = _index_leaf(nodes[0])
+    assert leaf is not None
+    above = set(ancestors(sources))
+    lengths = {b.name: b.shape[0] if b.shape else 0 for b in data.likelihood.blocks}
+    reached = [v for v in model.value_vars if v in above]
+    n_groups = max((lengths[v.name] for v in reached if v.type.ndim), default=0)
+    members = [v for v in reached if v.type.ndim and lengths[v.name] == n_groups]
+    by = f"the groups by {leaf.name or 'a constant array'}"
+    if n_groups < 2 or not members:
+        raise GroupsNotFoundError(f"What is indexed as {by} depends on no free variable with an entry for each.")
+    names = [model.values_to_rvs[v].name for v in members]
+    cut = {node.outputs[0]: node.outputs[0].type() for node in nodes}
+    if set(members) & set(ancestors(graph_replace(rows, cut, strict=False))):
+        raise GroupsNotFoundError(f"The rows read {names} in other ways too than as {by}.")
+    seeds = dict.fromkeys(members, RowAxis(0))
+    for source in dict.fromkeys(sources):
+        _require_split(source, seeds, n_groups, f"What the rows read of {names}")
+    prior, terms = _prior_by_group(model, data, members, seeds, n_groups)
+    own = _places(data.likelihood.blocks, members, n_groups)
+    return _Factor(tuple(v.name for v in members), data.number_of_leaf(leaf), own, prior, terms)
+
+
+def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:
+    """Show that entry g of a graph reads entry g of the variables of groups, and no other."""
+    # Data with an entry for each group, such as covariates, are aligned with them; as many entries may also be
+    # chance, as those of the numbers that place three entries in a factor of a covariance where there are three groups.
+    leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
+    covariates = [v for v in leaves if np.dtype(v.type.dtype).kind == "f"]
+    reasons = []
+    for aligned in (leaves, covariates):
+        try:
+            axis = prove_row_axis(graph, {**dict.fromkeys(aligned, RowAxis(0)), **seeds})
+            break
+        except NotRowWiseError as error:
+            reasons.append(error)
+    else:
+        raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}. {_FIRST}") from reasons[0]
+    if axis != RowAxis(0):
+        raise GroupsNotFoundError(f"{what} does not have the groups on its first axis. {_FIRST}")
+
+
+def _prior_by_group(
+    model: Model, data: ModelData, members: Sequence[Variable], seeds: Mapping[Variable, RowAxis], n_groups: int
+) -> tuple[Variable, frozenset[Variable]]:
+    """Return the vector of prior terms that read the variables of groups, in terms of θ, and what they are terms of."""
+    terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
+    total, of = None, set()
+    for term in terms:
+        (graph,) = model.logp(vars=[term], sum=False)
+        if not set(members) & set(ancestors([graph])):
+            continue
+        _require_split(graph, seeds, n_groups, f"The prior term of {term.name!r}")
+        of.add(term)
+        vector = graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph
+        total = vector if total is None else total + vector
+    assert total is not None
+    likelihood = data.likelihood
+    blocks = {b.name: value for b, value in zip(likelihood.blocks, split(likelihood.theta, likelihood.blocks))}
+    values = {v: blocks[v.name] for v in model.value_vars}
+    (vector,) = in_double(graph_replace([total], {**values, **data.stand_ins()}, strict=False))
+    return vector, frozenset(of)
+
+
+def _places(blocks: Sequence[Block], members: Sequence[Variable], n_groups: int) -> np.ndarray:
+    names = [v.name for v in members]
+    own = [np.arange(b.start, b.stop).reshape(n_groups, -1) for b in blocks if b.name in names]
+    return np.concatenate(own, axis=1)

@@ -1,0 +1,114 @@
+"""How φ, what all groups share, is proposed: about a centre learnt while tuning, or by a walk."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_austerity.cholesky import is_positive_definite
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.proxy import towards_target
+
+#: Share of the proposals that walk: one about a centre may not come back from a tail that is heavier than normal.
+_WALKS = 0.1
+#: Acceptance rate of proposals about the centre; one of them is worth two walks at any dimension.
+_TARGET = 0.45
+#: Correlation of proposals that go furthest with where they come from: across the centre, so that means are precise
+#: sooner than from independent ones (over-relaxation; Adler, Physical Review D 23, 1981).
+_ACROSS = -0.4
+_FURTHEST = float(np.log(np.arccos(_ACROSS)))
+#: Draws until the centre is learnt for the first time; each time after that, from twice as many.
+_FIRST_WINDOW = 200
+#: Draws that the normal approximation from before counts for, and the share of the draws of windows that has gone into
+#: what is known: the chain may still have been on its way.
+_PRIOR_DRAWS, _KEPT = 50.0, 0.5
+
+
+class SharedState(NamedTuple):
+    """Centre, spread and angle of the moves of one chain; arrays that tuning changes.
+
+    Attributes
+    ----------
+    centre : numpy.ndarray, shape (P,)
+    factor : numpy.ndarray, shape (P, P)
+        Lower Cholesky factor of the covariance of φ.
+    log_angle : numpy.ndarray, shape (1,)
+        Log of α in φ′ = c + cos α (φ − c) + sin α L ξ: the length of a move where it is short, and beyond π/2 across
+        the centre.
+    sum, products : numpy.ndarray, shapes (P,) and (P, P)
+        Of φ and of φφᵀ, about the centre, in this window.
+    counts : numpy.ndarray of int64, shape (4,)
+        Draws in this window, its length, moves about the centre, and draws that what is known counts for.
+    """
+
+    centre: np.ndarray
+    factor: np.ndarray
+    log_angle: np.ndarray
+    sum: np.ndarray
+    products: np.ndarray
+    counts: np.ndarray
+
+
+def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
+    """Return the state before tuning, from the normal approximation of φ."""
+    p = mean.size
+    counts = np.array([0, max(_FIRST_WINDOW, 20 * p), 0, int(_PRIOR_DRAWS)])
+    return SharedState(mean.copy(), factor.copy(), np.full(1, np.log(np.pi / 2)), np.zeros(p), np.zeros((p, p)), counts)
+
+
+@njit
+def propose_shared(rng, phi, state):  # type: ignore[no-untyped-def]
+    """Return φ′, log q(φ|φ′) − log q(φ′|φ), and whether it is a walk."""
+    noise = rng.standard_normal(phi.size)
+    walks, step, phi_new = rng.random() < _WALKS, np.dot(state.factor, noise), np.empty(phi.size)
+    if walks:
+        for i in range(phi.size):  # a loop is compiled sooner than whole arrays are
+            phi_new[i] = phi[i] + 2.38 / np.sqrt(phi.size) * step[i]
+        return phi_new, 0.0, True
+    angle, centre = np.exp(state.log_angle[0]), state.centre
+    for i in range(phi.size):
+        phi_new[i] = centre[i] + np.cos(angle) * (phi[i] - centre[i]) + np.sin(angle) * step[i]
+    return phi_new, (_distance(phi_new, state) - _distance(phi, state)) / 2, False
+
+
+@njit
+def _distance(phi, state):  # type: ignore[no-untyped-def]
+    """Return ‖L⁻¹(φ − c)‖²."""
+    total, white = 0.0, np.empty(phi.size)
+    for i in range(phi.size):
+        white[i] = phi[i] - state.centre[i]
+        for j in range(i):
+            white[i] -= state.factor[i, j] * white[j]
+        white[i] /= state.factor[i, i]
+        total += white[i] ** 2
+    return total
+
+
+def adapt_shared(phi: np.ndarray, accepted: bool, walks: bool, state: SharedState) -> None:
+    """Take a draw of tuning in: the angle follows the acceptance, centre and covariance the draws of a window."""
+    if not walks:
+        state.counts[2] += 1
+        moved = towards_target(state.log_angle[0], float(accepted), _TARGET, state.counts[2])
+        state.log_angle[0] = min(_FURTHEST, moved)
+    shift = phi - state.centre
+    state.sum[:] += shift
+    state.products[:] += shift[:, None] * shift
+    state.counts[0] += 1
+    if state.counts[0] >= state.counts[1]:
+        learn_shared(state)
+
+
+def learn_shared(state: SharedState) -> None:
+    """Learn centre and covariance from the draws of a window that has ended, or ends here with the tuning."""
+    n, known = int(state.counts[0]), int(state.counts[3])
+    if n == 0:
+        return
+    products = known * state.factor @ state.factor.T + state.products - np.outer(state.sum, state.sum) / n
+    covariance = products / (n + known)
+    if is_positive_definite(covariance):  # of draws that ran away nothing is learnt
+        state.factor[:] = np.linalg.cholesky(covariance)
+    state.centre[:] += state.sum / (n + known)
+    state.sum[:] = 0.0
+    state.products[:] = 0.0
+    state.counts[:] = 0, 2 * state.counts[1], state.counts[2], int(_KEPT * (n + known))

@@ -1,0 +1,165 @@
+"""What a proposal is asked: each returns θ′ and log q(θ|θ′) − log q(θ′|θ), and never decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.likelihood import Reached, RowLikelihood, Surroundings
+from pymc_austerity.proxy import Effects, Prepared, Surrogate
+
+
+class Propose(Protocol):
+    """The one compiled signature of all proposals."""
+
+    def __call__(
+        self, rng: np.random.Generator, theta: np.ndarray, state: Any, surroundings: Surroundings
+    ) -> tuple[np.ndarray, float, int]:
+        """Return θ′, log q(θ|θ′) − log q(θ′|θ), and how many rows were read.
+
+        For a proposal that reads rows the ratio is that for the rows which were read: given them, the move back must be
+        possible with these same rows.
+        """
+        ...
+
+
+class BlindMove(Protocol):
+    """What a proposal does that looks at θ and its own state alone, compiled."""
+
+    def __call__(self, rng: np.random.Generator, theta: np.ndarray, state: Any) -> tuple[np.ndarray, float]:
+        """Return θ′ and log q(θ|θ′) − log q(θ′|θ)."""
+        ...
+
+
+def without_data(move: BlindMove) -> Propose:
+    """Compile the proposal that makes such a move.
+
+    The data among the surroundings are of other types in other models; the move is compiled once for all of them.
+    """
+
+    @njit
+    def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+        theta_new, log_q_ratio = move(rng, theta, state)
+        return theta_new, log_q_ratio, 0
+
+    return propose
+
+
+class Adapt(Protocol):
+    """The compiled tuning of a proposal."""
+
+    def __call__(self, state: Any, theta: np.ndarray, accepted: bool) -> None:
+        """Change `state` in place after a decision that led to `theta`."""
+        ...
+
+
+@njit
+def adapt_nothing(state, theta, accepted):  # type: ignore[no-untyped-def]
+    """Leave a proposal as it is."""
+
+
+def log_scale_of(state: Any) -> tuple[np.ndarray, ...]:
+    """Return what tuning changes in a state with a scale alone."""
+    return (state.log_scale,)
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A proposal for one model, compiled.
+
+    Attributes
+    ----------
+    propose : Propose
+    adapt : Adapt
+    make_state : callable
+        ``make_state(theta, discrete, n_rows)`` returns the state at the start of a chain, for θ of shape (D,), which of
+        its entries are whole numbers, and the number of rows: a named tuple of arrays, with a ``log_scale`` of shape
+        (1,).
+    tuned : callable
+        ``tuned(state)`` returns the arrays of a state that tuning changes and `propose` reads.  They are recorded when
+        tuning ends, and written over those of a fresh state to propose as the chain did.
+    reads_rows : bool
+        Whether it reads rows of its own.
+    reached : mapping of str to Reached
+        Functions of the model that `propose` finds by their addresses, by the name that these have in `Links`.
+    """
+
+    propose: Propose
+    adapt: Adapt
+    make_state: Callable[[np.ndarray, np.ndarray, int], Any]
+    tuned: Callable[[Any], tuple[np.ndarray, ...]] = log_scale_of
+    reads_rows: bool = False
+    reached: Mapping[str, Reached] = field(default_factory=dict)
+
+
+class Target(NamedTuple):
+    """What a proposal is told of the model that it moves in.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+        The graphs of the model, and where each variable sits in θ.
+    prepared : Prepared or None
+        The proxy, where there is one, with moves tuned on its surrogate.
+    best_rate : float
+        Acceptance rate of the test for a proposal as likely as the present point: the most that tuning can aim at.
+    compile_kwargs : dict
+        For functions that compiled code calls.
+    surrogate : Surrogate or None
+        Exact prior times proxy, compiled; where there is a proxy.
+    fixed : tuple of numpy.ndarray
+        Shared variables that are not indexed by row, as they are now.
+    """
+
+    likelihood: RowLikelihood
+    prepared: Prepared | None
+    best_rate: float
+    compile_kwargs: dict[str, Any]
+    surrogate: Surrogate | None = None
+    fixed: tuple[np.ndarray, ...] = ()
+
+
+@runtime_checkable
+class Proposal(Protocol):
+    """What the rest of the package asks of a proposal; a class that inherits from this one answers the rest by default.
+
+    Attributes
+    ----------
+    needs_proxy : bool
+        Whether it moves on the surrogate that a proxy defines.
+    no_proxy_because : str
+        Why no proxy can be built for the variables that it moves; empty where one can.
+    reads_rows : bool
+        Whether it reads rows of its own at every draw.
+    expands_effects : bool
+        Whether the rows read only a function of θ, in whose space a proxy is then built: see `effects`.
+    """
+
+    needs_proxy: ClassVar[bool] = False
+    no_proxy_because: ClassVar[str] = ""
+    reads_rows: ClassVar[bool] = False
+    expands_effects: ClassVar[bool] = False
+
+    def for_model(self, target: Target) -> Move:
+        """Return the proposal for one model.
+
+        Raises
+        ------
+        ValueError
+            For variables that it cannot move.
+        """
+        ...
+
+    def effects(self, likelihood: RowLikelihood) -> Effects:
+        """Return the function of θ that the rows read, and the model in its terms, where `expands_effects`.
+
+        Raises
+        ------
+        ValueError
+            For variables that it cannot move.
+        """
+        raise ValueError(f"{self!r} knows of nothing less than θ that the rows read.")

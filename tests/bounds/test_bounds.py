@@ -1,0 +1,388 @@
+"""Bounds on the log ratio of a row: found from the graph, given, scanned for; and what is refused."""
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+from compilations import compilations
+from evidence import MAX_Z, moment_z
+from numba import njit
+from pymc.exceptions import SamplingError
+
+import pymc_austerity as pma
+from pymc_austerity.bounds.row_bound import Cubic, find_bound
+from pymc_austerity.compile.addresses import NOWHERE
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.likelihood import Links, Place
+from pymc_austerity.likelihood.density import compile_density
+from pymc_austerity.likelihood.model_data import read_model
+from pymc_austerity.proxy.expansion import row_remainder
+
+N = 60
+RNG = np.random.default_rng(14)
+X = RNG.normal(size=(N, 3)) * [1.0, 0.2, 3.0]
+GROUP = RNG.integers(0, 4, N)
+
+
+def _slopes(size=3):
+    return pm.Normal("slopes", 0, 1, shape=size)
+
+
+def _logistic():
+    intercept = pm.Normal("intercept")
+    pm.Bernoulli("y", logit_p=2 + intercept + X @ _slopes(), observed=RNG.random(N) < 0.5)
+
+
+def _sigmoid():
+    pm.Bernoulli("y", p=pm.math.sigmoid(pm.math.dot(X, _slopes()) / 2), observed=RNG.random(N) < 0.5)
+
+
+def _groups():
+    effects = pm.Normal("effects", 0, 1, shape=4)
+    pm.Bernoulli("y", logit_p=effects[GROUP] - (X * _slopes()).sum(axis=1), observed=RNG.random(N) < 0.5)
+
+
+def _binomial():
+    pm.Binomial("y", n=np.arange(1, N + 1), logit_p=X @ _slopes(), observed=np.zeros(N, int))
+
+
+def _softmax():
+    pm.Categorical("y", logit_p=X @ _slopes((3, 4)), observed=RNG.integers(0, 4, N))
+
+
+def _laplace():
+    pm.Laplace("y", X @ _slopes(), 0.3, observed=RNG.normal(size=N))
+
+
+def _student():
+    pm.StudentT("y", nu=3, mu=X @ _slopes(), sigma=np.linspace(0.5, 2, N), observed=RNG.normal(size=N))
+
+
+def _cauchy():
+    pm.Cauchy("y", X @ _slopes(), 0.7, observed=RNG.normal(size=N))
+
+
+def _logistic_errors():
+    pm.Logistic("y", X @ _slopes(), 0.7, observed=RNG.normal(size=N))
+
+
+def _two_outcomes():
+    slopes = _slopes()
+    pm.Bernoulli("seen", logit_p=X @ slopes, observed=RNG.random(N) < 0.5)
+    pm.Laplace("y", X @ slopes, 0.5, observed=RNG.normal(size=N))
+
+
+FOUND = [
+    _logistic, _sigmoid, _groups, _binomial, _softmax, _laplace, _student, _cauchy, _logistic_errors, _two_outcomes,
+]  # fmt: skip
+
+
+def _normal():
+    pm.Normal("y", X @ _slopes(), 1, observed=RNG.normal(size=N))
+
+
+def _probit():
+    pm.Bernoulli("y", p=pm.math.invprobit(X @ _slopes()), observed=RNG.random(N) < 0.5)
+
+
+def _curved():
+    pm.Bernoulli("y", logit_p=X @ _slopes() ** 2, observed=RNG.random(N) < 0.5)
+
+
+def _product():
+    pm.Bernoulli("y", logit_p=pm.Normal("scale") * (X @ _slopes()), observed=RNG.random(N) < 0.5)
+
+
+def _constrained():
+    pm.Bernoulli("y", logit_p=X @ pm.HalfNormal("slopes", 1, shape=3), observed=RNG.random(N) < 0.5)
+
+
+def _free_scale():
+    pm.StudentT("y", nu=3, mu=X @ _slopes(), sigma=pm.HalfNormal("sigma"), observed=RNG.normal(size=N))
+
+
+def _potential():
+    pm.Potential("y", -((X @ _slopes()) ** 2))
+
+
+def _mixture():
+    parts = [pm.Normal.dist(0, 1), pm.Normal.dist(pm.Normal("mu"), 1)]
+    pm.Mixture("y", [0.5, 0.5], parts, observed=RNG.normal(size=N))
+
+
+REFUSED = [
+    (_normal, "no Lipschitz constant is known for normal"),
+    (_probit, "not a sigmoid"),
+    (_curved, "not shown to be linear"),
+    (_product, "not shown to be linear"),
+    (_constrained, "not shown to be linear"),
+    (_free_scale, "its scale is a free variable"),
+    (_potential, "is a potential"),
+    (_mixture, "no Lipschitz constant is known for MixtureRV"),
+]
+
+
+def _by_numpy(inputs, graph):
+    function = interpret_log_density(inputs, [graph])
+    return lambda *values: function(*values)[0]
+
+
+def _built(write, bound):
+    """Bound as a function of two points, and the largest |l_i| between them."""
+    with pm.Model() as model:
+        write()
+    data = read_model(model, model.value_vars, None, None)
+    likelihood, arrays, fixed = data.likelihood, data.rows.arrays, data.fixed
+    rows = _by_numpy(
+        [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches], likelihood.row_log_likelihood
+    )
+    found = find_bound(bound, model, data)
+    density = compile_density(likelihood).linked(likelihood) if bound == "scan" else None  # no other reads rows
+    links = Links() if density is None else density.links
+    evaluate, constants, none = found.build(), found.constants(), np.empty(0)
+    data_at = likelihood.fixed_at(fixed), likelihood.rows_at(arrays)
+
+    def bounded(theta, theta_new):
+        assert density is None or density.reached  # whose code lives as long
+        return evaluate(constants, Place(links, theta_new, theta, none, none, *data_at))
+
+    def largest(theta, theta_new):
+        new, old = (rows(at, none, *fixed, *arrays) for at in (theta_new, theta))
+        return np.abs(new - old).max()
+
+    return bounded, largest, likelihood.theta_size
+
+
+@pytest.mark.parametrize("write", FOUND)
+def test_no_row_exceeds_the_bound_found_from_the_graph_and_some_come_near(write):
+    bounded, largest, size = _built(write, "lipschitz")
+    rng, shares = np.random.default_rng(1), []
+    for k in range(400):
+        theta = rng.normal(size=size) * rng.choice([0.1, 1.0])
+        step = rng.normal(size=size) * 10.0 ** rng.uniform(-4, 0)
+        if k % 2:
+            step = np.where(np.arange(size) == rng.integers(size), step, 0.0)
+        bound, n_rows = bounded(theta, theta + step)
+        assert n_rows == 0
+        shares.append(largest(theta, theta + step) / bound)
+    assert max(shares) <= 1 + 1e-9
+    assert max(shares) > 0.5  # a bound that is never approached would cost rows for nothing
+
+
+@pytest.mark.usefixtures("nothing_on_disk")
+def test_the_slopes_of_all_rows_are_found_without_compiling_anything():
+    with pm.Model() as model:
+        _logistic()
+    data = read_model(model, model.value_vars, None, None)
+    with compilations() as names:
+        found = find_bound("lipschitz", model, data).constants()
+    assert names == []
+    assert found[0][0] == pytest.approx(np.sqrt(1 + (X**2).sum(axis=1)).max(), rel=1e-6)
+
+
+def test_the_bound_of_the_paper_is_not_beaten():
+    """‖θ − θ′‖·max‖x_j‖ for logistic regression (section 4.2)."""
+    bounded, _, _ = _built(_logistic, "lipschitz")
+    radius = np.sqrt(1 + (X**2).sum(axis=1)).max()
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        theta, new = rng.normal(size=(2, 4))
+        assert bounded(theta, new)[0] <= radius * np.linalg.norm(new - theta) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("write", "reason"), REFUSED)
+def test_what_has_no_known_bound_is_refused_with_the_reason_and_the_ways_out(write, reason):
+    with pm.Model() as model:
+        write()
+    data = read_model(model, model.value_vars, None, None)
+    with pytest.raises(ValueError, match=reason) as refusal:
+        find_bound("lipschitz", model, data)
+    assert "bound='scan'" in str(refusal.value)
+    assert "function of (theta, theta_new)" in str(refusal.value)
+
+
+def test_a_scan_finds_the_maximum_and_counts_its_rows():
+    bounded, largest, size = _built(_normal, "scan")
+    theta, new = np.random.default_rng(3).normal(size=(2, size))
+    assert bounded(theta, new) == (largest(theta, new), N)
+
+
+@njit
+def _compiled(theta, new):
+    return 7.0 * np.linalg.norm(new - theta)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        _compiled,
+        lambda theta, new: 7.0 * np.linalg.norm(new - theta),
+        lambda theta, new: 7 * ((new - theta) ** 2).sum() ** 0.5,
+    ],
+    ids=["njit", "numpy", "pytensor"],
+)
+def test_a_bound_can_be_given_as_an_expression_or_as_a_function_for_numba(bound):
+    bounded, _, size = _built(_normal, bound)
+    theta, new = np.random.default_rng(3).normal(size=(2, size))
+    assert bounded(theta, new) == (pytest.approx(7 * np.linalg.norm(new - theta)), 0)
+
+
+@pytest.mark.parametrize(
+    ("bound", "error", "message"),
+    [
+        ("maximum", ValueError, "not 'lipschitz', 'scan' or a function"),
+        (3.0, TypeError, "not 'lipschitz', 'scan' or a function"),
+        (lambda theta, new: new - theta, ValueError, "must return one number"),
+        (lambda theta, new: -1.0, ValueError, "must return one number"),
+        (lambda theta, new: {}.missing, TypeError, "neither builds a PyTensor expression"),
+    ],
+)
+def test_what_is_no_bound_is_refused(bound, error, message):
+    with pytest.raises(error, match=message):
+        _built(_normal, bound)
+
+
+@pytest.fixture(scope="module")
+def data_model():
+    with pm.Model() as model:
+        x = pm.Data("x", X[:, 0])
+        slope = pm.Normal("slope")
+        pm.Bernoulli("y", logit_p=slope * x, observed=(RNG.random(N) < 0.5).astype(int))
+    return model
+
+
+def _run(model, step, draws=60):
+    with model:
+        return pm.sample(
+            draws, tune=20, step=step, chains=1, cores=1, random_seed=5, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+
+
+def test_rows_of_a_scan_are_counted_in_the_statistics(data_model):
+    with data_model:
+        step = pma.MHSubLhd(proxy=None, bound="scan")
+    rows = _run(data_model, step).sample_stats["n_rows"].to_numpy()
+    assert (rows > N).all()
+    assert (rows <= 2 * N).all()
+
+
+def test_a_bound_that_a_row_breaks_stops_the_run(data_model):
+    with data_model:
+        step = pma.MHSubLhd(proxy=None, bound=lambda theta, new: 1e-3 * abs(new[0] - theta[0]))
+    with pytest.raises(SamplingError, match="more than the bound of the step"):
+        _run(data_model, step)
+
+
+@pytest.mark.contract
+def test_the_bound_follows_new_data_and_a_pickled_step_keeps_it(data_model):
+    with data_model:
+        step = pma.MHSubLhd(proxy=None)
+        first = [np.copy(c) for c in step.decider.bound_constants]
+        copy = pickle.loads(pickle.dumps(step))
+        pm.set_data({"x": 10 * X[:, 0]})
+        step.set_rng(np.random.default_rng(1))
+        second = step.decider.bound_constants
+        pm.set_data({"x": X[:, 0]})
+    assert second[0] == pytest.approx(10 * first[0])
+    assert second[1] == pytest.approx(10 * first[1])
+    assert copy.decider.bound_constants[0] == first[0]
+
+
+def _remainders(write, centre):
+    """Bound on the remainders of a second-order expansion, and the largest of them, between two points."""
+    with pm.Model() as model:
+        write()
+    data = read_model(model, model.value_vars, None, None)
+    likelihood, (graph, at) = data.likelihood, row_remainder(data.likelihood, 2)
+    remainders = _by_numpy([likelihood.theta, likelihood.others, at, *likelihood.fixed, *likelihood.batches], graph)
+    bound = find_bound("lipschitz", model, data).of_remainder(2)
+    evaluate, constants, none = bound.build(), bound.constants(), np.empty(0)
+
+    def bounded(theta, new):
+        return evaluate(constants, Place(Links(), new, theta, none, centre, NOWHERE, NOWHERE))[0]
+
+    def largest(theta, new):
+        sides = [remainders(at, none, centre, *data.fixed, *data.rows.arrays) for at in (new, theta)]
+        return np.abs(sides[0] - sides[1]).max()
+
+    return bounded, largest
+
+
+def _steepest():
+    # One entry of 1 a row, and a centre where the third derivative of the logistic function is largest.
+    pm.Bernoulli("y", logit_p=np.ones((N, 1)) @ _slopes(1), observed=np.arange(N) % 2 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("write", "size"),
+    [(_softmax, 12), (_steepest, 1)],
+    ids=["softmax", "logistic at its steepest"],
+)
+def test_no_remainder_exceeds_the_bound_from_the_third_derivative(write, size):
+    p = (3 - np.sqrt(3)) / 6
+    centre = np.full(size, np.log(p / (1 - p)) if write is _steepest else 1.0)
+    bounded, largest = _remainders(write, centre)
+    rng, shares = np.random.default_rng(3), []
+    for scale in 10.0 ** rng.uniform(-1.5, 0.5, 200):
+        theta, new = centre + scale * rng.normal(size=(2, centre.size))
+        shares.append(largest(theta, new) / bounded(theta, new))
+    assert max(shares) <= 1 + 1e-6
+    if write is _steepest:
+        # Taylor's bound is reached next to the centre: a constant too small by a twentieth would be found.
+        step = np.array([0.02])
+        assert largest(centre, centre + step) > 0.95 * bounded(centre, centre + step)
+
+
+@pytest.mark.slow
+def test_with_a_proxy_the_bound_on_the_remainder_saves_rows_and_the_posterior_stays():
+    rng = np.random.default_rng(21)
+    x = rng.normal(size=20_000)
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-x))).astype(int)
+    with pm.Model() as model:
+        slope = pm.Normal("slope")
+        pm.Bernoulli("y", logit_p=slope * x, observed=y)
+        step = pma.MHSubLhd()
+        runs = {
+            name: pm.sample(
+                draws, tune=100, step=step, chains=2, cores=1, random_seed=5, progressbar=False,
+                compute_convergence_checks=False,
+            )
+            for name, draws, step in (("ours", 2_000, step), ("plain", 100, pma.MHSubLhd(proxy=None)))
+        }  # fmt: skip
+    ours, plain = (float(runs[name]["sample_stats"]["n_rows"].mean()) for name in ("ours", "plain"))
+    assert ours < plain / 10
+    grid = np.linspace(0.8, 1.2, 201)
+    log_density = (y @ x) * grid - np.array([np.logaddexp(0, at * x).sum() for at in grid]) - grid**2 / 2
+    weight = np.exp(log_density - log_density.max())
+    assert weight[[0, -1]].max() < 1e-12
+    mean = np.average(grid, weights=weight)
+    sd = np.sqrt(np.average((grid - mean) ** 2, weights=weight))
+    assert np.abs(moment_z(runs["ours"]["posterior"]["slope"].to_numpy(), mean, sd)).max() < MAX_Z
+    # The bound is the one from the third derivative.
+    bound = find_bound("lipschitz", model, read_model(model, model.value_vars, None, None)).of_remainder(2)
+    assert isinstance(step.decider.bound, Cubic)
+    for known, expected in zip(step.decider.bound_constants, bound.constants(), strict=True):
+        np.testing.assert_array_equal(known, expected)
+
+
+def test_where_no_bound_on_the_remainder_is_known_there_is_no_proxy():
+    with pm.Model():
+        _student()
+        assert pma.MHSubLhd().decider.prepared is None
+        with pytest.raises(ValueError, match="no bound is known on what it leaves.*bound='scan'"):
+            pma.MHSubLhd(proxy=pma.Taylor())
+
+
+def test_row_weights_are_refused(data_model):
+    with data_model, pytest.raises(ValueError, match="does not go with ConcentrationBound"):
+        pma.MHSubLhd(rows=pma.Weighted())
+
+
+def test_the_step_asks_for_a_bound_where_none_is_known():
+    with pm.Model():
+        _normal()
+        with pytest.raises(ValueError, match="bound='scan'"):
+            pma.MHSubLhd(proxy=None)

@@ -1,0 +1,743 @@
+"""Machine code on disk: found again by another process, and never in place of code that differs from it."""
+
+import contextlib
+import enum
+import errno
+import json
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import textwrap
+import types
+from collections import Counter, namedtuple
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytensor
+import pytest
+from numba import njit
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import builtin_registry
+from numba.experimental import jitclass
+from numba.extending import overload, overload_method
+
+from pymc_austerity.compile import cache as compile_cache
+from pymc_austerity.compile import code_key as keys
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.code_key import NoKeyError, code_key
+
+PACKAGE = Path(compile_cache.__file__).parents[1]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Let compiled code be kept in an empty folder, and functions of this file be those of the package."""
+    monkeypatch.setattr(compile_cache, "FOLDER", tmp_path)
+    monkeypatch.setattr(keys, "_OWN", __name__)
+    return tmp_path
+
+
+def run(function, *arguments):
+    """Call a function through the cache; return its result and whether its code was loaded."""
+    kept = cached(function)
+    assert kept is not function
+    return kept(*arguments), bool(kept.stats.cache_hits)
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".code")
+
+
+def plus(k):
+    @njit
+    def function(x):
+        return x + k
+
+    return function
+
+
+def test_code_is_loaded_by_the_next_to_need_it(folder):
+    assert run(plus(1), 2) == (3, False)
+    kept = files(folder)
+    assert len(kept) == 1
+    assert run(plus(1), 2) == (3, True)
+    assert files(folder) == kept
+
+
+def test_other_arguments_have_code_of_their_own(folder):
+    assert run(plus(1), 2) == (3, False)
+    assert run(plus(1), 0.5) == (1.5, False)
+    assert run(plus(1), 0.5) == (1.5, True)
+    assert run(plus(1), 2) == (3, True)
+    assert len(files(folder)) == 2
+
+
+def test_any_number_of_arguments(folder):
+    def last():
+        @njit
+        def function(x, *more):
+            return (more[-1] if len(more) else x), len(more)
+
+        return function
+
+    assert run(last(), 1, 2, 3) == ((3, 2), False)
+    assert run(last(), 1, 2, 3) == ((3, 2), True)
+    assert run(last(), 1, 2, 0.5) == ((0.5, 2), False)
+    assert run(last(), 1) == ((1, 0), False)
+    # Compiled code that calls it has code of its own, beside what is kept.
+    kept = cached(last())
+    assert njit(lambda: kept(1, 2, 4))() == (4, 2)
+    assert kept(1, 2, 4) == (4, 2)
+
+
+def test_a_stale_key_would_run_the_old_code(folder, monkeypatch):
+    """What a key that says too little does: the tests of the key can fail."""
+    monkeypatch.setattr(compile_cache, "code_key", lambda function: "the same")
+    assert run(plus(1), 2) == (3, False)
+    assert run(plus(10), 2) == (3, True)
+
+
+# What makes codes different.  Each pair is two functions of no arguments that a poorer key takes for one.
+
+
+def source(text, **names):
+    """Compile `f` from text, in a module of its own that holds some names."""
+    namespace = {"__name__": __name__, "njit": njit, "np": np, **names}
+    exec(textwrap.dedent(text), namespace)
+    return namespace["f"]
+
+
+def captured(value, text="lambda: value"):
+    return source(f"def build(value):\n    return njit({text})\nf = build(given)", given=value)
+
+
+def global_(value, text="value"):
+    return source(f"@njit\ndef f():\n    return {text}", value=value)
+
+
+def called(text):
+    return source(f"""
+    @njit
+    def inner(x):
+        return {text}
+
+    @njit
+    def between(x):
+        return inner(x)
+
+    @njit
+    def f():
+        return between(3.0)
+    """)
+
+
+def record(*names):
+    values = np.zeros(2, dtype=[(name, "f8") for name in names])
+    values[names[0]] = 1.0
+    return captured(values, "lambda: value[0]['a']")
+
+
+Left = namedtuple("Left", ["left", "right"])
+Right = namedtuple("Right", ["right", "left"])
+
+
+def shadowed(k):
+    """A captured number, and a global number of the name of an attribute that is read."""
+    return source(
+        "def build(right):\n    return njit(lambda: right + both.right)\nf = build(given)",
+        given=k,
+        both=Left(1, 2),
+        right=7,
+    )
+
+
+PAIRS = {
+    "captured number": lambda k: captured(k),
+    "global number": lambda k: global_(k),
+    "default": lambda k: source(f"@njit\ndef f(x={k}):\n    return x"),
+    "a global of the same name": shadowed,
+    "constant": lambda k: source(f"@njit\ndef f():\n    return {k}"),
+    "kind of constant": lambda k: source(f"@njit\ndef f():\n    return {[True, 1][k - 1]}"),
+    "constant of an inner function": lambda k: source(f"@njit\ndef f():\n    return (lambda: {k})()"),
+    "sign of zero": lambda k: captured([0.0, -0.0][k - 1], "lambda: np.copysign(1.0, value)"),
+    "kind of number": lambda k: captured([np.float32(0.1), np.float64(0.1)][k - 1]),
+    "called function": lambda k: called(f"x + {k}"),
+    "called function's operator": lambda k: called(["x + 1", "x * 1"][k - 1]),
+    "tuple": lambda k: captured((k, 2.0), "lambda: value[0]"),
+    "where a tuple ends": lambda k: captured([((1,), 2, 3), ((1, 2), 3)][k - 1], "lambda: len(value)"),
+    "array": lambda k: captured(np.arange(3.0) * k, "lambda: value[2]"),
+    "kind of array": lambda k: captured(np.ones(3, ["f4", "f8"][k - 1]), "lambda: value[2] + np.float32(0.1)"),
+    "shape of array": lambda k: captured(np.arange(6.0).reshape([(2, 3), (3, 2)][k - 1]), "lambda: value[1, 0]"),
+    "fields of records": lambda k: record(*[("a", "b"), ("b", "a")][k - 1]),
+    "class of fields": lambda k: captured([Left, Right][k - 1], "lambda: value(1, 2).left"),
+    "numba's type": lambda k: captured([numba.float32, numba.float64][k - 1], "lambda: value(0.1)"),
+    **{
+        f"option {name}": lambda k, options=options: captured(
+            njit(**options[k - 1])(lambda x: 1.0 / (x + 1.0)), "lambda: value(1.0)"
+        )
+        for name, options in {
+            "fastmath": [{}, {"fastmath": True}],
+            "fastmath's parts": [{"fastmath": {"nsz"}}, {"fastmath": {"nnan"}}],
+            "boundscheck": [{}, {"boundscheck": True}],
+            "error_model": [{}, {"error_model": "numpy"}],
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("build", PAIRS.values(), ids=PAIRS)
+def test_different_functions_have_different_keys_and_equal_ones_the_same(folder, build):
+    one, again, other = build(1), build(1), build(2)
+    assert code_key(one) != code_key(other)
+    assert code_key(one) == code_key(again)
+
+
+CONFUSED = "captured number", "a global of the same name", "called function", "fields of records", "class of fields"
+
+
+@pytest.mark.parametrize("name", CONFUSED)
+def test_each_of_two_that_are_easily_confused_runs_its_own_code(folder, name):
+    functions = [PAIRS[name](k) for k in (1, 2)]
+    expected = [function() for function in map(PAIRS[name], (1, 2))]
+    assert expected[0] != expected[1]
+    assert [run(function) for function in functions] == [(expected[0], False), (expected[1], False)]
+    assert [run(PAIRS[name](k)) for k in (1, 2)] == [(expected[0], True), (expected[1], True)]
+
+
+@pytest.mark.parametrize("package", ["numba", "pytensor", "pymc_austerity"])
+def test_another_version_of_what_compiles_misses(folder, monkeypatch, package):
+    assert run(plus(1), 2) == (3, False)
+    real = keys.version
+    with monkeypatch.context() as patch:
+        patch.setattr(keys, "version", lambda name: "0.0" if name in (package, keys._OWN) else real(name))
+        keys._surroundings.cache_clear()
+        assert run(plus(1), 2) == (3, False)
+    keys._surroundings.cache_clear()
+
+
+@pytest.mark.parametrize(("setting", "value"), [("OPT", 0), ("BOUNDSCHECK", 1), ("LOOP_VECTORIZE", 0)])
+def test_another_setting_of_numba_misses(folder, monkeypatch, setting, value):
+    key = code_key(plus(1))
+    monkeypatch.setattr(numba.config, setting, value)
+    assert code_key(plus(1)) != key
+    monkeypatch.undo()
+
+
+def test_a_setting_that_leaves_code_as_it_is_does_not_matter(folder, monkeypatch):
+    key = code_key(plus(1))
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 77)
+    assert code_key(plus(1)) == key
+
+
+def test_a_changed_file_of_what_takes_part_misses(folder, monkeypatch):
+    """Also where the function that it holds is the same: a class that it names may not be."""
+    texts = {__name__: "this file", "elsewhere": "another"}
+    monkeypatch.setattr(keys, "_TEXTS", texts)
+    key = code_key(plus(1))
+    texts["elsewhere"] = "changed"
+    assert code_key(plus(1)) == key
+    texts[__name__] = "changed"
+    assert code_key(plus(1)) != key
+
+
+def test_nothing_is_kept_once_the_files_of_the_package_have_changed(folder, tmp_path, monkeypatch):
+    """What runs is then what was imported, which the files no longer tell."""
+    file = tmp_path / "module.py"
+    file.write_text("x = 1")
+    monkeypatch.setattr(keys, "_SOURCES", [str(file)])
+    monkeypatch.setattr(keys, "_STAMPS", keys._stamps())
+    code_key(plus(1))
+    file.write_text("x = 10")
+    with pytest.raises(NoKeyError, match="have changed"):
+        code_key(plus(1))
+    file.unlink()
+    with pytest.raises(NoKeyError, match="are not there"):
+        code_key(plus(1))
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """Let implementations that a test gives numba be forgotten."""
+    for name in ("functions", "attributes"):
+        monkeypatch.setattr(builtin_registry, name, [*getattr(builtin_registry, name)])
+    monkeypatch.setattr(keys, "_looked_at", Counter())
+    monkeypatch.setattr(keys, "_extended_by", set())
+
+
+def test_nothing_is_kept_where_a_program_implements_what_code_may_reach_unnamed(folder, registry, monkeypatch):
+    key = code_key(plus(1))
+
+    @overload_method(numba.types.Array, "twice")
+    def _(array):
+        return lambda array: array * 2
+
+    assert code_key(plus(1)) == key  # of the package, as this file is here
+    monkeypatch.setattr(keys, "_OWN", "pymc_austerity")
+    monkeypatch.setattr(keys, "_looked_at", Counter())
+    with pytest.raises(NoKeyError, match=f"implementations by .*{__name__}"):
+        code_key(plus(1))
+
+
+def test_what_a_program_implements_for_its_own_functions_does_not_matter(folder, registry):
+    def stub():
+        raise NotImplementedError
+
+    stub = types.FunctionType(stub.__code__, {"__name__": "elsewhere"})
+    implementation = types.FunctionType((lambda: lambda: 1).__code__, {"__name__": "elsewhere"})
+    key = code_key(plus(1))
+    overload(stub)(implementation)
+    assert code_key(plus(1)) == key
+    overload(np.busday_count)(implementation)
+    with pytest.raises(NoKeyError, match="implementations by .*elsewhere"):
+        code_key(plus(1))
+
+
+@njit
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
+
+
+@njit
+def is_even(n):
+    return True if n == 0 else is_odd(n - 1)
+
+
+@njit
+def is_odd(n):
+    return False if n == 0 else is_even(n - 1)
+
+
+@pytest.mark.parametrize(("function", "result"), [(factorial, 120), (is_odd, True)])
+def test_functions_that_call_themselves(folder, function, result):
+    assert run(function, 5) == (result, False)
+    assert run(function, 5) == (result, True)
+
+
+def test_a_large_array_is_compiled_in_but_not_kept(folder):
+    """numba keeps its address, which means nothing to another process."""
+    large = np.arange(200_000.0)
+    for _ in range(2):
+        assert run(captured(large, "lambda: value[-1]")) == (199_999.0, False)
+    assert files(folder) == []
+
+
+# What has no key: it is compiled anew, in every process.
+
+
+@jitclass([("x", numba.float64)])
+class Jitted:
+    def __init__(self):
+        self.x = 1.0
+
+
+class Level(float):
+    def __repr__(self):
+        return "a level"
+
+
+def of_a_user():
+    return source("@njit\ndef f():\n    return 1", __name__="a_module_of_a_user")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        Jitted.class_type.instance_type,
+        Level(1.0),
+        numba.typeof(plus(1)),
+        numba.cfunc("float64(float64)")(lambda x: x),
+        numba.typed.List([1.0]),
+        np.array([None]),
+        np.frompyfunc(lambda x: x, 1, 1),
+        namedtuple("OfNoModule", "x")(1),
+        enum.IntEnum("OfNoModule", {"ONE": 1}).ONE,
+        types.ModuleType("elsewhere"),
+        [].append,
+        of_a_user(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_cannot_be_named_is_refused(folder, value, caplog):
+    function = captured(value)
+    with pytest.raises(NoKeyError, match="cannot be named"):
+        code_key(function)
+    with caplog.at_level(logging.DEBUG, logger="pymc_austerity"):
+        assert cached(function) is function
+    assert "Compiled anew in every process" in caplog.text
+
+
+def test_functions_of_users_are_not_kept(tmp_path, monkeypatch):
+    """Their module may change and keep its name, and so may what they call."""
+    monkeypatch.setattr(compile_cache, "FOLDER", tmp_path)
+    for function in (plus(1), source("@njit\ndef f(x):\n    return x + 1", __name__="__main__")):
+        assert cached(function) is function
+        assert function(2) == 3
+    assert files(tmp_path) == []
+
+
+def test_a_global_that_a_program_replaces_is_another_code(folder):
+    function = global_(1)
+    assert run(function) == (1, False)
+    function.py_func.__globals__["value"] = 2
+    assert run(function) == (2, False)
+    planted = called("x + 1")
+    key = code_key(planted)
+    planted.py_func.__globals__["between"].py_func.__globals__["inner"] = njit(lambda x: x + 2)
+    assert code_key(planted) != key
+    planted.py_func.__globals__["between"] = of_a_user()
+    assert cached(planted) is planted
+
+
+def test_what_is_switched_off_stays_off(folder):
+    function = plus(1)
+    with pytensor.config.change_flags(numba__cache=False):
+        assert cached(function) is function
+    assert cached(function.py_func) is function.py_func  # what `njit` returns under NUMBA_DISABLE_JIT
+
+
+# Folders and files that fail.
+
+
+@pytest.fixture
+def said(caplog):
+    """Return what was said to users, and forget it."""
+    caplog.set_level(logging.INFO, logger="pymc_austerity")
+
+    def lines():
+        found = [r.getMessage() for r in caplog.records if r.name == "pymc_austerity"]
+        caplog.clear()
+        return found
+
+    return lines
+
+
+def test_a_folder_that_cannot_be_written_costs_a_line(folder, monkeypatch, said):
+    place = folder / "taken"
+    place.write_text("a file where a folder should be")
+    monkeypatch.setattr(compile_cache, "FOLDER", place)
+    assert run(plus(1), 2) == (3, False)
+    assert [line.partition(" (")[2][:15] for line in said()] == ["FileExistsError"]
+
+
+def test_a_folder_without_permission_costs_a_line(folder, monkeypatch, said):
+    def refuse(self, content):
+        raise PermissionError(errno.EACCES, "Permission denied", self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", refuse)
+        assert run(plus(1), 2) == (3, False)
+    assert [line.partition(" (")[2][:15] for line in said()] == ["PermissionError"]
+    assert list(folder.iterdir()) == []
+
+
+@contextlib.contextmanager
+def room(n_bytes):
+    """Let no file become larger, as on a disk that is almost full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_costs_a_line_and_is_used_again_when_there_is_room(folder, said):
+    with room(2_000):
+        assert run(plus(1), 2) == (3, False)
+    assert any("Compiled code cannot be kept" in line for line in said())
+    assert list(folder.iterdir()) == []
+    assert run(plus(1), 2) == (3, False)
+    assert run(plus(1), 2) == (3, True)
+    assert said() == []
+
+
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_a_truncated_file_is_said_and_repaired(folder, said, share):
+    assert run(plus(1), 2) == (3, False)
+    (damaged,) = folder.iterdir()
+    damaged.write_bytes(damaged.read_bytes()[: int(share * damaged.stat().st_size)])
+    assert run(plus(1), 2) == (3, False)
+    assert any("cannot be used and is made anew" in line for line in said())
+    assert run(plus(1), 2) == (3, True)
+    assert said() == []
+
+
+def test_code_of_which_a_bit_has_flipped_is_not_run(folder, said):
+    """Some such code gives a wrong number, or ends the process."""
+    assert run(plus(1), 2) == (3, False)
+    (file,) = folder.iterdir()
+    whole, asked = file.read_bytes(), cached(plus(1))._cache
+    assert asked.load_overload((numba.int64,), cpu_target.target_context) is not None
+    for bit in np.random.default_rng(1).choice(8 * len(whole), 200, replace=False):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        file.write_bytes(damaged)
+        assert asked.load_overload((numba.int64,), cpu_target.target_context) is None
+        assert len(said()) == 1
+    assert run(plus(1), 2) == (3, False)
+    assert run(plus(1), 2) == (3, True)
+
+
+def test_a_file_with_other_code_is_not_run(folder, said):
+    """Under the name of other arguments, or of another function."""
+    run(plus(1), 2)
+    (file,) = folder.iterdir()
+    kept = file.read_bytes()
+    run(plus(1), 0.5)
+    run(plus(10), 2)
+    for other in set(folder.iterdir()) - {file}:
+        file.write_bytes(other.read_bytes())
+        assert run(plus(1), 2) == (3, False)
+        assert len(said()) == 1
+    assert file.read_bytes() != kept  # numba numbers its functions
+    assert run(plus(1), 2) == (3, True)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_folder_that_others_may_write_to_is_neither_read_nor_used(folder, said, mode):
+    assert run(plus(1), 2) == (3, False)
+    folder.chmod(mode)
+    for _ in range(2):
+        assert run(plus(1), 2) == (3, False)
+        assert run(plus(2), 2) == (4, False)
+    (line,) = said()
+    assert f"{folder} nor kept there: others may write to it" in line
+    assert len(files(folder)) == 1
+    folder.chmod(0o700)
+    assert run(plus(1), 2) == (3, True)
+
+
+def test_a_folder_of_another_user_is_neither_read_nor_used(folder, said, monkeypatch):
+    assert run(plus(1), 2) == (3, False)
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    for _ in range(2):
+        assert run(plus(1), 2) == (3, False)
+        assert run(plus(2), 2) == (4, False)
+    (line,) = said()
+    assert f"it belongs to the user {folder.stat().st_uid}" in line
+    assert len(files(folder)) == 1
+
+
+def test_a_new_folder_is_for_its_owner_alone(folder, monkeypatch):
+    monkeypatch.setattr(compile_cache, "FOLDER", folder / "new" / "folder")
+    before = os.umask(0)
+    try:
+        assert run(plus(1), 2) == (3, False)
+    finally:
+        os.umask(before)
+    assert (folder / "new" / "folder").stat().st_mode & 0o777 == 0o700
+    assert run(plus(1), 2) == (3, True)
+
+
+def test_what_was_not_used_for_longest_is_removed_first(folder, monkeypatch):
+    for k in range(5):
+        run(plus(k), 2)
+    sizes = [path.stat().st_size for path in folder.iterdir()]
+    for k in (4, 3, 2, 1, 0):  # the first is now the newest
+        (path,) = [p for p in folder.iterdir() if cached(plus(k))._cache._path((numba.int64,)) == p]
+        os.utime(path, ns=(0, 10**9 * (10 - k)))
+    assert run(plus(4), 2) == (6, True)  # and the last is newer
+    monkeypatch.setenv(compile_cache.LIMIT, str(3.6 * max(sizes) / 1e6))
+    monkeypatch.setattr(compile_cache, "_room", compile_cache._Room())
+    run(plus(5), 2)
+    assert len(files(folder)) == 3
+    assert [run(plus(k), 2)[1] for k in (0, 4, 5)] == [True] * 3
+    monkeypatch.setenv(compile_cache.LIMIT, "as much as you like")
+    assert compile_cache._limit() == compile_cache.DEFAULT_LIMIT * 1e6
+
+
+# Other processes.
+
+OWN = """
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+
+class Pair(NamedTuple):
+    left: float
+    right: float
+
+
+values = np.arange(4.0)
+
+
+def nested(k):
+    @njit
+    def inner(x):
+        return x + k
+
+    @njit
+    def middle(x):
+        return inner(x) * values[2]
+
+    return njit(lambda x: Pair(middle(x), inner(x)).left)
+
+
+@njit
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
+
+
+@njit
+def in_any_order(x):
+    return x in {"alpha", "beta", "gamma", "delta"}
+
+
+@njit
+def array_sum(values):
+    return values.sum()
+"""
+CHILD = """
+import json, multiprocessing, sys, types
+
+# The package without its __init__, which imports PyMC.
+package = types.ModuleType("pymc_austerity")
+package.__path__ = [sys.argv[1]]
+sys.modules["pymc_austerity"] = package
+
+import own
+from pymc_austerity.compile import code_key
+from pymc_austerity.compile.cache import cached
+
+code_key._OWN = "own"
+
+
+def loaded(_):
+    kept = cached(own.nested(2.0))
+    return kept(3.0), bool(kept.stats.cache_hits)
+
+
+if __name__ == "__main__":
+    found = {}
+    calls = {"nested": (own.nested(2.0), 3.0), "factorial": (own.factorial, 5), "sum": (own.array_sum, own.values)}
+    for name, (function, argument) in calls.items():
+        kept = cached(function)
+        found[name] = [kept(argument), bool(kept.stats.cache_hits)]
+    found["key"] = [code_key.code_key(f) for f in (own.in_any_order, own.nested(2.0))]
+    for method in sys.argv[2:]:
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            found[method] = pool.map(loaded, range(2))
+    print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a Python process of its own that keeps compiled code in the folder of the test."""
+    (tmp_path / "child.py").write_text(CHILD)
+    (tmp_path / "own.py").write_text(OWN)
+
+    def start(*methods, package=PACKAGE, **environment):
+        env = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={tmp_path / 'compiled'}", **environment}
+        command = [sys.executable, str(tmp_path / "child.py"), str(package), *methods]
+        env = {name: value for name, value in env.items() if value is not None}
+        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+
+    return start
+
+
+def finished(process):
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    return json.loads(out)
+
+
+RESULTS = {"nested": 10.0, "factorial": 120, "sum": 6.0}
+
+
+def results(found, were_loaded):
+    return {name: found[name] for name in RESULTS} == {name: [r, were_loaded] for name, r in RESULTS.items()}
+
+
+def test_another_process_loads_whatever_its_hash_seed_and_so_do_its_workers(start, tmp_path):
+    first = finished(start(PYTHONHASHSEED="1"))
+    kept = files(tmp_path / "compiled" / "pymc_austerity")
+    second = finished(start("fork", "spawn", PYTHONHASHSEED="2", HOME=None))
+    assert results(first, False)
+    assert results(second, True)
+    assert second["key"] == first["key"]
+    assert second["fork"] == second["spawn"] == [[10.0, True]] * 2
+    assert files(tmp_path / "compiled" / "pymc_austerity") == kept
+
+
+def test_two_processes_that_start_at_once_leave_code_that_runs(start):
+    for process in [start(), start()]:
+        assert {name: result for name, (result, _) in finished(process).items() if name in RESULTS} == RESULTS
+    assert results(finished(start()), True)
+
+
+def test_a_changed_source_misses_in_another_process(start, tmp_path):
+    """Of the function, or of a file that extends numba; where the package lies does not matter, nor other files."""
+    finished(start())
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    assert results(finished(start(package=copy)), True)
+    for changed, found_again in (("rows/pool.py", True), ("compile/addresses.py", False)):
+        with (copy / changed).open("a") as file:
+            file.write("# a remark\n")
+        assert results(finished(start(package=copy)), found_again)
+    (tmp_path / "own.py").write_text(OWN.replace("x + k", "x - k").replace("n < 2", "n < 3"))
+    found = finished(start())
+    assert found["nested"] == [2.0, False]
+    assert found["factorial"] == [60, False]
+    assert found["sum"] == [6.0, True]
+
+
+STEP = """
+import json
+
+import numpy as np
+import pymc as pm
+from numba.core import event
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance.metropolis import draw_log_uniform
+
+compiled = []
+
+
+class Ours(event.Listener):
+    def on_start(self, happened):
+        module = getattr(getattr(happened.data["dispatcher"], "py_func", None), "__module__", None) or ""
+        if module.startswith("pymc_austerity"):
+            compiled.append(module)
+
+    def on_end(self, happened):
+        pass
+
+
+event.register("numba:compile", Ours())
+rng = np.random.default_rng(1)
+x = rng.normal(size=(2_000, 2))
+with pm.Model() as model:
+    pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", shape=2), observed=rng.random(2_000) < 0.4)
+step = pma.PenaltyMH(model=model, rng=3)
+point, draws = model.initial_point(), []
+for _ in range(100):
+    point, _ = step.step(point)
+    draws.append([float(b).hex() for b in point["beta"]])
+needed = [*compiled]
+draw_log_uniform(rng)  # a part that is kept in no file of its own: compilation is seen
+print(json.dumps([needed, compiled[len(needed):], draws]))
+"""
+
+
+@pytest.mark.slow
+def test_a_step_in_another_process_makes_the_same_draws_and_compiles_nothing():
+    """In the folder of every day: in an empty one this would take minutes, most of them PyMC's and PyTensor's."""
+    found = []
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, check=True, timeout=900)
+        found.append(json.loads(ran.stdout.splitlines()[-1]))
+    (_, _, draws), (needed, seen, again) = found
+    assert needed == []
+    assert len(seen) == 1
+    assert again == draws
+    assert len({tuple(d) for d in draws}) > 50

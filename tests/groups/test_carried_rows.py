@@ -1,0 +1,38 @@
+"""The carried move reads as many rows as make an accepted move cheapest, exactly where that is not much dearer."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from pymc_austerity.acceptance import NoisePenalty, ScalableSubsampling
+from pymc_austerity.groups import GroupCosts
+from pymc_austerity.groups.carried_rows import cheapest, choose_carried_rows
+
+
+@pytest.mark.parametrize(("noise", "rest"), [(200.0, 5_000.0), (5_000.0, 5_000.0), (200.0, 100_000.0)])
+def test_no_other_number_of_rows_is_cheaper(noise, rest):
+    n, cost = cheapest(noise, 10.0, 1e6, rest)
+    others = np.geomspace(10, 1e6, 1_000)
+    assert np.exp(cost) <= (1 + 1e-2) * ((rest + others) / (2 * ndtr(-np.sqrt(noise / others) / 2))).min()
+    assert 10 < n < 1e6
+
+
+def test_more_noise_and_dearer_draws_ask_for_more_rows():
+    n = cheapest(200.0, 1.0, 1e6, 5_000.0)[0]
+    assert cheapest(2_000.0, 1.0, 1e6, 5_000.0)[0] > n
+    assert cheapest(200.0, 1.0, 1e6, 50_000.0)[0] > n
+    assert cheapest(0.0, 7.0, 1e6, 5_000.0)[0] == 7.0
+
+
+def test_rows_are_drawn_by_bounds_where_these_ask_for_few():
+    few = choose_carried_rows(GroupCosts(10.0, 50.0, 300.0, 300.0), 5_000.0, 100_000)
+    assert isinstance(few.test, ScalableSubsampling)
+    assert few.widening > 1
+    assert choose_carried_rows(GroupCosts(10.0, 50_000.0, 300.0, 30.0), 5_000.0, 100_000).test == NoisePenalty(500)
+    noisy = choose_carried_rows(GroupCosts(10.0, 50.0, 3e5, 300.0), 5_000.0, 100_000)
+    assert noisy.test == choose_carried_rows(GroupCosts(np.inf, np.inf, np.inf, 300.0), 5_000.0, 100_000).test
+    assert isinstance(noisy.test, NoisePenalty)
+
+
+def test_a_penalty_reads_no_more_than_half_of_the_rows_at_first():
+    assert choose_carried_rows(GroupCosts(np.inf, np.inf, np.inf, 1e9), 1e6, 30_000).test.batch_size <= 15_000

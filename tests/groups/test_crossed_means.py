@@ -1,0 +1,155 @@
+"""Sums over cells, joint means and means given others, against dense matrices: two factors of unequal sizes.
+
+The expansion is multiplied by e^{ks}, as that of rows with normal errors, with s the last entry of θ.
+"""
+
+import numpy as np
+import pytest
+
+from pymc_austerity.groups import Conditional, means_given_others, own_changes, pull_of_others
+from pymc_austerity.groups.crossed_means import factorise, join
+from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
+from pymc_austerity.groups.known_scale import KnownScale
+from pymc_austerity.groups.tangent import Tangent, find_tangent, no_tangent
+
+G, H = 7, 5
+POWER, SLOPE, SQUARES = -2.0, -60.0, -23.0
+
+
+class Case:
+    """An expansion with cells, its precision as a dense matrix, and the factors of the blocks of this."""
+
+    def __init__(self, sizes: tuple[int, int]):
+        rng = np.random.default_rng(8)
+        size, largest = np.repeat(sizes, [G, H]), max(sizes)
+        own = np.zeros((G + H, largest), np.int64)
+        inside = np.arange(largest) < size[:, None]
+        own[inside] = 2 + np.arange(size.sum())  # behind two shared parameters
+        self.owner, self.n = np.repeat(np.arange(G + H), size), size.sum()
+        # The last group of the first factor has no rows, and not all pairs have some in common.
+        rows = 0.5 * rng.normal(size=(60, self.n))
+        first, second = rng.integers(0, G - 1, 60), G + rng.integers(0, H, 60)
+        rows[(self.owner != first[:, None]) & (self.owner != second[:, None])] = 0.0
+        self.rows_hessian = -rows.T @ rows
+        self.precision = rows.T @ rows + np.diag(rng.uniform(0.2, 0.6, self.n))
+        pairs = sorted({(g, h) for g, h in zip(first, second)} | {(h, g) for g, h in zip(first, second)})
+        cells, hessian = np.zeros((len(pairs), largest, largest)), np.zeros((G + H, largest, largest))
+        self.factor = np.zeros((G + H, largest, largest))
+        for c, (g, h) in enumerate(pairs):
+            cells[c, : size[g], : size[h]] = self.block(self.rows_hessian, g, h)
+        for g in range(G + H):
+            hessian[g, : size[g], : size[g]] = self.block(self.rows_hessian, g, g)
+            self.factor[g, : size[g], : size[g]] = np.linalg.cholesky(self.block(self.precision, g, g))
+        centre, read = rng.normal(size=3 + self.n), np.arange(2)
+        self.gradient, self.cross = rng.normal(size=self.n), rng.normal(size=(self.n, 2))
+        start = np.searchsorted([g for g, _ in pairs], np.arange(G + H + 1))
+        self.inside = inside
+        self.e = GroupExpansion(
+            centre, own, size, np.array([0, G, G + H]), read, read, self.padded(self.gradient), hessian,
+            -hessian, np.stack([self.padded(of) for of in self.cross.T], axis=2), rng.normal(size=2), np.zeros((2, 2)),
+            start, np.array([h for _, h in pairs], np.uint32), cells, no_tangent(),
+            KnownScale(np.array([2 + self.n]), POWER, SLOPE, SQUARES),
+        )  # fmt: skip
+
+    def block(self, matrix, g, h):
+        return matrix[np.ix_(self.owner == g, self.owner == h)]
+
+    def padded(self, x):
+        found = np.zeros(self.inside.shape)
+        found[self.inside] = x
+        return found
+
+    def joint_precision(self, rate):
+        """Q: the blocks as they are, and between them what the expansion has, multiplied by the rate."""
+        return np.where(self.owner[:, None] == self.owner, 1.0, rate) * self.precision
+
+    def joined(self, b, phi, e, rate=1.0):
+        """What `join` makes of P⁻¹b."""
+        shift = self.padded(np.linalg.solve(self.joint_precision(0.0), b))
+        join(shift, self.factor, rate, phi, e)
+        assert (shift[~self.inside] == 0).all()
+        return shift[self.inside]
+
+
+@pytest.fixture(scope="module", params=[(1, 1), (1, 2), (3, 2)], ids=str)
+def case(request):
+    return Case(request.param)
+
+
+def test_sums_are_those_of_the_dense_expansion(case):
+    e, rng = case.e, np.random.default_rng(3)
+    theta, other = rng.normal(size=(2, 3 + case.n))
+
+    def dense(at):
+        phi, u, s = np.split(at - e.centre, [2, 2 + case.n])
+        of_rows = e.shared_gradient @ phi + case.gradient @ u + u @ case.cross @ phi + u @ case.rows_hessian @ u / 2
+        rate = np.exp(POWER * s[0])
+        return rate * of_rows + SLOPE * s[0] + SQUARES * (rate - 1)
+
+    assert grouped_sum(theta, np.empty(0), e) == pytest.approx(dense(theta))
+    for g in (0, G - 1, G + 2):
+        moved = theta.copy()
+        moved[e.own[g, : e.size[g]]] = other[e.own[g, : e.size[g]]]
+        pull = pull_of_others(theta, np.array([g]), e)
+        assert own_changes(moved, theta, np.array([g]), pull, e)[0] == pytest.approx(dense(moved) - dense(theta))
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.6])
+def test_joint_means_solve_the_dense_system(case, rate):
+    b, phi, precision = np.random.default_rng(4).normal(size=case.n), np.zeros(2), case.joint_precision(rate)
+    exact = np.linalg.solve(precision, b)
+    off = case.joined(b, phi, case.e, rate) - exact
+    assert off @ precision @ off < 1e-5
+    apart = case.e._replace(cell_with=case.e.cell_with[:0], cell_start=np.zeros_like(case.e.cell_start))
+    for wrong in (case.joined(b, phi, apart, rate), case.joined(b, phi, case.e, 0.5 * rate)):
+        assert np.abs(wrong - exact).max() > 0.03
+
+
+def test_a_plane_through_the_means_is_where_the_search_begins_and_mostly_ends(case):
+    b, slope = np.random.default_rng(4).normal(size=(2, case.n))
+    at = np.array([0.3, -0.2])
+
+    def exact(phi):
+        return np.linalg.solve(case.precision, b + phi[0] * slope)
+
+    def off(phi, tangent):
+        """Distance from the joint means, in standard deviations of all groups together."""
+        d = case.joined(b + phi[0] * slope, phi, case.e._replace(tangent=tangent)) - exact(phi)
+        return np.sqrt(d @ case.precision @ d)
+
+    factor = np.array([[0.5, 0.0], [0.1, 0.4]])
+    tangent = find_tangent(lambda phi: case.padded(exact(phi)), at, factor)
+    assert off(np.array([1.0, 2.0]), tangent) < 1e-10  # on the plane nothing is left to search for
+    far = Tangent(at, tangent.shift + case.padded(np.full(case.n, 3.0)), tangent.slope)
+    assert 1e-6 < off(at, far) < 0.3
+
+
+def test_where_there_are_no_means_to_either_side_there_is_no_plane():
+    def means(phi):
+        return np.full((3, 1), np.inf if phi[0] > 0.5 else 1.0)
+
+    assert find_tangent(means, np.zeros(2), np.eye(2)).at.size == 0
+    assert find_tangent(means, np.zeros(2), 0.1 * np.eye(2)).at.size == 2
+
+
+def test_means_given_the_groups_of_other_factors_are_those_of_the_normal_law(case):
+    e, rng = case.e, np.random.default_rng(6)
+    b, theta, rate = rng.normal(size=case.n), rng.normal(size=3 + case.n), 0.6
+    precision = case.joint_precision(rate)
+    mean = np.linalg.solve(precision, b)  # from the centre, given φ
+    alone = case.padded(np.linalg.solve(case.joint_precision(0.0), b))
+    groups = np.array([G - 1, 0, 3])
+    given = Conditional(np.full_like(alone, np.nan), alone, case.factor, 0.0)
+    found = means_given_others(groups, pull_of_others(theta, groups, e), rate, e, given)
+    u, centre = theta[2:-1] - e.centre[2:-1], e.centre[2:-1]
+    for row, g in zip(found, groups, strict=True):
+        here, others = case.owner == g, case.owner >= G
+        pull = precision[np.ix_(here, others)] @ (u - mean)[others]
+        exact = centre[here] + mean[here] - np.linalg.solve(case.block(precision, g, g), pull)
+        assert row[: here.sum()] == pytest.approx(exact)
+
+
+def test_a_matrix_that_is_not_positive_has_no_factor():
+    matrices = np.array([[[4.0, 0.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]]])
+    assert factorise(matrices, 0, 2)
+    assert not factorise(matrices, 1, 2)

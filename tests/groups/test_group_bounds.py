@@ -1,0 +1,140 @@
+"""No row changes by more than its bound in a move of groups, and bounds are left out where they would read too much."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups import GroupModel, find_groups, prepare_groups
+from pymc_austerity.groups.group_bounds import spans_of_move
+from pymc_austerity.groups.group_parts import RefreshOutcome
+from pymc_austerity.groups.group_refresh import build_refresh
+from pymc_austerity.kernel import pack_generators
+from pymc_austerity.kernel.transition import Outcome
+from pymc_austerity.likelihood import read_model
+
+pytestmark = pytest.mark.slow
+
+RNG = np.random.default_rng(31)
+INDEX = RNG.permutation(np.repeat(np.arange(12), [0, 1, 2, 5, 8, 12, 20, 30, 40, 60, 90, 132]))
+SECOND = RNG.integers(0, 40, INDEX.size)
+X = RNG.normal(size=(INDEX.size, 2))
+BINARY = RNG.integers(0, 2, INDEX.size)
+COUNTS = RNG.poisson(2.0, INDEX.size)
+
+
+def _effects(name, n_groups):
+    mean, log_scale = pm.Normal(f"mean_{name}"), pm.Normal(f"log_scale_{name}", -0.3, 0.3)
+    return pm.Normal(name, mean, pm.math.exp(log_scale), shape=n_groups)
+
+
+def _logistic():
+    pm.Bernoulli("y", logit_p=_effects("u", 12)[INDEX] + X @ pm.Normal("slopes", shape=2), observed=BINARY)
+
+
+def _slopes():
+    u, v = _effects("u", 12), _effects("v", 12)
+    pm.Bernoulli("y", p=pm.math.invprobit(u[INDEX] + v[INDEX] * X[:, 0]), observed=BINARY)
+
+
+def _crossed():
+    index, second, y = (np.tile(a, 8) for a in (INDEX, SECOND, BINARY))  # the more rows, the smaller what is left
+    pm.Bernoulli("y", logit_p=_effects("u", 12)[index] + _effects("v", 40)[second], observed=y)
+
+
+def _poisson():
+    pm.Poisson("y", pm.math.exp(_effects("u", 12)[INDEX] + X @ pm.Normal("slopes", shape=2)), observed=COUNTS)
+
+
+@pytest.fixture(scope="module", params=[_logistic, _slopes, _crossed, _poisson], ids=lambda write: write.__name__[1:])
+def learnt(request):
+    """Data, a model, and what is learnt of its groups: a step would compile moves besides."""
+    with pm.Model() as model:
+        request.param()
+    data = read_model(model, model.value_vars, None, None)
+    compiled = GroupModel(data.likelihood, find_groups(model, data), True, None)
+    return data, compiled, prepare_groups(data, compiled)
+
+
+def _changes_by_limits(learnt, bounds):
+    """|ΔR_i|/(c_i M_g) of all rows for moves of everything, by the groups of each factor."""
+    data, model, found = learnt
+    at = data.others0, data.fixed
+    rng, e, n_rows = np.random.default_rng(8), found.expansion, len(found.rows)
+    places = np.concatenate([np.arange(n_rows), found.places])
+    of_rows = np.repeat(np.arange(len(e.own)), np.diff(found.start))
+    before = np.where(np.isin(np.arange(places.size), found.start), 0.0, np.roll(bounds.table.sums, 1))
+    c, largest = bounds.table.sums - before, []
+    for width in (0.3, 1.0, 2.0):
+        new, old = (
+            found.theta(
+                found.draw_shared(rng, width),
+                width * rng.standard_normal(model.groups.own.shape),
+                model.condition,
+                at,
+            )
+            for _ in range(2)
+        )
+        spans = spans_of_move(new, old, e, bounds)
+        after, now = model.seen.both_sides(new, old, at[0], e.centre, *at[1], *found.rows.arrays)
+        known = np.isfinite(spans[of_rows])
+        largest.append((np.abs(after - now)[places] / (c * spans[of_rows]))[known].max())
+    return largest
+
+
+def test_no_row_changes_by_more_than_its_bound(learnt):
+    found = learnt[-1]
+    assert found.bounds is not None, found.without_bounds
+    assert max(_changes_by_limits(learnt, found.bounds)) <= 1
+
+
+def test_distances_of_other_groups_are_seen(learnt):
+    """Planted: every group is measured by the precision of another, and what is shared stands still."""
+    bounds = learnt[-1].bounds
+    wrong = bounds._replace(whiten=np.roll(bounds.whiten, 5, axis=0), whiten_shared=0 * bounds.whiten_shared)
+    assert max(_changes_by_limits(learnt, wrong)) > 1
+
+
+def _degrees_of_freedom():
+    pm.StudentT("y", nu=pm.Gamma("nu", 4, 1), mu=_effects("u", 12)[INDEX], sigma=1, observed=X[:, 0])
+
+
+def _direction():
+    pm.VonMises("y", mu=_effects("u", 12)[INDEX], kappa=1.0, observed=X[:, 0])
+
+
+def _nowhere(*_):
+    """A draw that goes nowhere, in place of all moves together, which take long to compile."""
+    return range(len(Outcome._fields)), range(len(RefreshOutcome._fields)), False
+
+
+def _refreshed(decider):
+    """What becomes of a refresh by the parts of a step."""
+    refresh = cached(build_refresh(decider.parts))
+    rng, state = np.random.default_rng(2), decider.new_state()
+    theta = decider.start(rng)
+    at = decider.others, decider.fixed, decider.prepared.expansion
+    for kept, now in zip((state.mean, state.alone, state.factor), decider.model.condition(theta, *at)):
+        kept[:] = now
+    generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
+    return RefreshOutcome(*refresh(theta, 0, decider.data(), state, looks, generators))
+
+
+@pytest.mark.parametrize(
+    ("write", "why"), [(_degrees_of_freedom, "times to decide about its group"), (_direction, "No bound")]
+)
+def test_without_useful_bounds_groups_read_their_rows_as_before_and_the_step_knows_why(write, why, monkeypatch):
+    monkeypatch.setattr("pymc_austerity.groups.group_decider.build_group_transition", lambda *_: _nowhere)
+    with pm.Model():
+        write()
+        found = pma.GroupMH(rng=1, progressbar=False).decider
+    assert found.prepared.bounds is None
+    assert why in found.prepared.without_bounds
+    assert why in found.described
+    assert found.prepared.costs.drawn == np.inf
+    assert not found.parts.bounded
+    outcome = _refreshed(found)
+    assert outcome.status == DECIDED
+    assert outcome.n_rows == np.diff(found.prepared.start)[: outcome.n_groups].sum() > 0

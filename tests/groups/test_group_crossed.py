@@ -1,0 +1,267 @@
+"""Two crossed factors: moves on all rows against a posterior that is normal but for two scales.
+
+Rows are normal, so given the scales all effects and the intercept are jointly normal; the scales are summed over a
+grid.  The first factor has two numbers a group, centred; the second one, not centred.
+"""
+
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from numba import njit, types
+
+import pymc_austerity as pma
+from pymc_austerity.compile.addresses import ADDRESSES
+from pymc_austerity.groups import Conditional, adapt_shared, whiten
+from pymc_austerity.groups.tangent import along_tangent, no_tangent
+from pymc_austerity.kernel import pack_generators
+from pymc_austerity.likelihood import VECTOR, reach, with_blocks
+
+pytestmark = pytest.mark.slow
+
+G, H, N, TILT = 36, 33, 400, 0.5
+RNG = np.random.default_rng(31)
+#: The first group of either factor has no rows, and the last of the first has a quarter of all.
+FIRST = RNG.choice(np.arange(1, G), N, p=np.r_[np.full(G - 2, 0.022), 1 - 0.022 * (G - 2)])
+SECOND = RNG.integers(1, H, N)
+X = RNG.normal(size=N)
+Y = 0.5 + 0.8 * RNG.normal(size=G)[FIRST] + TILT * RNG.normal(size=G)[FIRST] * X
+Y += 0.6 * RNG.normal(size=H)[SECOND] + RNG.normal(size=N)
+#: Columns: intercept, levels, tilts, effects of the second factor.
+DESIGN = np.column_stack([np.ones(N), np.eye(G)[FIRST], np.eye(G)[FIRST] * X[:, None], np.eye(H)[SECOND]])
+WATCHED = [0, 1, 2, G, G + 1, G + 2, 2 * G + 1, 2 * G + 2, 2 * G + 3]
+LOCATION, SCALE, TUNED = -0.3, 0.5, 600
+
+
+def _precision(a, b):
+    """Prior precisions of all columns, at two log scales."""
+    return np.concatenate([[1.0], np.full(G, np.exp(-2 * a)), np.full(G, TILT**-2), np.full(H, np.exp(-2 * b))])
+
+
+def expected():
+    """Means and sds of some columns and of both log scales."""
+    gram, moment, grid = DESIGN.T @ DESIGN, DESIGN.T @ Y, np.linspace(-2.2, 1.3, 36)
+    log_weights, means, variances = [], [], []
+    for a, b in product(grid, grid):
+        factor = np.linalg.cholesky(gram + np.diag(_precision(a, b)))
+        inverse = np.linalg.inv(factor)
+        half = inverse @ moment
+        prior = -((a - LOCATION) ** 2 + (b - LOCATION) ** 2) / 2 / SCALE**2 + np.log(_precision(a, b)).sum() / 2
+        log_weights.append(half @ half / 2 - np.log(np.diag(factor)).sum() + prior)
+        means.append(np.r_[(inverse.T @ half)[WATCHED], a, b])
+        variances.append(np.r_[(inverse[:, WATCHED] ** 2).sum(axis=0), 0, 0])
+    weight = np.exp(np.array(log_weights) - np.max(log_weights))
+    weight /= weight.sum()
+    mean = weight @ np.array(means)
+    return mean, np.sqrt(weight @ (np.array(variances) + np.array(means) ** 2) - mean**2)
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        intercept = pm.Normal("intercept")
+        log_scale = pm.Normal("log_scale", LOCATION, SCALE, shape=2)
+        level = pm.Normal("level", 0, pm.math.exp(log_scale[0]), shape=G)
+        tilt = pm.Normal("tilt", 0, TILT, shape=G)
+        second = pm.math.exp(log_scale[1]) * pm.Normal("raw", shape=H)
+        pm.Normal("y", intercept + level[FIRST] + tilt[FIRST] * X + second[SECOND], 1, observed=Y)
+    return model
+
+
+@pytest.fixture(scope="module")
+def decider(model):
+    return pma.GroupMH(test=pma.Exact(), refreshed=0.5, model=model, rng=1, progressbar=False).decider
+
+
+@pytest.fixture(scope="module")
+def law():
+    return expected()
+
+
+def _columns(draws):
+    """What is watched, of draws of θ: intercept, log scales, levels, tilts, raw effects."""
+    scale = np.exp(draws[:, 2:3])
+    columns = np.column_stack([draws[:, :1], draws[:, 3 : 3 + 2 * G], scale * draws[:, 3 + 2 * G :]])
+    return np.column_stack([columns[:, WATCHED], draws[:, 1:3]])
+
+
+def _run(decider, n, data=None, stale=False):
+    """Draws of θ, and what became of the moves; stale: the factors decide at once, each on what the other was."""
+    rng = np.random.default_rng(11)
+    generators, looks, state = pack_generators(*rng.spawn(3)), decider.looks_of_large(), decider.new_state()
+    data, theta = data or decider.data(), decider.start(rng)
+    draws, outcomes = np.empty((n, theta.size)), []
+    for i in range(-TUNED, n):
+        carried, refresh, walked = decider.move(theta, data, state, looks, generators)
+        new = refresh.theta.copy()
+        if stale:
+            again = decider.move(carried.theta, data, state, looks, generators)[1].theta
+            new[3 + 2 * G :] = again[3 + 2 * G :]
+        theta = new
+        if i < 0:
+            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, walked, state.shared)
+        else:
+            draws[i] = theta
+            outcomes.append((carried, refresh))
+    return draws, outcomes
+
+
+def _largest_z(law, draws):
+    split = _columns(draws).T.reshape(len(WATCHED) + 2, 4, -1)
+    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, zip(*law, strict=True), strict=True))
+
+
+def test_both_factors_are_found(decider):
+    groups, shifts = decider.groups, decider.prepared.shifts
+    assert np.array_equal(groups.first, [0, G, G + H])
+    assert np.array_equal(groups.size, np.repeat([2, 1], [G, H]))
+    assert np.array_equal(groups.shared, [0, 1, 2])
+    # The levels against the intercept, and the second factor against the levels.
+    assert len(shifts.length) == 2
+    assert [np.flatnonzero(up).size for up in shifts.up] == [G, H]
+    assert np.array_equal(np.flatnonzero(shifts.down[0]), [0])
+
+
+def _means(decider, theta, e):
+    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, e)).mean
+
+
+def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
+    """Of the rows' own scale, which does not depend on what the groups are: a dense system at three φ."""
+    e, rng = decider.prepared.expansion, np.random.default_rng(5)
+    searched, apart = e._replace(tangent=no_tangent()), np.zeros_like(e.cell_start)
+    for _ in range(3):
+        theta = e.centre.copy()
+        theta[:3] = rng.normal(0, 0.3, 3)
+        # At the scale of the centre what the rows read of the second factor is linear.
+        theta[2] = e.centre[2]
+        weight = np.r_[np.ones(2 * G), np.full(H, np.exp(theta[2]))]
+        design = DESIGN[:, 1:] * weight
+        prior = np.r_[np.full(G, np.exp(-2 * theta[1])), np.full(G, TILT**-2), np.ones(H)]
+        precision = design.T @ design + np.diag(prior)
+        exact = np.linalg.solve(precision, design.T @ (Y - theta[0]))
+        found = _means(decider, theta, searched)
+        assert np.r_[found[:G, 0], found[:G, 1], found[G:, 0]] == pytest.approx(exact, abs=1e-3)
+        near = _means(decider, theta, e)
+        off = np.r_[near[:G, 0], near[:G, 1], near[G:, 0]] - exact
+        assert np.sqrt(off @ precision @ off) < 0.3
+        without = searched._replace(cell_with=e.cell_with[:0], cell_start=apart)
+        assert np.abs(_means(decider, theta, without) - found).max() > 0.05
+
+
+def test_the_means_that_moves_are_made_about_are_worked_out_before(decider):
+    e, prepared = decider.prepared.expansion, decider.prepared
+    theta = e.centre.copy()
+    theta[e.shared] = prepared.mean
+    exact = _means(decider, theta, e._replace(tangent=no_tangent()))
+    assert np.array_equal(e.tangent.at, prepared.mean)
+    assert np.abs(_means(decider, theta, e) - exact).max() < 1e-9
+    # A standard deviation away the plane is nearer than the means at the centre.
+    theta[e.shared] += prepared.factor @ np.ones(3) / np.sqrt(3)
+    there = _means(decider, theta, e._replace(tangent=no_tangent())) - e.centre[e.own]
+    there[G:, 1] = 0
+    plane = along_tangent(theta[e.shared], e.tangent)
+    assert np.abs(plane - there).max() < np.abs(e.tangent.shift - there).max() / 3
+
+
+@pytest.mark.parametrize("begins", ["at the centre", "at the last"])
+def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared(decider, begins):
+    """The search begins at the same means for every φ, so that it has something left to do.
+
+    Planted: it begins where the one before it ended.
+    """
+    e, data, looks = decider.prepared.expansion, decider.data(), decider.looks_of_large()
+    still = e.tangent._replace(slope=np.zeros_like(e.tangent.slope))
+    moving, inside = still._replace(shift=still.shift.copy()), np.arange(e.own.shape[1]) < e.size[:, None]
+    data = data._replace(expansion=e._replace(tangent=moving))
+
+    def z(theta):
+        fresh = e._replace(tangent=still)
+        return whiten(theta, e, Conditional(*decider.model.condition(theta, decider.others, decider.fixed, fresh)))
+
+    rng = np.random.default_rng(11)
+    generators, state, theta, changes = pack_generators(*rng.spawn(3)), decider.new_state(), decider.start(rng), []
+    for _ in range(40):
+        new = decider.move(theta, data, state, looks, generators)[0]
+        changes += [np.abs(z(new.theta) - z(theta)).max()] if new.accepted else []
+        theta = new.theta
+        if begins == "at the last":
+            moving.shift[inside] = (state.mean - e.centre[e.own])[inside]
+    assert len(changes) > 5
+    if begins == "at the last":
+        assert np.median(changes) > 1e-4
+    else:
+        assert max(changes) < 1e-8
+
+
+def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
+    """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
+    log_density = model.compile_logp(mode="FAST_COMPILE")
+    e, blocks = decider.prepared.expansion, decider.likelihood.blocks
+    own = np.concatenate([of[:size] for of, size in zip(e.own, e.size, strict=True)])
+    data, looks, found = decider.data(), decider.looks_of_large(), []
+
+    def carry(theta, seed):
+        generators = pack_generators(*np.random.default_rng(seed).spawn(3))
+        carried, _, walked = decider.move(theta, data, decider.new_state(), looks, generators)
+        return carried, walked
+
+    for seed, theta in enumerate(_run(decider, 400)[0]):
+        carried, walked = carry(theta, seed)
+        if len(found) == 2 or not (carried.accepted and walked):
+            continue
+        by_difference = np.empty((own.size, own.size))
+        for k in range(own.size):
+            near = theta.copy()
+            near[own[k]] += 1e-5
+            there = carry(near, seed)[0]
+            assert there.accepted
+            by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-5
+        found.append(np.linalg.slogdet(by_difference)[1])
+        at, at_new = (log_density(with_blocks(model.initial_point(), t, blocks)) for t in (theta, carried.theta))
+        assert carried.log_ratio == pytest.approx(at_new - at + found[-1], abs=1e-5)
+    assert len(found) == 2
+    assert np.abs(found).min() > 1e-2  # without the Jacobian it would fail
+
+
+@njit
+def _level(along, theta, others, fixed, arrays, numbers):
+    return np.zeros(1)
+
+
+def test_where_a_row_is_level_along_both_there_is_no_shift(decider):
+    """Its residual is zero, say: the ratio of the two slopes is then that of nothing to nothing."""
+    data, looks, theta = decider.data(), decider.looks_of_large(), decider.start(np.random.default_rng(3))
+    level = reach(_level, VECTOR, VECTOR, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1])
+
+    def drawn(data):
+        generators = pack_generators(*np.random.default_rng(4).spawn(3))
+        return decider.move(theta, data, decider.new_state(), looks, generators)[1]
+
+    # Shifts come last in a draw.
+    found = drawn(data._replace(links=data.links._replace(slope=level.address)))
+    without = drawn(data._replace(shifts=data.shifts._replace(length=np.empty(0))))
+    assert drawn(data).n_shifted > 0
+    assert found.n_shifted == 0
+    assert np.array_equal(found.theta, without.theta)
+
+
+def test_draws_have_the_moments_of_the_posterior(decider, law):
+    draws, outcomes = _run(decider, 14_000)
+    assert np.mean([c.accepted for c, _ in outcomes]) > 0.35
+    assert np.mean([r.n_accepted / r.n_groups for _, r in outcomes]) > 0.8
+    assert np.mean([r.n_shifted for _, r in outcomes]) > 1.9  # of two, where effects are normal
+    assert _largest_z(law, draws) < MAX_Z
+
+
+@pytest.mark.parametrize("planted", ["rows of another group", "stale", "a row sees the shift"])
+def test_planted_mistakes_are_seen(decider, law, planted):
+    data = decider.data()
+    if planted == "rows of another group":
+        data = data._replace(places=np.roll(data.places, 1))
+    if planted == "a row sees the shift":
+        of_some = np.where(np.arange(data.shifts.up.shape[1]) % 4 > 0, data.shifts.up, 0.0)  # a quarter stays behind
+        data = data._replace(shifts=data.shifts._replace(up=of_some))
+    assert _largest_z(law, _run(decider, 5_000, data, planted == "stale")[0]) > 2 * MAX_Z

@@ -1,0 +1,51 @@
+"""The centre of groups is the same in any unit of the outcome."""
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_austerity.groups import GroupModel, find_groups
+from pymc_austerity.groups.group_mode import find_group_centre
+from pymc_austerity.groups.group_preparation import sort_by_group
+from pymc_austerity.likelihood import read_model
+
+RNG = np.random.default_rng(0)
+INDEX = np.repeat(np.arange(60), 20)
+EFFECTS = RNG.normal(size=60)
+Y = EFFECTS[INDEX] + RNG.normal(size=INDEX.size) / 3
+
+
+@pytest.fixture(scope="module")
+def centre_of():
+    """Return the search for the centre, compiled once: the outcome and its unit are data."""
+    with pm.Model() as model:
+        y, unit = pm.Data("y", Y), pm.Data("unit", 1.0)
+        mean, scale = pm.Normal("mean", 0, 10 * unit), pm.HalfNormal("scale", 3 * unit)
+        effect = pm.Normal("effect", mean, scale, shape=60)
+        pm.StudentT("rows", nu=4, mu=effect[INDEX], sigma=pm.HalfNormal("s", unit), observed=y)
+    data = read_model(model, model.value_vars, None, None)
+    groups = find_groups(model, data)
+    compiled = GroupModel(data.likelihood, groups, False, None)
+
+    def run(unit):
+        pm.set_data({"y": Y * unit, "unit": unit}, model=model)
+        now = read_model(model, model.value_vars, None, None)
+        rows, member, _ = sort_by_group(groups, now.rows)
+        found = find_group_centre(replace(now, likelihood=data.likelihood), rows, member, compiled)
+        return found.mean, found.factor
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 300.0, 1e6])
+def test_the_centre_of_groups_is_the_same_in_any_unit(centre_of, unit):
+    """At 300 the search stopped where it began, and chains started at scales of 1e39."""
+    (mean, factor), (expected, expected_factor) = centre_of(unit), centre_of(1.0)
+    moved, scales = np.array([0, np.log(unit), np.log(unit)]), np.array([unit, 1, 1])
+    sds = np.sqrt((expected_factor**2).sum(axis=1))
+    np.testing.assert_allclose(np.sqrt((factor**2).sum(axis=1)) / scales, sds, rtol=0.02)
+    assert np.abs((mean - moved) / scales - expected).max() < 0.2 * sds.max()
+    assert abs(expected[1] - np.log(EFFECTS.std())) < 4 * sds[1]

@@ -1,0 +1,231 @@
+"""Moves of groups keep the posterior: move by move against PyMC's density, and by draws against quadrature."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from grouped import by_group, logistic_rows, moments, normal_rows
+from numba import njit
+
+import pymc_austerity as pma
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups import Conditional, place_all, whiten
+from pymc_austerity.groups.carried_move import build_carried_move
+from pymc_austerity.kernel import pack_generators
+from pymc_austerity.likelihood import with_blocks
+
+pytestmark = pytest.mark.slow
+
+#: A group without rows, one with one row, and one with half of all.
+SIZES = np.array([0, 1, 9, 20, 10])
+INDEX = np.random.default_rng(5).permutation(np.repeat(np.arange(5), SIZES))
+EFFECTS = np.array([0.0, 1.0, -0.8, 0.9, 2.0])
+NORMAL = EFFECTS[INDEX] + np.random.default_rng(6).normal(size=40)
+BINARY = (np.random.default_rng(7).random(40) < 1 / (1 + np.exp(-EFFECTS[INDEX]))).astype(int)
+
+
+# Both have data of the same types, for which moves are compiled once; a weight that is one counts a prior twice.
+
+
+def _normal():
+    """Centred."""
+    mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+    effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=5)
+    again = pm.logp(pm.Normal.dist(mean, pm.math.exp(log_scale)), effect)
+    pm.Potential("again", pm.Data("weight", 0.0) * again)
+    pm.Normal("y", effect[INDEX], 1, observed=NORMAL)
+
+
+def _logistic():
+    """Not centred."""
+    mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+    raw = pm.Normal("raw", shape=5)
+    effect = pm.Deterministic("effect", mean + pm.math.exp(log_scale) * raw)
+    pm.Potential("again", pm.Data("weight", 0.0) * pm.logp(pm.Normal.dist(), raw))
+    pm.Bernoulli("y", logit_p=effect[INDEX], observed=pm.Data("labels", BINARY.astype(float)))
+
+
+MODELS = {"normal": _normal, "logistic": _logistic}
+MOMENTS = {
+    "normal": moments(by_group(normal_rows(NORMAL), INDEX, 5)),
+    "logistic": moments(by_group(logistic_rows(BINARY), INDEX, 5)),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request):
+    with pm.Model() as model:
+        MODELS[request.param]()
+        step = pma.GroupMH(test=pma.Exact(), refreshed=0.6, model=model, rng=1, progressbar=False)
+    return request.param, model, step.decider
+
+
+def _run(decider, n, data=None, state=None, theta=None, seed=11):
+    """Draws of θ, and what became of the moves."""
+    rng = np.random.default_rng(seed)
+    generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
+    data, state = data or decider.data(), state or decider.new_state()
+    theta = decider.start(rng) if theta is None else theta
+    draws, outcomes = np.empty((n, theta.size)), []
+    for i in range(n):
+        carried, refresh, _ = decider.move(theta, data, state, looks, generators)
+        outcomes.append((theta, carried, refresh))
+        theta = draws[i] = refresh.theta
+    return draws, outcomes
+
+
+def _effects(name, draws):
+    """Mean, log scale and effects, one row each."""
+    effects = draws[:, 2:] if name == "normal" else draws[:, :1] + np.exp(draws[:, 1:2]) * draws[:, 2:]
+    return np.column_stack([draws[:, :2], effects]).T
+
+
+def _largest_z(name, draws):
+    split = _effects(name, draws).reshape(7, 4, -1)
+    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, MOMENTS[name]))
+
+
+def test_draws_have_the_moments_of_quadrature(case):
+    name, _, decider = case
+    draws, outcomes = _run(decider, 16_000)
+    assert np.mean([c.accepted for _, c, _ in outcomes]) > 0.2
+    assert np.mean([r.n_accepted / r.n_groups for _, _, r in outcomes]) > 0.4
+    assert _largest_z(name, draws) < MAX_Z
+
+
+def test_a_prior_that_counts_twice_and_rows_of_another_group_are_seen(case):
+    name, _, decider = case
+    data = decider.data()
+    shifted = np.minimum(data.start + 1, data.start[-1])
+    assert _largest_z(name, _run(decider, 8_000, data._replace(start=shifted))[0]) > MAX_Z
+    twice = replace(decider, fixed=(np.array(1.0),))
+    assert _largest_z(name, _run(twice, 16_000)[0]) > MAX_Z
+
+
+def _planted(parts, *planted):
+    """A carried move with a mistake, compiled once for all models."""
+    return cached(build_carried_move(parts, *planted))
+
+
+def _largest_z_with(decider, name, carried):
+    """Of draws with this carried move, and a refresh that is as it should be."""
+    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(11)
+    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((16_000, 7))
+    for i in range(len(draws)):
+        state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the mistake and without it
+        theta = carried(theta, data, state, generators)[0].theta
+        state.phi[:] = np.nan
+        theta = draws[i] = decider.move(theta, data, state, looks, generators)[1].theta
+    return _largest_z(name, draws)
+
+
+def test_a_carried_move_without_its_jacobian_is_seen(case):
+    name, _, decider = case
+    if name != "normal":
+        pytest.skip("not centred, the spread of a group given φ is always the same")
+    condition = decider.parts.condition
+
+    @njit
+    def without(links, theta, others, fixed, e):
+        found = condition(links, theta, others, fixed, e)
+        return Conditional(found.mean, found.alone, found.factor, 0.0)
+
+    assert _largest_z_with(decider, name, _planted(decider.parts._replace(condition=without))) > MAX_Z
+
+
+@njit
+def _with_those_before(theta, z, e, conditional):
+    """The planted mistake: a group is placed by the z of the one before it, and the first by its own."""
+    taken = z.copy()
+    for g in range(1, z.shape[0]):
+        taken[g] = z[g - 1]
+    place_all(theta, taken, e, conditional)
+
+
+def test_a_carried_move_with_the_z_of_another_group_is_seen(case):
+    name, _, decider = case
+    looks = decider.looks_of_large()
+
+    def as_it_should_be(theta, data, state, generators):
+        return decider.move(theta, data, state, looks, generators)  # of which the refresh is not used
+
+    assert _largest_z_with(decider, name, as_it_should_be) < MAX_Z
+    assert _largest_z_with(decider, name, _planted(decider.parts, _with_those_before)) > MAX_Z
+
+
+def _conditional(decider, theta):
+    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, decider.prepared.expansion))
+
+
+def test_where_groups_have_no_spread_the_move_is_impossible_and_nothing_raises(case):
+    _, _, decider = case
+    expansion = decider.prepared.expansion
+    theta = decider.theta0.copy()
+    theta[expansion.shared] = -2e4  # a scale on the log scale
+    without = expansion._replace(precision=np.full_like(expansion.precision, -np.inf))
+    found = Conditional(*decider.model.condition(theta, decider.others, decider.fixed, without))
+    assert found.log_det == -np.inf
+    assert np.isfinite(whiten(theta, without, found)).all()
+
+
+def test_a_carried_move_keeps_every_z(case):
+    _, _, decider = case
+    expansion, state = decider.prepared.expansion, decider.new_state()
+
+    def change(theta, carried):
+        z, z_new = (whiten(t, expansion, _conditional(decider, t)) for t in (theta, carried.theta))
+        return np.abs(z_new - z).max()
+
+    outcomes = _run(decider, 60, state=state)[1]
+    moved = [(theta, c) for theta, c, _ in outcomes if c.accepted]
+    assert len(moved) > 5
+    assert max(change(*pair) for pair in moved) < 1e-8
+    # Planted: the two groups with fewest rows carry each other's z.
+    swapped = [1, 0, 2, 3, 4]
+    theta, changes = moved[0][0], []
+    for seed in range(40):
+        conditional = _conditional(decider, theta)
+        state.phi[:] = theta[decider.groups.shared]
+        state.mean[:] = conditional.mean[swapped]
+        state.factor[:], state.log_det[0] = conditional.factor[swapped], conditional.log_det
+        _, ((_, carried, _),) = _run(decider, 1, state=copy.deepcopy(state), theta=theta, seed=seed)
+        changes += [change(theta, carried)] if carried.accepted else []
+        theta = _run(decider, 3, theta=theta, seed=seed)[0][-1]
+    assert changes
+    assert min(changes) > 1e-3
+
+
+def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(case):
+    """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
+    name, model, decider = case
+    log_density = model.compile_logp(mode="FAST_COMPILE")
+    shared, own = decider.groups.shared, decider.groups.own.ravel()
+    data, looks, blocks = decider.data(), decider.looks_of_large(), decider.likelihood.blocks
+
+    def carry(theta, seed):
+        generators = pack_generators(*np.random.default_rng(seed).spawn(3))
+        carried, _, walked = decider.move(theta, data, decider.new_state(), looks, generators)
+        return carried, walked
+
+    thetas, jacobians = _run(decider, 300)[0], []
+    for seed, theta in enumerate(thetas):
+        carried, walked = carry(theta, seed)
+        if len(jacobians) == 3 or not (carried.accepted and walked):
+            continue
+        by_difference = np.empty((own.size, own.size))
+        for k in range(own.size):
+            near = theta.copy()
+            near[own[k]] += 1e-4
+            there, _ = carry(near, seed)
+            assert there.accepted
+            assert np.array_equal(there.theta[shared], carried.theta[shared])
+            by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-4
+        jacobians.append(np.linalg.slogdet(by_difference)[1])
+        at, at_new = (log_density(with_blocks(model.initial_point(), t, blocks)) for t in (theta, carried.theta))
+        assert carried.log_ratio == pytest.approx(at_new - at + jacobians[-1], abs=1e-6)
+    assert len(jacobians) == 3
+    # Centred, a ratio without the Jacobian would fail; not centred, the spread of a group given φ is always the same.
+    assert (np.abs(jacobians).min() > 1e-2) == (name == "normal")

@@ -1,0 +1,214 @@
+"""Groups are found where rows read one entry each and the prior splits, and refused in words where not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytest
+from pytensor.gradient import grad
+
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.groups import GroupsNotFoundError, check_groups, compile_group_prior, find_groups
+from pymc_austerity.groups.group_density import shared_in_graph
+from pymc_austerity.likelihood import Density, numba_options, read_model
+from pymc_austerity.likelihood.density import interpret_rows
+
+N, G = 120, 7
+RNG = np.random.default_rng(3)
+INDEX = RNG.integers(0, G, N)
+X, Z, Y = RNG.normal(size=N), RNG.normal(size=(G, 2)), RNG.normal(size=N)
+#: Where PyMC starts a factor of a covariance, too: it works that out in a Scan that it compiles by C for seconds.
+START = np.array([1.0, 0.0, 1.0])
+
+
+def centred():
+    mean, scale = pm.Normal("mean"), pm.HalfNormal("scale")
+    u = pm.Normal("u", mean, scale, shape=G)
+    pm.Normal("y", u[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
+
+
+def not_centred():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("y", (pm.Normal("mean") + pm.HalfNormal("scale") * u)[INDEX], 1, observed=Y)
+
+
+def covariates_of_groups():
+    index = pm.Data("index", INDEX.astype("int32"))
+    u = pm.StudentT("u", nu=4, mu=pm.Data("z", Z) @ pm.Normal("gamma", shape=2), sigma=pm.HalfNormal("scale"), shape=G)
+    pm.Normal("y", u[index], 1, observed=Y)
+
+
+def slopes():
+    u = pm.Normal("u", pm.Normal("mean", shape=2), pm.HalfNormal("scale", shape=2), shape=(G, 2))
+    pm.Normal("y", u[INDEX, 0] + u[INDEX, 1] * X, 1, observed=Y)
+
+
+def several_variables():
+    u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
+    v = pm.Normal("v", u, 1, shape=G)
+    pm.Normal("y", u[INDEX] + v[INDEX] * X, pm.HalfNormal("sd", shape=G)[INDEX], observed=Y)
+
+
+def correlated():
+    scales = pm.Exponential.dist(1.0, shape=2)
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=scales, initval=START)
+    u = pm.MvNormal("u", np.zeros(2), chol=chol, shape=(G, 2))
+    pm.Normal("y", u[INDEX, 0] + u[INDEX, 1] * X, 1, observed=Y)
+
+
+def correlated_and_few():
+    """As many groups as a factor of a covariance has entries."""
+    scales = pm.Exponential.dist(1.0, shape=2)
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=scales, initval=START)
+    u = pm.MvNormal("u", np.zeros(2), chol=chol, shape=(3, 2))
+    pm.Normal("y", u[INDEX % 3, 0] + u[INDEX % 3, 1] * X, 1, observed=Y)
+
+
+def crossed():
+    u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
+    v = pm.Normal("v", 0, 1, shape=3)
+    pm.Normal("y", u[INDEX] + v[np.arange(N) % 3], 1, observed=Y)
+
+
+@pytest.mark.parametrize(
+    ("write", "names", "shape", "n_shared", "n_read"),
+    [
+        (centred, ("u",), (G, 1), 3, 1),
+        (not_centred, ("u",), (G, 1), 2, 2),
+        (covariates_of_groups, ("u",), (G, 1), 3, 0),
+        (slopes, ("u",), (G, 2), 4, 0),
+        (several_variables, ("u", "v", "sd_log__"), (G, 3), 1, 0),
+        (correlated, ("u",), (G, 2), 3, 0),
+        (crossed, ("u",), (G, 1), 4, 3),
+    ],
+)
+def test_groups_are_found(write, names, shape, n_shared, n_read):
+    with pm.Model() as model:
+        write()
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    assert (groups.names, groups.own.shape, groups.shared.size, groups.read.size) == (names, shape, n_shared, n_read)
+    assert np.array_equal(np.sort([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
+    assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX)
+
+
+def test_as_many_groups_as_a_factor_has_entries():
+    with pm.Model() as model:
+        correlated_and_few()
+    groups = find_groups(model, read_model(model, model.value_vars, None, None))
+    assert (groups.names, groups.own.shape, groups.shared.size) == (("u",), (3, 2), 3)
+
+
+def test_numbers_that_count_from_the_end():
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, 1, shape=G)
+        pm.Normal("y", u[INDEX - G], 1, observed=Y)
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX)
+
+
+def no_index():
+    pm.Normal("y", X * pm.Normal("u"), 1, observed=Y)
+
+
+def sum_beside():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("y", u[INDEX] + u.sum(), 1, observed=Y)
+
+
+def mean_taken_off():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("y", (u - u.mean())[INDEX], 1, observed=Y)
+
+
+def random_walk():
+    u = pm.GaussianRandomWalk("u", 0, 1, init_dist=pm.Normal.dist(), shape=G)
+    pm.Normal("y", u[INDEX], 1, observed=Y)
+
+
+def known_total():
+    u = pm.Normal("u", 0, 1, shape=G)
+    pm.Normal("total", u.sum(), 1, observed=0.3)
+    pm.Normal("y", u[INDEX], 1, observed=Y)
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (no_index, "No variable of the model is indexed"),
+        (sum_beside, "in other ways too"),
+        (mean_taken_off, "What the rows read of .'u'. does not split over groups"),
+        (random_walk, "The prior term of 'u' does not split over groups"),
+        (known_total, "The prior term of 'total' does not split over groups"),
+    ],
+)
+def test_what_does_not_split_is_refused(write, reason):
+    with pm.Model() as model:
+        write()
+    with pytest.raises(GroupsNotFoundError, match=reason):
+        find_groups(model, read_model(model, model.value_vars, None, None))
+
+
+def density_of(data):
+    """The density as the check asks for it: a few times, from Python."""
+    likelihood = data.likelihood
+    log_prior = interpret_log_density([likelihood.theta, likelihood.others, *likelihood.fixed], [likelihood.log_prior])
+    return Density(log_prior, interpret_rows(likelihood))
+
+
+def test_numbers_say_what_the_graph_said():
+    with pm.Model() as model:
+        slopes()
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    density = density_of(data)
+    prior = compile_group_prior(data.likelihood, groups, numba_options(None))
+    check_groups(data, groups, density, prior)
+    planted = replace(groups, own=np.roll(groups.own, 1, axis=0))
+    with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
+        check_groups(data, planted, density, prior)
+
+
+def test_derivatives_by_what_is_shared_are_left_out_and_the_others_are_as_they_were():
+    with pm.Model() as model:
+        correlated()
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    theta, point = data.likelihood.theta, np.random.default_rng(4).normal(size=data.theta0.size)
+    shared, own = shared_in_graph(data.likelihood, groups), groups.own.ravel()
+    found = interpret_log_density([theta], shared)(np.arange(point.size, dtype=float))
+    assert np.array_equal(np.unique(np.hstack(found)), groups.shared)
+    whole, without = (
+        interpret_log_density([theta], [grad(groups.log_prior.sum(), theta, consider_constant=constant)])(point)[0]
+        for constant in ([], shared)
+    )
+    np.testing.assert_allclose(without[own], whole[own], rtol=1e-12)
+    assert np.all(whole[groups.shared] != 0)
+    assert np.all(without[groups.shared] == 0)
+
+
+def test_factors_of_many_groups_are_taken_together_and_those_of_few_are_shared():
+    g, h, few = RNG.integers(0, 40, N), RNG.integers(0, 35, N), np.arange(N) % 3
+    with pm.Model() as model:
+        u, v = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=(35, 2)), pm.Normal("v", 0, 1, shape=40)
+        pm.Normal("y", u[h, 0] + u[h, 1] * X + v[g] + pm.Normal("w", 0, 1, shape=3)[few], 1, observed=Y)
+    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    assert groups.names == ("v", "u")
+    assert groups.left == ("w",)
+    assert np.array_equal(groups.first, [0, 40, 75])
+    assert np.array_equal(groups.size, np.repeat([1, 2], [40, 35]))
+    assert np.array_equal(np.unique([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
+    assert np.array_equal(groups.of_rows(data.rows.arrays), [g, 40 + h])
+    density = density_of(data)
+    prior = compile_group_prior(data.likelihood, groups, numba_options(None))
+    check_groups(data, groups, density, prior)
+    swapped = replace(groups, own=np.r_[groups.own[:40], np.roll(groups.own[40:], 1, axis=0)])
+    with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
+        check_groups(data, swapped, density, prior)
+
+
+def test_a_factor_that_is_the_mean_of_another_is_shared():
+    mean_of = RNG.integers(0, 31, 50)
+    with pm.Model() as model:
+        v = pm.Normal("v", 0, 1, shape=31)
+        u = pm.Normal("u", v[mean_of], 1, shape=50)
+        pm.Normal("y", u[RNG.integers(0, 50, N)], 1, observed=Y)
+    groups = find_groups(model, read_model(model, model.value_vars, None, None))
+    assert (groups.names, groups.shared.size) == (("u",), 31)
