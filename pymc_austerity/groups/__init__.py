@@ -14,16 +14,19 @@ from pymc_austerity.groups.group_mode import GroupModeError
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError, NoGroupsError, find_groups
+from pymc_austerity.groups.read_groups import Coordinates, ModelWithGroups, read_groups
 from pymc_austerity.groups.shared_move import adapt_shared, learn_shared, propose_shared, shared_state
 
 __all__ = [
     "Conditional",
+    "Coordinates",
     "GroupAssembly",
     "GroupCosts",
     "GroupModeError",
     "GroupModel",
     "Groups",
     "GroupsNotFoundError",
+    "ModelWithGroups",
     "NoGroupsError",
     "RowsByGroupBounds",
     "adapt_shared",
@@ -40,6 +43,7 @@ __all__ = [
     "prepare_groups",
     "propose_shared",
     "pull_of_others",
+    "read_groups",
     "shared_state",
     "whiten",
 ]

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar import Cast
+from pytensor.scalar import Add, Cast, Sub
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
@@ -55,10 +55,11 @@ class NoGroupsError(GroupsNotFoundError):
 
 
 class _Factor(NamedTuple):
-    """One factor: names of its variables, number of its index among the data arrays, places in θ, and prior terms."""
+    """One factor: its variables, the number of its index among the data, an offset, places in θ, and prior terms."""
 
     names: tuple[str, ...]
     leaf: int
+    offset: int
     own: np.ndarray
     log_prior: Variable
     terms: frozenset[Variable]
@@ -74,6 +75,8 @@ class Groups:
         Value variables with an entry for each group on their first axis.
     indices : tuple of int
         For each factor, the number of the data array that holds the group g(i) of row i.
+    offsets : tuple of int
+        For each factor, what the model adds to the numbers in that array, as in ``u[g - 1]``.
     first : numpy.ndarray of int64, shape (F + 1,)
         The groups of factor f are ``first[f]`` to ``first[f + 1] - 1``; those of the first factor are the most.
     size : numpy.ndarray of int64, shape (G,)
@@ -96,6 +99,7 @@ class Groups:
 
     names: tuple[str, ...]
     indices: tuple[int, ...]
+    offsets: tuple[int, ...]
     first: np.ndarray
     size: np.ndarray
     own: np.ndarray
@@ -114,7 +118,7 @@ class Groups:
                 for first, last, numbers in zip(
                     self.first[:-1],
                     self.first[1:],
-                    (np.asarray(arrays[index]).astype(np.int64) for index in self.indices),
+                    (np.asarray(arrays[i]).astype(np.int64) + by for i, by in zip(self.indices, self.offsets)),
                     strict=True,
                 )
             ]
@@ -185,6 +189,7 @@ def _together(data: ModelData, found: Sequence[_Factor], few: int) -> Groups:
     return Groups(
         tuple(name for f in taken for name in f.names),
         tuple(f.leaf for f in taken),
+        tuple(f.offset for f in taken),
         np.cumsum([0, *n_groups]),
         np.repeat(sizes, n_groups),
         own,
@@ -200,38 +205,53 @@ def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply
     """Return the places where something is indexed by group numbers, by the array that holds these."""
     factors: dict[Hashable, list[Apply]] = {}
     for node in dict.fromkeys(v.owner for v in ancestors(rows) if v.owner is not None):
-        leaf = _index_leaf(node)
-        if leaf is not None and array_of(leaf).shape == (n_rows,):
-            factors.setdefault(leaf_identity(leaf), []).append(node)
+        index = _index_of(node)
+        if index is not None and array_of(index.leaf).shape == (n_rows,):
+            factors.setdefault((leaf_identity(index.leaf), index.offset), []).append(node)
     return factors
 
 
-def _index_leaf(node: Apply) -> Variable | None:
-    """Return the array of whole numbers that indexes the first axis at this node, if one does."""
+class _Index(NamedTuple):
+    """An index by an array of whole numbers, to each of which the model adds one."""
+
+    leaf: Variable
+    offset: int
+
+
+def _index_of(node: Apply) -> _Index | None:
+    """Return what indexes the first axis at this node, if that is an array of whole numbers."""
     if not isinstance(node.op, AdvancedSubtensor):
         return None
-    index = plain_indices(node)[0]
-    while isinstance(index, Variable) and _is_cast(index):
-        index = index.owner.inputs[0]
+    index, offset = plain_indices(node)[0], 0
+    while isinstance(index, Variable) and index.owner is not None and isinstance(index.owner.op, Elemwise):
+        op, inputs = index.owner.op.scalar_op, index.owner.inputs
+        if isinstance(op, Cast):
+            index = inputs[0]
+        elif isinstance(op, Add | Sub) and len(inputs) == 2 and any(map(_is_number, inputs[isinstance(op, Sub) :])):
+            number, other = (0, 1) if _is_number(inputs[0]) else (1, 0)
+            by = int(np.asarray(inputs[number].data).item())
+            index, offset = inputs[other], offset + (by if isinstance(op, Add) else -by)
+        else:
+            return None
     whole = isinstance(index, Variable) and is_array_leaf(index) and np.dtype(index.type.dtype).kind in "iu"
-    return index if whole else None
+    return _Index(index, offset) if whole else None
 
 
-def _is_cast(var: Variable) -> bool:
-    return var.owner is not None and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, Cast)
+def _is_number(var: Variable) -> bool:
+    return isinstance(var, Constant) and np.size(var.data) == 1
 
 
 def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> _Factor:
     """Show for one factor that its groups are independent given the rest."""
     sources = [node.inputs[0] for node in nodes]
-    leaf = _index_leaf(nodes[0])
-    assert leaf is not None
+    index = _index_of(nodes[0])
+    assert index is not None
     above = set(ancestors(sources))
     lengths = {b.name: b.shape[0] if b.shape else 0 for b in data.likelihood.blocks}
     reached = [v for v in model.value_vars if v in above]
     n_groups = max((lengths[v.name] for v in reached if v.type.ndim), default=0)
     members = [v for v in reached if v.type.ndim and lengths[v.name] == n_groups]
-    by = f"the groups by {leaf.name or 'a constant array'}"
+    by = f"the groups by {index.leaf.name or 'a constant array'}"
     if n_groups < 2 or not members:
         raise GroupsNotFoundError(f"What is indexed as {by} depends on no free variable with an entry for each.")
     names = [model.values_to_rvs[v].name for v in members]
@@ -241,9 +261,27 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
     seeds = dict.fromkeys(members, RowAxis(0))
     for source in dict.fromkeys(sources):
         _require_split(source, seeds, n_groups, f"What the rows read of {names}")
-    prior, terms = _prior_by_group(model, data, members, seeds, n_groups)
+    try:
+        prior, terms = _prior_by_group(model, data, members, seeds, n_groups)
+    except GroupsNotFoundError:
+        # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
+        beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
+        if not beside:
+            raise
+        members = [v for v in model.value_vars if v in (*members, *beside)]
+        seeds = dict.fromkeys(members, RowAxis(0))
+        prior, terms = _prior_by_group(model, data, members, seeds, n_groups)
     own = _places(data.likelihood.blocks, members, n_groups)
-    return _Factor(tuple(v.name for v in members), data.number_of_leaf(leaf), own, prior, terms)
+    number = data.number_of_leaf(index.leaf)
+    return _Factor(tuple(v.name for v in members), number, index.offset, own, prior, terms)
+
+
+def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Variable]) -> list[Variable]:
+    """Return variables with an entry for each group that prior terms of `members` read, and no row does."""
+    graphs = model.logp(sum=False)
+    of_members = [graph for graph in graphs if not set(members).isdisjoint(ancestors([graph]))]
+    read = set(ancestors(of_members))
+    return [v for v in candidates if v in read and v not in members]
 
 
 def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:

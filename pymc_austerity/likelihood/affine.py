@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytensor import scalar
+from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, io_toposort
@@ -25,7 +26,7 @@ from pymc_austerity.likelihood.row_axis import prove_row_axis
 _LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)
 #: Ops that only move, pick or add up entries of their first argument.
 _REARRANGES = (
-    DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, Alloc, TensorFromScalar,
+    DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, Alloc, TensorFromScalar, ViewOp,
     ScalarFromTensor,
 )  # fmt: skip
 

@@ -132,6 +132,12 @@ class ModelData:
         """The model and the data that draws belong to."""
         return self._arrays.key
 
+    def as_data_of(self, model: Model) -> ModelData:
+        """Return the data with the key of the model that the user wrote, of which this one was derived."""
+        return replace(
+            self, _arrays=arrays_of_model(model, [self.likelihood.log_prior, self.likelihood.row_log_likelihood])
+        )
+
     def was_replaced(self) -> bool:
         """Return whether ``pm.set_data`` put other arrays into the model, without looking into them."""
         return self._arrays.was_replaced()

@@ -212,7 +212,8 @@ def in_full(sets: Sequence[SetTerms], reason: str) -> str:
 
 def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, int]:
     """Return the lengths of the potentials that read rows; one that reads none belongs to the prior."""
-    lengths = {p: n for p in model.potentials if (n := _number_of_rows(p, shapes[p])) > 1}
+    may = [p for p in model.potentials if not getattr(p.tag, "is_prior", False)]
+    lengths = {p: n for p in may if (n := _number_of_rows(p, shapes[p])) > 1}
     found = {p: find_row_leaves({p.name: [p]}, n, model.free_RVs) for p, n in lengths.items()}
     return {p: n for p, n in lengths.items() if not all(map(is_assigned, found[p]))}
 

@@ -24,11 +24,11 @@ from pymc_austerity.groups import (
     Groups,
     GroupsNotFoundError,
     adapt_shared,
-    find_groups,
     learn_shared,
+    read_groups,
 )
 from pymc_austerity.kernel import pack_generators
-from pymc_austerity.likelihood import ModelData, ModelKey, check_rows, flatten, read_model, with_blocks
+from pymc_austerity.likelihood import ModelData, ModelKey, check_rows
 from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.steps.checked_step import CheckedStep
@@ -182,8 +182,8 @@ class GroupMH(CheckedStep):
         self.tune, self.blocked = tune, blocked
         _check_arguments(test, refreshed, self.vars, model)
         with phases("Reading the model"):
-            data = read_model(model, self.vars, observed, initial_point, several=False)
-            groups = find_groups(model, data)
+            read = read_groups(model, observed, initial_point)
+            data, groups, self.coordinates = read.data, read.groups, read.coordinates
         if groups.shared.size > MOST_SHARED:
             raise GroupsNotFoundError(
                 f"{groups.shared.size} parameters are not those of the {len(groups.own):,} groups of {groups.names}, "
@@ -197,7 +197,7 @@ class GroupMH(CheckedStep):
             )
         try:
             share = None if isinstance(refreshed, str) else refreshed
-            assemble = GroupAssembly(test, share, compile_kwargs, phases, partial(check_rows, model))
+            assemble = GroupAssembly(test, share, compile_kwargs, phases, partial(check_rows, read.model))
             self.decider, self._relearn = assemble(data, groups)
         except (GroupModeError, NoFactorError) as error:
             raise UnsupportedModelError(
@@ -224,6 +224,7 @@ class GroupMH(CheckedStep):
         self._start = self.decider.start(rng_start)
         self._read: Any = None
         self._packed: Any = None
+        self._at: tuple[Any, Any] = None, None
         self._rates = RunningRates()
 
     def learn(self, data: ModelData) -> None:
@@ -244,7 +245,7 @@ class GroupMH(CheckedStep):
         """Move what is shared with the groups carried along, and then some of the groups."""
         self.check_thread()
         likelihood = self.decider.likelihood
-        theta = flatten(point, likelihood.blocks)
+        theta = self._theta_at(point)
         if self.n_steps == 0 and np.array_equal(theta, self.decider.theta0):
             theta = self._start
         if self._read is None:
@@ -257,7 +258,7 @@ class GroupMH(CheckedStep):
                 failed = failed._replace(status=refresh.status, row=refresh.row)
             if failed.row >= 0:
                 failed = failed._replace(row=int(self.decider.prepared.order[failed.row]))
-            at = with_blocks(point, theta, likelihood.blocks)
+            at = self.coordinates.point(point, theta)
             return point, [stop_at(at, failed, self.n_steps, self.tune, self.has_draws, _BROKEN_BOUND)]
         if self.tune and self._tunes:
             shared = carried.theta[self.decider.groups.shared]
@@ -286,7 +287,16 @@ class GroupMH(CheckedStep):
             **self.of_its_data,
         )
         self._rates.update(stats, carried.accepted, n_rows / likelihood.n_rows)
-        return with_blocks(point, refresh.theta, likelihood.blocks), [stats]
+        self._at = self.coordinates.point(point, refresh.theta), refresh.theta
+        return self._at[0], [stats]
+
+    def _theta_at(self, point: PointType) -> np.ndarray:
+        """Return θ at a point: the one that the last draw ended with, where the point is that draw."""
+        last, theta = self._at
+        names = [block.name for block in self.coordinates.blocks]
+        if last is not None and all(np.array_equal(point[name], last[name]) for name in names):
+            return theta
+        return self.coordinates.theta(point)
 
     def _generators(self) -> Any:
         streams = (self.rng_propose, self.rng_decide, self.rng_rows)

@@ -1,0 +1,300 @@
+"""A model in which the rows read its effects themselves, whatever parametrisation the user wrote.
+
+With ``u = mu + tau * z`` the rows read u, and in (μ, τ, u) the posterior is as well expanded as that of a centred
+model; in (μ, τ, z) it is a product.  So z is replaced by u, with the prior p(z(u)) |∂z/∂u|: a change of variables by
+a map that is affine in z and a bijection given everything else (Papaspiliopoulos, Roberts and Sköld, Statistical
+Science 22, 2007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.model import Model
+from pytensor.compile.ops import ViewOp
+from pytensor.graph.basic import Variable, equal_computations
+from pytensor.graph.replace import graph_replace
+from pytensor.scalar import Add, Sub
+from pytensor.tensor.subtensor import Subtensor
+
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read, nodes_between
+from pymc_austerity.groups.grouping import GroupsNotFoundError
+from pymc_austerity.interrupts import uninterrupted
+
+Point = Mapping[str, np.ndarray]
+
+#: How far the log densities of both models may differ in the check, relative to their size.
+_RELATIVE_ERROR = 1e-6
+_SPREAD = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class CentredModel:
+    """A model in other coordinates, and the maps of points between it and the user's.
+
+    Attributes
+    ----------
+    model : pymc.Model
+        Its variables have the names of the user's; those in `replaced` stand for the effects that the rows read.
+    replaced : dict
+        From the name of a variable that is replaced to its axis along which the groups lie.
+    to_effects, from_effects : callable
+        From values of all variables, unconstrained, of the user's model to those of `model`, and back.
+    """
+
+    model: Model
+    replaced: Mapping[str, int]
+    to_effects: Callable[[Point], dict[str, np.ndarray]]
+    from_effects: Callable[[Point], dict[str, np.ndarray]]
+
+
+def centred_model(model: Model) -> CentredModel | None:
+    """Return the model in terms of the effects that its rows read, or None where these are its variables already.
+
+    Parameters
+    ----------
+    model : pymc.Model
+
+    Raises
+    ------
+    GroupsNotFoundError
+        The log density in the new coordinates is not that of the model: a derivation is wrong.
+    """
+    by_source: dict[Variable, list[EffectsRead]] = {}
+    for effects in effects_read(model):
+        by_source.setdefault(effects.source, []).append(effects)
+    changes = {source: change for source, read in by_source.items() if (change := _change_of(source, read))}
+    if not changes:
+        return None
+    replaced = _in_new_terms(changes)
+    new, inverses = _model_of(model, changes, replaced)
+    found = CentredModel(
+        new,
+        {source.name: by_source[source][0].source_axis for source in changes},
+        _map_of(model, {source.name: change.effects for source, change in changes.items()}),
+        _map_of(new, inverses),
+    )
+    _check(model, found)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """The change of variables from z to the effects u that rows read.
+
+    Attributes
+    ----------
+    effects : Variable
+        u as a function of z and the rest.
+    new : Variable
+        The variable that takes the place of z, of the shape of `effects`.
+    inverse : Variable
+        z as a function of `new` and the rest.
+    log_prior : Variable
+        log p(z_g) + log |∂z_g/∂u_g| of each group, shape (G,).
+    by_row : dict
+        From what rows read in the graph of the model to the same in terms of `new`.
+    """
+
+    effects: Variable
+    new: Variable
+    inverse: Variable
+    log_prior: Variable
+    by_row: dict[Variable, Variable]
+
+
+def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
+    """Return the change of variables for one variable; None where there is none to make, or it is no bijection."""
+    axis = read[0].source_axis
+    if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read))):
+        return None
+    distinct: list[EffectsRead] = []
+    for of in read:
+        if not any(equal_computations([of.effects], [known.effects]) for known in distinct):
+            distinct.append(of)
+    n_groups, *rest = np.moveaxis(np.empty(read[0].source_shape), axis, 0).shape
+    widths, size = [int(np.prod(of.shape[1:], dtype=int)) for of in distinct], int(np.prod(rest, dtype=int))
+    if sum(widths) != size:
+        return None
+    several = len(distinct) > 1
+    effects = pt.concatenate([_by_group(of.effects) for of in distinct], axis=1) if several else distinct[0].effects
+    new = pt.TensorType("float64", (n_groups, size) if several else distinct[0].shape)(source.name)
+    inverted = _inverse(source, axis, rest, effects, _by_group(new), entry_by_entry=not several)
+    if inverted is None:
+        return None
+    z, log_jacobian = inverted
+    inverse = pt.moveaxis(_of_shape(z, n_groups, rest), 0, axis)
+    log_prior = pm.logp(source, inverse)
+    if log_prior.type.ndim <= axis:  # groups depend on each other
+        return None
+    others = tuple(a for a in range(log_prior.type.ndim) if a != axis)
+    log_prior = (log_prior.sum(axis=others) if others else log_prior) + log_jacobian
+    ends = np.cumsum(widths)
+    by_row = {}
+    for of in read:
+        k = next(k for k, known in enumerate(distinct) if equal_computations([of.effects], [known.effects]))
+        own = _of_shape(new[:, ends[k] - widths[k] : ends[k]], n_groups, of.shape[1:]) if several else new
+        by_row[of.by_row] = pt.moveaxis(own[of.index], 0, of.row_axis)
+    return _Change(effects, new, inverse, log_prior, by_row)
+
+
+def _is_part(of: EffectsRead) -> bool:
+    """Whether the effects are entries of their source as they are."""
+    between = nodes_between(of.source, of.effects)
+    return of.row_axis == 0 and all(isinstance(node.op, Subtensor | ViewOp) for node in between)
+
+
+def _inverse(
+    source: Variable, axis: int, rest: Sequence[int], effects: Variable, u: Variable, *, entry_by_entry: bool
+) -> tuple[Variable, Variable] | None:
+    """Return z, shape (G, K), as a function of u, and log |∂z_g/∂u_g|; None where each group has its own matrix."""
+
+    def effects_of(z: np.ndarray, part: Literal["affine", "linear"]) -> Variable:
+        """Return what z, the same for every group, makes of the effects: a row for each group, or one for all."""
+        value = pt.constant(np.expand_dims(z.reshape(rest), axis), dtype=source.type.dtype)
+        return _by_group(_with_value(effects, source, value, part))
+
+    size = int(np.prod(rest, dtype=int))
+    origin, along = effects_of(np.zeros(size), "affine"), range(1, effects.type.ndim)
+    if size == 1 or (entry_by_entry and all(axis_entering(effects, k, source) is not None for k in along)):
+        slope = effects_of(np.ones(size), "linear")
+        return (u - origin) / slope, -pt.log(pt.abs(slope)).sum(axis=1)
+    columns = [effects_of(one, "linear") for one in np.eye(size)]
+    if not all(column.type.broadcastable[0] for column in columns):
+        return None
+    rows = pt.stack([column[0] for column in columns])
+    return pt.dot(u - origin, pt.linalg.inv(rows)), -pt.linalg.slogdet(rows)[1]
+
+
+def _with_value(effects: Variable, source: Variable, value: Variable, part: Literal["affine", "linear"]) -> Variable:
+    """Return the effects where their source has a value, or of them only what is linear in it."""
+    made = {source: value}
+    for node in nodes_between(source, effects):
+        inputs = [made.get(var, var) for var in node.inputs]
+        if part == "linear" and isinstance(getattr(node.op, "scalar_op", None), Add | Sub):
+            zero = pt.zeros((1,) * node.outputs[0].type.ndim)
+            inputs = [new if var in made else zero for var, new in zip(node.inputs, inputs, strict=True)]
+        made |= dict(zip(node.outputs, node.op(*inputs, return_list=True), strict=True))
+    return made[effects]
+
+
+def _by_group(effects: Variable) -> Variable:
+    """Return effects as a matrix, a row for each group."""
+    if effects.type.ndim == 2:
+        return effects
+    return effects[:, None] if effects.type.ndim == 1 else effects.reshape((effects.shape[0], -1))
+
+
+def _of_shape(matrix: Variable, n_groups: int, rest: Sequence[int]) -> Variable:
+    """Return a row for each group in another shape."""
+    if len(rest) == 1:
+        return matrix
+    return matrix.reshape((n_groups, *rest)) if rest else matrix[:, 0]
+
+
+def _in_new_terms(changes: Mapping[Variable, _Change]) -> dict[Variable, Variable]:
+    """Return what takes the place of parts of the user's graphs: effects that rows read, and the replaced variables."""
+    replaced: dict[Variable, Variable] = {}
+    for source, change in changes.items():
+        (inverse,) = graph_replace([change.inverse], replaced, strict=False) if replaced else [change.inverse]
+        replaced |= {**change.by_row, source: inverse}
+    return replaced
+
+
+def _model_of(
+    model: Model, changes: Mapping[Variable, _Change], replaced: Mapping[Variable, Variable]
+) -> tuple[Model, dict[str, Variable]]:
+    """Return the model in which the new variables stand for the replaced ones, and these as functions of them."""
+    new = Model(model=None)
+    made: dict[Variable, Variable] = {}
+
+    def in_new_model(graph: Variable) -> Variable:
+        for mapping in (replaced, made):
+            (graph,) = graph_replace([graph], mapping, strict=False)
+        return graph
+
+    for rv in model.basic_RVs:
+        if rv in changes:
+            made[changes[rv].new] = graph = pm.Flat.dist(shape=changes[rv].new.type.shape)
+        else:
+            made[rv] = graph = in_new_model(rv)
+        graph.name = rv.name
+        (new.observed_RVs if rv in model.observed_RVs else new.free_RVs).append(graph)
+        value = None if rv in changes else model.rvs_to_values[rv]
+        transform = model.rvs_to_transforms[rv]
+        new.create_value_var(graph, transform=transform, default_transform=None, value_var=value)
+        new.set_initval(graph, None if rv in changes else model.rvs_to_initial_values.get(rv))
+        new.add_named_variable(graph)
+    potentials = {potential.name: potential for potential in model.potentials}
+    priors = {f"prior of {source.name}": change.log_prior for source, change in changes.items()}
+    for name, term in {**potentials, **priors}.items():
+        graph = in_new_model(term)
+        graph.name = name
+        graph.tag.is_prior = name in priors
+        new.potentials.append(graph)
+        new.add_named_variable(graph)
+    return new, {source.name: in_new_model(source) for source in changes}
+
+
+def _map_of(model: Model, graphs: Mapping[str, Variable]) -> Callable[[Point], dict[str, np.ndarray]]:
+    """Return a function that puts the values of graphs into a point of a model."""
+    values = model.value_vars
+    function = interpret_log_density(values, model.replace_rvs_by_values(list(graphs.values())))
+
+    def moved(point: Point) -> dict[str, np.ndarray]:
+        found = uninterrupted(function, *(point[value.name] for value in values))
+        return {**point, **dict(zip(graphs, found, strict=True))}
+
+    return moved
+
+
+def _check(model: Model, found: CentredModel) -> None:
+    """Check by numbers that the two log densities differ by the Jacobian of the map, and that the maps are inverse.
+
+    Raises
+    ------
+    GroupsNotFoundError
+        They do not: a derivation is wrong.
+    """
+    rng = np.random.default_rng(2007)
+    point = {name: value + _SPREAD * rng.standard_normal(np.shape(value)) for name, value in _start_of(model).items()}
+    moved = found.to_effects(point)
+    density, new_density = (_value_of(of, at) for of, at in ((model, point), (found.model, moved)))
+    log_jacobian = sum(_log_jacobian(found, name, axis, point) for name, axis in found.replaced.items())
+    back = found.from_effects(moved)
+    off = max(np.abs(back[name] - point[name]).max(initial=0.0) for name in found.replaced)
+    if not abs(density - new_density - log_jacobian) + off <= _RELATIVE_ERROR * (1 + abs(density)):
+        raise GroupsNotFoundError(
+            f"The change of variables of {list(found.replaced)} to what the rows read fails its check: the log density "
+            f"differs by {density - new_density:.6g}, and the logarithm of the Jacobian is {log_jacobian:.6g}."
+        )
+
+
+def _start_of(model: Model) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value, dtype=float) for name, value in model.initial_point().items()}
+
+
+def _value_of(model: Model, point: Point) -> float:
+    values = model.value_vars
+    (total,) = uninterrupted(interpret_log_density(values, [model.logp()]), *(point[v.name] for v in values))
+    return float(total)
+
+
+def _log_jacobian(found: CentredModel, name: str, axis: int, point: Point) -> float:
+    """Return Σ_g log |∂u_g/∂z_g|, from differences: the map is affine in z."""
+    z = np.moveaxis(point[name], axis, 0)
+    n_groups = len(z)
+
+    def effects_at(entries: np.ndarray) -> np.ndarray:
+        changed = np.moveaxis(entries.reshape(z.shape), 0, axis)
+        return np.reshape(found.to_effects({**point, name: changed})[name], (n_groups, -1))
+
+    flat = z.reshape(n_groups, -1)
+    columns = [effects_at(flat + one) - effects_at(flat) for one in np.eye(flat.shape[1])]
+    return float(np.linalg.slogdet(np.stack(columns, axis=-1))[1].sum())

@@ -1,0 +1,226 @@
+"""Find the effects that rows read: what is indexed by group, as a function of the model's variables.
+
+In ``u = mu + tau * z`` rows read u by ``u[g]``, and z only through it.  A model may index before it scales
+(``tau * z[g]``), have groups on any axis (``b[0, g]``, ``b.T[g]``), or read several parts of a variable (``b[0][g]``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.model import Model
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import ancestors, io_toposort, toposort
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.type import TensorType
+
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
+from pymc_austerity.likelihood import (
+    NotRowWiseError,
+    RowAxis,
+    keeps_affine,
+    plain_indices,
+    prove_row_axis,
+    require_affine,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class EffectsRead:
+    """Effects that rows read by the index of their group, and the variable that they are affine in.
+
+    Attributes
+    ----------
+    effects : Variable
+        Groups on the first axis, shape (G, ...).
+    by_row : Variable
+        What takes the place of ``effects[index]`` in the graph of the model.
+    index : Variable
+        Vector of whole numbers.
+    row_axis : int
+        Axis of `by_row` along which the rows lie.
+    source : Variable
+        The variable of the model that `effects` are affine in.
+    source_axis : int
+        Axis of `source` along which the groups lie.
+    shape, source_shape : tuple of int
+        Of `effects` and of `source`; the graph may leave lengths to the coordinates of the model.
+    """
+
+    effects: Variable
+    by_row: Variable
+    index: Variable
+    row_axis: int
+    source: Variable
+    source_axis: int
+    shape: tuple[int, ...] = ()
+    source_shape: tuple[int, ...] = ()
+
+
+def effects_read(model: Model) -> list[EffectsRead]:
+    """Return the effects that are affine in one unbounded variable of a model with an entry for each group.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    """
+    terms = [*model.basic_RVs, *model.potentials]
+    nodes = list(toposort(terms))
+    clients: dict[Variable, list[Apply]] = {}
+    for node in nodes:
+        for var in set(node.inputs):
+            clients.setdefault(var, []).append(node)
+    free = [rv for rv in model.free_RVs if rv.type.ndim and rv.type.dtype.startswith("float")]
+    unbounded = [rv for rv in free if model.rvs_to_transforms[rv] is None]
+    found: dict[Variable, EffectsRead | None] = {}
+    for node in nodes:
+        if (taken := _taken_by_group(node)) is not None:
+            by_row, effects = _scaled(node.outputs[0], *taken, clients, terms)
+            if by_row not in found:
+                found[by_row] = _affine_in_one(model, effects, by_row, *taken[1:], unbounded)
+    affine = [of for of in found.values() if of is not None]
+    shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
+    return [replace(of, shape=a, source_shape=b) for of, a, b in zip(affine, shapes[::2], shapes[1::2], strict=True)]
+
+
+def _shapes(model: Model, variables: Sequence[Variable]) -> list[tuple[int, ...]]:
+    if not variables:
+        return []
+    values = model.value_vars
+    graphs = model.replace_rvs_by_values([var.shape for var in variables])
+    found = pytensor.function(values, graphs, mode=BY_NUMPY, on_unused_input="ignore")
+    point = model.initial_point()
+    return [tuple(map(int, shape)) for shape in found(*(point[value.name] for value in values))]
+
+
+def _taken_by_group(node: Apply) -> tuple[Variable, Variable, int] | None:
+    """Return what a node takes entries of, with the groups first; by which index; and the axis of the rows."""
+    if not isinstance(node.op, AdvancedSubtensor):
+        return None
+    indices = plain_indices(node)
+    vectors = [k for k, i in enumerate(indices) if isinstance(i, Variable) and i.type.ndim]
+    if len(vectors) != 1 or not _is_whole_vector(indices[vectors[0]]):
+        return None
+    (axis,) = vectors
+    others = [i for k, i in enumerate(indices) if k != axis]
+    if any(not isinstance(i, slice) and not _is_number(i) for i in others):
+        return None
+    numbers = [k for k, i in enumerate(indices) if not isinstance(i, slice)]
+    together = numbers[-1] - numbers[0] + 1 == len(numbers)
+    row_axis = sum(isinstance(i, slice) for i in indices[: numbers[0]]) if together else 0
+    effects = pt.moveaxis(node.inputs[0], axis, 0)
+    if others:
+        effects = effects[(slice(None), *others)]
+    return effects, indices[axis], row_axis
+
+
+def _is_whole_vector(index: Variable) -> bool:
+    return index.type.ndim == 1 and np.dtype(index.type.dtype).kind in "iu"
+
+
+def _is_number(index: Any) -> bool:
+    return isinstance(index, int | np.integer) or (isinstance(index, Variable) and index.type.ndim == 0)
+
+
+def _scaled(
+    by_row: Variable,
+    effects: Variable,
+    index: Variable,
+    row_axis: int,
+    clients: dict[Variable, list[Apply]],
+    terms: Sequence[Variable],
+) -> tuple[Variable, Variable]:
+    """Follow entries of rows through what is the same for all rows, and return both ends with that done to groups.
+
+    ``tau * z[g]`` are entries of ``tau * z``.
+    """
+    while row_axis == 0 and by_row not in terms and len(clients.get(by_row, ())) == 1:
+        (node,) = clients[by_row]
+        which = [k for k, var in enumerate(node.inputs) if var is by_row]
+        others = [var for var in node.inputs if var is not by_row]
+        if len(which) != 1 or not keeps_affine(node.op, which) or not _same_for_rows(node, which[0], others):
+            break
+        effects = node.op(*[effects if var is by_row else var for var in node.inputs])
+        by_row = node.outputs[0]
+    return by_row, effects
+
+
+def _same_for_rows(node: Apply, own: int, others: Sequence[Variable]) -> bool:
+    """Whether rows of a first axis stay there, and the other inputs of a node have no entry for single rows."""
+    if isinstance(node.op, Elemwise):
+        return node.inputs[own].type.ndim == node.outputs[0].type.ndim and all(v.type.broadcastable[0] for v in others)
+    return isinstance(node.op, Dot) and own == 0 and node.inputs[0].type.ndim == 2
+
+
+def _affine_in_one(
+    model: Model,
+    effects: Variable,
+    by_row: Variable,
+    index: Variable,
+    row_axis: int,
+    unbounded: Sequence[Variable],
+) -> EffectsRead | None:
+    """Return the effects with the variable that they are affine in, the last defined where there are several."""
+    between = set(ancestors([effects], blockers=model.basic_RVs))
+    for source in reversed([rv for rv in unbounded if rv in between]):
+        try:
+            require_affine(effects, [source])
+        except NotImplementedError:
+            continue
+        axis = axis_entering(effects, 0, source)
+        if axis is not None:
+            return EffectsRead(effects, by_row, index, row_axis, source, axis)
+    return None
+
+
+def axis_entering(effects: Variable, at: int, source: Variable) -> int | None:
+    """Return the axis of `source` whose entry k enters entry k of `effects` along an axis, and no other.
+
+    Parameters
+    ----------
+    effects : Variable
+    at : int
+        Axis of the effects.
+    source : Variable
+
+    Returns
+    -------
+    int or None
+    """
+    nodes = nodes_between(source, effects)
+    computed = {source, *(out for node in nodes for out in node.outputs)}
+    beside = {var for node in nodes for var in node.inputs if var not in computed}
+    for axis in range(source.type.ndim):
+        # What has an entry for each group, such as covariates or the effects of another factor, is aligned with them;
+        # as many entries may also be chance.
+        for aligned in (None, axis, at):
+            may = [var for var in beside if aligned is not None and _may_have(var, aligned, source.type.shape[axis])]
+            seeds = {source: RowAxis(axis), **{var: RowAxis(aligned) for var in may if aligned is not None}}
+            with suppress(NotRowWiseError):
+                if prove_row_axis(effects, seeds) == RowAxis(at):
+                    return axis
+    return None
+
+
+def _may_have(var: Variable, axis: int, length: int | None) -> bool:
+    """Whether a variable has so many entries along an axis, as far as the graph says."""
+    shape = var.type.shape if isinstance(var.type, TensorType) else ()
+    return axis < len(shape) and (shape[axis] == length or None in (shape[axis], length))
+
+
+def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
+    """Return the nodes through which effects depend on their source, in order."""
+    depends, found = {source}, []
+    for node in io_toposort([source], [effects]):
+        if not depends.isdisjoint(node.inputs):
+            depends.update(node.outputs)
+            found.append(node)
+    return found

@@ -1,0 +1,88 @@
+"""Read a model for the moves of groups: in the coordinates that its rows read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from pymc.model import Model
+
+from pymc_austerity.groups.centred_model import centred_model
+from pymc_austerity.groups.grouping import Groups, find_groups
+from pymc_austerity.likelihood import Block, ModelData, flatten, read_model, with_blocks
+
+Point = Mapping[str, np.ndarray]
+
+
+class Coordinates(NamedTuple):
+    """How a point of the user's model lies in the vector that the moves of groups see.
+
+    Attributes
+    ----------
+    blocks : tuple of Block
+    replaced : tuple of str
+        Variables in whose places the effects stand that rows read.
+    to_effects, from_effects : callable or None
+        The maps of `CentredModel`; None where nothing is replaced.
+    """
+
+    blocks: tuple[Block, ...]
+    replaced: tuple[str, ...] = ()
+    to_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
+    from_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
+
+    def theta(self, point: Point) -> np.ndarray:
+        """Return θ at a point of the user's model, unconstrained."""
+        return flatten(point if self.to_effects is None else self.to_effects(point), self.blocks)
+
+    def point(self, point: Point, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Return a point of the user's model with the values that θ stands for."""
+        found = with_blocks(point, theta, self.blocks)
+        return found if self.from_effects is None else self.from_effects(found)
+
+
+class ModelWithGroups(NamedTuple):
+    """A model as the moves of groups read it.
+
+    Attributes
+    ----------
+    model : pymc.Model
+        The user's, or the same in terms of the effects that rows read.
+    data : ModelData
+    groups : Groups
+    coordinates : Coordinates
+    """
+
+    model: Model
+    data: ModelData
+    groups: Groups
+    coordinates: Coordinates
+
+
+def read_groups(
+    model: Model, observed: str | Sequence[str] | None = None, initial_point: Point | None = None
+) -> ModelWithGroups:
+    """Read a model and find its groups, centred or not.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    observed : str, sequence of str or None
+    initial_point : mapping of str to array or None
+        As of `read_model`.
+
+    Raises
+    ------
+    GroupsNotFoundError, NotRowWiseError, ValueError
+        As of `find_groups` and `read_model`.
+    """
+    centred = centred_model(model)
+    if centred is None:
+        data = read_model(model, model.value_vars, observed, initial_point, several=False)
+        return ModelWithGroups(model, data, find_groups(model, data), Coordinates(data.likelihood.blocks))
+    start = centred.to_effects({**model.initial_point(), **(initial_point or {})})
+    data = read_model(centred.model, centred.model.value_vars, observed, start, several=False).as_data_of(model)
+    maps = tuple(centred.replaced), centred.to_effects, centred.from_effects
+    coordinates = Coordinates(data.likelihood.blocks, *maps)
+    return ModelWithGroups(centred.model, data, find_groups(centred.model, data), coordinates)

@@ -1,0 +1,227 @@
+"""A model as its rows read it: centred or not, on any axis, the same posterior and the same draws."""
+
+from __future__ import annotations
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups
+
+G, N = 7, 200
+RNG = np.random.default_rng(0)
+GROUP, X, Y = RNG.integers(0, G, N), RNG.normal(size=N), RNG.normal(size=N)
+LEA, COVARIATES = RNG.integers(0, 3, G), RNG.normal(size=(G, 2))
+
+
+def cholesky():
+    sd = pm.Exponential.dist(1.0, shape=2)
+    return pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=sd, compute_corr=True)[0]
+
+
+def scaled():
+    return pm.Normal("mu"), pm.HalfNormal("tau"), pm.Normal("z", shape=G)
+
+
+def offset():
+    mu, tau, z = scaled()
+    return (mu + tau * z)[GROUP]
+
+
+def deterministic():
+    mu, tau, z = scaled()
+    return pm.Deterministic("u", mu + z * tau)[GROUP]
+
+
+def indexed_first():
+    mu, tau, z = scaled()
+    return mu + tau * z[GROUP] + 0.3 * X
+
+
+def divided():
+    mu, tau, z = scaled()
+    return (mu - z / tau)[GROUP]
+
+
+def numbered_from_one():
+    mu, tau, z = scaled()
+    return (mu + tau * z)[pm.Data("g", GROUP + 1) - 1]
+
+
+def lengths_by_coordinates():
+    mu, tau = pm.Normal("mu"), pm.HalfNormal("tau")
+    pm.modelcontext(None).add_coord("group", range(G))
+    return (mu + tau * pm.Normal("z", dims="group"))[GROUP]
+
+
+def lkj():
+    u = pm.Normal("mu", shape=2) + pt.dot(pm.Normal("z", shape=(G, 2)), cholesky().T)
+    return u[GROUP, 0] + u[GROUP, 1] * X
+
+
+def lkj_transposed():
+    u = pt.dot(cholesky(), pm.Normal("z", shape=(2, G))).T
+    return u[GROUP, 0] + u[GROUP, 1] * X
+
+
+def scales_of_columns():
+    u = pm.Normal("z", shape=(G, 2)) * pm.HalfNormal("tau", shape=2)
+    return (u[GROUP] * np.column_stack([np.ones(N), X])).sum(axis=1)
+
+
+def on_second_axis():
+    return pm.Normal("b", 0, pm.HalfNormal("s", shape=2)[:, None], shape=(2, G))
+
+
+def second_axis():
+    b = on_second_axis()
+    return b[0, GROUP] + b[1, GROUP] * X
+
+
+def second_axis_by_parts():
+    b = on_second_axis()
+    return b[0][GROUP] + b[1][GROUP] * X
+
+
+def second_axis_transposed():
+    return (on_second_axis().T[GROUP] * np.column_stack([np.ones(N), X])).sum(axis=1)
+
+
+def second_axis_sliced():
+    return (on_second_axis()[:, GROUP] * np.vstack([np.ones(N), X])).sum(axis=0)
+
+
+def nested():
+    scales = pm.HalfNormal("scales", shape=2)
+    of_lea = scales[0] * pm.Normal("a", shape=3)
+    return (of_lea[LEA] + scales[1] * pm.Normal("z", shape=G))[GROUP]
+
+
+def with_covariates():
+    u = pt.dot(COVARIATES, pm.Normal("gamma", shape=2)) + pm.HalfNormal("tau") * pm.Normal("z", shape=G)
+    return u[GROUP]
+
+
+def scale_of_each_group():
+    local = pm.HalfCauchy("local", 1, shape=G)
+    return (pm.Normal("z", shape=G) * local * pm.HalfNormal("tau"))[GROUP]
+
+
+SPELLINGS = {
+    offset: (["z"], 1), deterministic: (["z"], 1), indexed_first: (["z"], 1), divided: (["z"], 1),
+    numbered_from_one: (["z"], 1), lengths_by_coordinates: (["z"], 1), lkj: (["z"], 2), lkj_transposed: (["z"], 2),
+    scales_of_columns: (["z"], 2), second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2),
+    second_axis_transposed: (["b"], 2), second_axis_sliced: (["b"], 2), nested: (["a", "z"], 1),
+    with_covariates: (["z"], 1), scale_of_each_group: (["z"], 2),
+}  # fmt: skip
+
+
+def model_of(predictor, y=Y):
+    with pm.Model() as model:
+        pm.Normal("y", predictor(), 1, observed=y)
+    return model
+
+
+@pytest.mark.parametrize("predictor", SPELLINGS, ids=lambda f: f.__name__)
+def test_rows_read_effects_in_every_spelling(predictor):
+    """The density is checked while the model is made; here, that it is made, and that its groups are found."""
+    replaced, size = SPELLINGS[predictor]
+    read = read_groups(model_of(predictor))
+    assert sorted(read.coordinates.replaced) == replaced
+    assert read.groups.own.shape == (G, size)
+    point = {v.name: RNG.normal(size=b.shape) for v, b in zip(read.model.value_vars, read.data.likelihood.blocks)}
+    user = read.coordinates.from_effects(point)
+    back = read.coordinates.point(user, read.coordinates.theta(user))
+    assert all(np.allclose(back[name], user[name], rtol=1e-9, atol=1e-9) for name in user)
+
+
+@pytest.mark.parametrize("predictor", [second_axis, lkj], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("part", ["log_jacobian", "z"])
+def test_wrong_change_of_variables_is_refused(predictor, part, monkeypatch):
+    """A planted mistake: the Jacobian is left out, or z is half of what it should be."""
+    right = centred_model._inverse
+
+    def wrong(*args, **kwargs):
+        z, log_jacobian = right(*args, **kwargs)
+        return (z / 2, log_jacobian) if part == "z" else (z, 1 + 0 * log_jacobian)
+
+    monkeypatch.setattr(centred_model, "_inverse", wrong)
+    with pytest.raises(GroupsNotFoundError, match="fails its check"):
+        read_groups(model_of(predictor))
+
+
+def centred():
+    mu, tau = pm.Normal("mu"), pm.HalfNormal("tau")
+    return pm.Normal("z", mu, tau, shape=G)[GROUP]
+
+
+def entries_of_centred():
+    u = pm.Normal("z", 0, pm.HalfNormal("tau", shape=2), shape=(G, 2))
+    return u[GROUP, 0] + u[GROUP, 1] * X
+
+
+def not_of_normal_support():
+    return (pm.HalfNormal("tau") * pm.HalfNormal("z", shape=G))[GROUP]
+
+
+def in_two_products():
+    tau, z = pm.HalfNormal("tau"), pm.Normal("z", shape=G)
+    return tau * z[GROUP] + (z[GROUP] * X) ** 2
+
+
+@pytest.mark.parametrize("predictor", [centred, entries_of_centred, not_of_normal_support, in_two_products])
+def test_other_models_stay_what_they_are(predictor):
+    model = model_of(predictor)
+    assert centred_model.centred_model(model) is None
+
+
+def draws_of(predictor, cores=1):
+    with model_of(predictor, Y + RNG_EFFECTS[GROUP]):
+        return pm.sample(
+            draws=60, tune=60, step=pma.GroupMH(progressbar=False), chains=2, cores=cores, random_seed=3,
+            progressbar=False, compute_convergence_checks=False, **({"mp_ctx": "spawn"} if cores > 1 else {}),
+        )  # fmt: skip
+
+
+RNG_EFFECTS = np.random.default_rng(1).normal(size=G)
+
+
+def test_centred_and_not_draw_the_same():
+    """The same draws of what is shared, the same effects, and the same rows a draw."""
+    one, other = draws_of(centred), draws_of(offset)
+    posterior = other.posterior
+    effects = posterior["mu"] + posterior["tau"] * posterior["z"]
+    for name in ("mu", "tau"):
+        assert np.allclose(one.posterior[name], posterior[name], rtol=1e-6)
+    assert np.allclose(one.posterior["z"], effects, rtol=1e-6)
+    assert (one.sample_stats["n_rows"] == other.sample_stats["n_rows"]).all()
+
+
+def test_maps_of_points_go_to_other_processes():
+    """A copy made by pickling maps as the original does."""
+    coordinates = read_groups(model_of(lkj)).coordinates
+    point = {b.name: np.full(b.shape, 0.3) for b in coordinates.blocks}
+    user = coordinates.from_effects(point)
+    copy = cloudpickle.loads(cloudpickle.dumps(coordinates))
+    assert np.array_equal(copy.theta(user), coordinates.theta(user))
+    assert all(np.array_equal(copy.from_effects(point)[name], user[name]) for name in user)
+
+
+def test_new_data_of_a_model_that_is_not_centred():
+    """The step follows ``pm.set_data``: numbers of groups from one, and outcomes."""
+    with pm.Model() as model:
+        mu, tau, z = scaled()
+        group, y = pm.Data("g", GROUP + 1), pm.Data("y_data", Y)
+        pm.Normal("y", (mu + tau * z)[group - 1], 1, observed=y)
+        step = pma.GroupMH(progressbar=False)
+        options = {"tune": 200, "chains": 1, "progressbar": False, "compute_convergence_checks": False}
+        pm.sample(draws=5, step=step, random_seed=1, **options)
+        pm.set_data({"g": GROUP[::-1] + 1, "y_data": Y[::-1] + 4})
+        after = pm.sample(draws=200, step=step, random_seed=1, **options)
+    effects = (after.posterior["mu"] + after.posterior["tau"] * after.posterior["z"]).mean(("chain", "draw"))
+    means = np.array([(Y[g == GROUP] + 4).mean() for g in range(G)])
+    assert np.allclose(effects, means, atol=0.2)
+    assert model is not None
