@@ -75,6 +75,11 @@ def digest_of_all(parts: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
+def number_of(digest: str, *, elsewhere: bool = False) -> int:
+    """Return the first half of a digest as a whole number of 64 bits, odd where the data are not in the model."""
+    return int.from_bytes(bytes.fromhex(digest[:16]), signed=True) & ~1 | elsewhere
+
+
 def _text_of(entry: Any) -> str:
     if isinstance(entry, np.void) and entry.dtype.names:  # a record with an object among its fields
         return "; ".join(f"{name} {_text_of(entry[name])}" for name in entry.dtype.names)

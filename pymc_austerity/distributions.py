@@ -10,7 +10,8 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.user_input import is_whole
+from pymc_austerity.argument_kinds import is_whole
+from pymc_austerity.user_input import takes
 
 #: A value with an entry of W Wᵀ − I larger than this was never on the manifold; rounding stays a million times below.
 _TOLERANCE = 1e-8
@@ -61,6 +62,7 @@ class UniformStiefel:
     True
     """
 
+    @takes()
     def __new__(
         cls,
         name: str,

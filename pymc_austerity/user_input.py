@@ -13,12 +13,10 @@ from pymc.model import Model, modelcontext
 from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.argument_kinds import check_arguments, is_short, short
+
 P = ParamSpec("P")
 Returned = TypeVar("Returned")
-
-#: Annotations that say what a number or a switch is.
-_KINDS = {"int", "float", "bool", "None"}
-_WORDS: dict[Any, str] = {Callable: "a function", Mapping: "a dict", Iterable: "an iterable"}
 
 
 def model_of(model: Any, caller: str) -> Model:
@@ -91,16 +89,17 @@ def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
 
 
 def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
-    """Check the arguments of a public function when it is called: their names, numbers by their annotations, and kinds.
+    """Check the arguments of a public function when it is called: their names, and their kinds by the annotations.
 
     Parameters
     ----------
     **kinds
-        From the name of an argument to the class that its value has to be of, where it is not the default.
+        From the name of an argument to a class of this package, or another's, that its value has to be of where it is
+        not the default.
     """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
-        described, caller = signature(function), function.__name__
+        described, caller = signature(function), function.__qualname__.split(".")[0]
         parameters = described.parameters
         annotations = {name: p.annotation for name, p in parameters.items()}
 
@@ -109,11 +108,10 @@ def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returne
             if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
                 check_names(caller, kwargs, list(parameters))
             given = described.bind(*args, **kwargs).arguments
-            check_numbers(caller, given, annotations)
+            check_arguments(caller, given, annotations)
             for name, kind in kinds.items():
                 if name in given and given[name] is not parameters[name].default and not isinstance(given[name], kind):
-                    wanted = _WORDS.get(kind, f"a {kind.__name__}")
-                    raise TypeError(f"{caller}: {name}= wants {wanted}, and got {shown(given[name])}.")
+                    raise TypeError(f"{caller}: {name}={short(given[name])} must be a {kind.__name__}.")
             return function(*args, **kwargs)
 
         return checked
@@ -134,38 +132,7 @@ def check_names(caller: str, given: Iterable[str], names: Sequence[str], more: s
             raise TypeError(f"{caller} has no argument {name}=. {did_you_mean(name, names)}{more and f' {more}'}")
 
 
-def check_numbers(caller: str, given: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
-    """Refuse what is no number, or neither true nor false, where an argument is annotated as one.
-
-    Parameters
-    ----------
-    caller : str
-    given : mapping of str to object
-        Values of arguments.
-    annotations : mapping of str to str
-        Of these arguments, as they are written; those of ``int``, ``float``, ``bool`` and ``None`` are checked.
-
-    Raises
-    ------
-    TypeError, ValueError
-        With the name of the argument.
-    """
-    for name, value in given.items():
-        annotation = annotations.get(name)
-        written = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-        kinds = set(written.split(" | "))
-        if not kinds <= _KINDS or (value is None and "None" in kinds):
-            continue
-        if "bool" in kinds and not isinstance(value, bool | np.bool_):
-            raise TypeError(f"{caller}: {name}={_short(value)} must be True or False.")
-        if kinds & {"int", "float"} and not is_real(value):
-            kind = "a number" if "float" in kinds else "a whole number"
-            raise TypeError(f"{caller}: {name}={_short(value)} must be {kind}.")
-        if "int" in kinds and "float" not in kinds and not is_whole(value, -np.inf):
-            raise ValueError(f"{caller}: {name}={_short(value)} must be a whole number.")
-
-
-def check_seed(rng: Any, caller: str) -> None:
+def check_seed(seed: Any, caller: str, argument: str = "rng") -> None:
     """Refuse what is neither a seed nor a generator.
 
     Raises
@@ -173,10 +140,10 @@ def check_seed(rng: Any, caller: str) -> None:
     TypeError
     """
     try:
-        get_random_generator(rng)
+        get_random_generator(seed)
     except (TypeError, ValueError):
         raise TypeError(
-            f"{caller}: rng={_short(rng)} must be a whole number from 0 on, a numpy.random.Generator, or None."
+            f"{caller}: {argument}={short(seed)} must be a whole number from 0 on, a numpy.random.Generator, or None."
         ) from None
 
 
@@ -214,37 +181,6 @@ def finite_values(argument: str, given: Any, shapes: Mapping[str, tuple[int, ...
     return values
 
 
-def numbers_of(values: Any, argument: str) -> Any:
-    """Return an array of real numbers, or None for None.
-
-    Raises
-    ------
-    TypeError
-        For what is no such array, with the name of the argument.
-    """
-    if values is None:
-        return None
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"{argument} wants numbers, and got {shown(values)}.") from None
-
-
-def is_whole(value: Any, least: float) -> bool:
-    """Return whether a value is a whole number of at least so much."""
-    return is_number(value) and float(value).is_integer() and value >= least
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a finite number."""
-    return is_real(value) and bool(np.isfinite(value))
-
-
-def is_real(value: Any) -> bool:
-    """Return whether a value is a number, of Python or of NumPy, finite or not."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
 def did_you_mean(name: str, names: Sequence[str]) -> str:
     """Return a sentence that names what may have been meant, and all choices."""
     closest = _closest(name, names)
@@ -254,16 +190,7 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
 def shown(value: Any) -> str:
     """Return what was passed in a few words: its type, and itself where that is short."""
     kind, text = type(value).__name__, repr(value)
-    return f"{kind} {text}" if _is_short(text) else f"an object of type {kind}"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if _is_short(text) else f"<{type(value).__name__}>"
-
-
-def _is_short(text: str) -> bool:
-    return len(text) <= 60 and "\n" not in text and " object at 0x" not in text
+    return f"{kind} {text}" if is_short(text) else f"an object of type {kind}"
 
 
 def _closest(name: str, names: Sequence[str]) -> str | None:

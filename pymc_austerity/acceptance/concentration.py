@@ -19,6 +19,7 @@ from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.user_input import takes
 
 #: κ of the empirical Bernstein–Serfling inequality (Bardenet and Maillard 2015, Theorem 4.3).
 _KAPPA = 7 / 3 + 3 / np.sqrt(2)
@@ -27,6 +28,7 @@ _KAPPA = 7 / 3 + 3 / np.sqrt(2)
 Inequality = Callable[[np.ndarray, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
+@takes()
 def hoeffding_serfling(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bound the mean of t rows by their range alone (Serfling 1974; Bardenet et al. 2014, equation 7).
 
@@ -44,9 +46,11 @@ def hoeffding_serfling(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[n
     per_sd, per_bound : numpy.ndarray
         Coefficients of the standard deviation and of C.
     """
+    t, delta = _checked(t, n_rows, delta)
     return np.zeros(t.shape), np.sqrt(2 * (1 - (t - 1) / n_rows) * np.log(2 / delta) / t)
 
 
+@takes()
 def empirical_bernstein(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bound the mean of t rows by their standard deviation (Audibert et al. 2009; Bardenet et al. 2014, equation 9).
 
@@ -60,10 +64,12 @@ def empirical_bernstein(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[
     per_sd, per_bound : numpy.ndarray
         As in `hoeffding_serfling`.
     """
+    t, delta = _checked(t, n_rows, delta)
     log = np.log(3 / delta)
     return _population_sd(t) * np.sqrt(2 * log / t), 6 * log / t
 
 
+@takes()
 def empirical_bernstein_serfling(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bound the mean of t rows by their standard deviation and the share read (Bardenet and Maillard 2015).
 
@@ -77,9 +83,21 @@ def empirical_bernstein_serfling(t: np.ndarray, n_rows: int, delta: np.ndarray) 
     per_sd, per_bound : numpy.ndarray
         As in `hoeffding_serfling`.
     """
+    t, delta = _checked(t, n_rows, delta)
     log = np.log(5 / delta)
     rho = np.where(t <= n_rows / 2, 1 - (t - 1) / n_rows, (1 - t / n_rows) * (1 + 1 / t))
     return _population_sd(t) * np.sqrt(2 * rho * log / t), _KAPPA * 2 * log / t
+
+
+def _checked(t: np.ndarray, n_rows: int, delta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return both as arrays, once they are what an inequality is about."""
+    t, delta = np.asarray(t), np.asarray(delta)
+    if not ((t >= 1) & (t <= n_rows)).all() or not ((delta > 0) & (delta < 1)).all():
+        raise ValueError(
+            f"A concentration inequality is about t= of 1 to n_rows={n_rows} rows that were read, and may fail with a "
+            "probability delta= between 0 and 1."
+        )
+    return t, delta
 
 
 def _population_sd(t: np.ndarray) -> np.ndarray:

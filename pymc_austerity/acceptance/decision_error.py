@@ -48,8 +48,10 @@ def acceptance_error(
     >>> error.round(2)
     array([ 0.17, -0.26, -0.13])
     """
-    ratio = np.atleast_1d(np.asarray(log_ratio, dtype=float))[:, None]
-    noise = np.maximum(np.atleast_1d(np.asarray(noise_sd, dtype=float)), 1e-12)[:, None]
+    ratio, noise = (np.atleast_1d(np.asarray(a, dtype=float))[:, None] for a in (log_ratio, noise_sd))
+    if not (np.isfinite(ratio).all() and np.isfinite(noise).all() and (noise >= 0).all()):
+        raise ValueError("acceptance_error: log_ratio= must be finite, noise_sd= finite and not negative.")
+    noise = np.maximum(noise, 1e-12)
     least = float(test.looks.shares[0])
     # −log u = s·x − Δ at x = μ_std.  Positive x: accepted on all rows.  Negative x: rejected.
     start = np.maximum(ratio / noise, 0)

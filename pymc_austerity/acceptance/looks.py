@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pymc_austerity.user_input import is_whole
+from pymc_austerity.argument_kinds import is_whole
 
 
 def check_batch_size(batch_size: int, advice: str) -> None:

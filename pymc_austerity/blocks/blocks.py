@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.blocks.arrays import Arrays
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
@@ -19,7 +20,7 @@ from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table import BlockTable
 from pymc_austerity.blocks.yielded import Yielded
 from pymc_austerity.rows import Slots
-from pymc_austerity.user_input import is_whole
+from pymc_austerity.user_input import check_seed, shown
 
 
 @dataclass(frozen=True)
@@ -113,33 +114,32 @@ class Blocks:
     checkpoint: Any = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        if not (ParquetFiles.takes(self.source) or callable(self.source) or isinstance(self.source, Iterable)):
+            raise TypeError(
+                f"Blocks({shown(self.source)}): no source of rows. Give paths of Parquet files, a pyarrow dataset, a "
+                "Dask data frame, a dict of arrays, or a function that yields dicts of arrays."
+            )
         if isinstance(self.source, list | tuple | set | Mapping) and not self.source:
             raise ValueError(
                 f"Blocks({self.source!r}): there is nothing to read. Give paths of Parquet files, a dict of arrays, or "
                 "a function that yields such dicts."
             )
         for name in ("pool", "chains", "n_rows"):
-            value = getattr(self, name)
-            if value is not None and not is_whole(value, 1):
-                raise ValueError(f"Blocks({name}={value!r}) must be a whole number of at least 1.")
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"Blocks({name}={getattr(self, name)!r}) must be a whole number of at least 1.")
         if self.pool < 2 * self.chains:
             raise ValueError(
                 f"Blocks(pool={self.pool}) leaves nothing for each of chains={self.chains}. A decision takes some "
                 "hundred rows, so that a million serve 5,000 draws."
             )
-        if isinstance(self.random_seed, bool) or not isinstance(self.random_seed, int | np.integer):
-            raise TypeError(f"Blocks(random_seed={self.random_seed!r}) must be a whole number.")
+        check_seed(self.random_seed, "Blocks", "random_seed")
         if self.client is not None and not callable(getattr(self.client, "submit", None)):
             raise TypeError(f"Blocks(client={self.client!r}) must be a dask.distributed.Client.")
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"Blocks(checkpoint={self.checkpoint!r}) must be the path of a folder.")
         if self.checkpoint is not None and not str(self.checkpoint).strip():
             raise ValueError(f"Blocks(checkpoint={self.checkpoint!r}): the path is empty. Give that of a folder.")
-        for name in ("columns", "codes"):
-            if not isinstance(getattr(self, name), Mapping):
-                raise TypeError(
-                    f"Blocks({name}={getattr(self, name)!r}) must be a dict from the names of pm.Data containers."
-                )
 
     def table(
         self,

@@ -13,6 +13,7 @@ from pymc_austerity.blocks.passes import Executor
 from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table_passes import Passes
 from pymc_austerity.blocks.table_pools import OnOneThread, drawn_by_bounds, drawn_by_size
+from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import BoundPool, Pool, Rows, Slots, Work, nobody
 
@@ -62,9 +63,18 @@ class BlockTable:
         """Number of rows: none are merged."""
         return len(self)
 
+    @property
+    def digest(self) -> int:
+        """Number of the rows as the first pass found them; of other rows, or another order, it is another."""
+        return number_of(digest_of(np.array(self._passes.seen, np.int64)), elsewhere=True)
+
     def pieces(self) -> Iterator[Rows]:
         """Yield all rows, part by part."""
         return self._passes.each(_itself)
+
+    def place(self, row: int) -> str:
+        """Say in which file, or block, the row of a number is, and which there."""
+        return self._passes.place(row)
 
     def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
         """Yield what is learnt from each part of the rows, in their order.

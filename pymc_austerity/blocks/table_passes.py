@@ -97,6 +97,18 @@ class Passes:
             )
         self.seen = checksums
 
+    def place(self, row: int) -> str:
+        """Say in which file, or block, the row of a number is, and which there."""
+        for part in self._source.parts(self.reader.names, self._size):
+            if row < part.n_rows:
+                for block in part.blocks():
+                    n = len(self.reader.arrays(block)[0])
+                    if row < n:
+                        return f"{block.where}, row {block.first + row}"
+                    row -= n
+            row -= part.n_rows
+        raise IndexError(row)
+
     def read_again(self) -> None:
         """Compare some parts with their checksums: the first, and the middle and last where they can be read alone.
 

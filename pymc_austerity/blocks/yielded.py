@@ -35,11 +35,6 @@ class Yielded:
                 f"Blocks({source!r}): an iterator can be read once, and there are several passes. Give the function "
                 "that makes it, without calling it."
             )
-        if not (callable(source) or isinstance(source, Iterable)):
-            raise TypeError(
-                f"Blocks({source!r}): no source of rows. Give paths of Parquet files, a pyarrow dataset, a Dask data "
-                "frame, a dict of arrays, or a function that yields dicts of arrays."
-            )
         n_rows = getattr(source, "n_rows", None) if n_rows is None else n_rows
         if n_rows is None:
             raise ValueError(

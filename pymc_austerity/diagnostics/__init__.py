@@ -12,14 +12,13 @@ from pymc_austerity.diagnostics.plots_decisions import plot_decisions, plot_erro
 from pymc_austerity.diagnostics.reliability import Reliability, reliability
 from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
-from pymc_austerity.diagnostics.same_data import DATA_DIGEST, ELSEWHERE, MODEL_DIGEST
+from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.diagnostics.tables import compare, data_usage
 from pymc_austerity.diagnostics.trial import Trial, collect, run_trial
 from pymc_austerity.diagnostics.watch import Watch
 
 __all__ = [
     "DATA_DIGEST",
-    "ELSEWHERE",
     "MODEL_DIGEST",
     "Design",
     "Reliability",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.user_input import numbers_of
+from pymc_austerity.user_input import takes
 
 
+@takes()
 def amari_distance(estimate: ArrayLike, truth: ArrayLike) -> np.ndarray:
     r"""Distance between unmixing matrices that ignores the order, sign and scale of their rows.
 
@@ -28,7 +29,8 @@ def amari_distance(estimate: ArrayLike, truth: ArrayLike) -> np.ndarray:
     Raises
     ------
     ValueError
-        For matrices that are not square or of different size, or a `truth` without an inverse.
+        For matrices that are not square or of different size, a `truth` without an inverse, or an `estimate` that
+        leaves a source out.
 
     References
     ----------
@@ -42,7 +44,7 @@ def amari_distance(estimate: ArrayLike, truth: ArrayLike) -> np.ndarray:
     >>> float(pma.amari_distance([[1, 1], [-1, 1]], np.eye(2)))
     4.0
     """
-    found, true = numbers_of(estimate, "amari_distance: estimate="), numbers_of(truth, "amari_distance: truth=")
+    found, true = np.asarray(estimate, dtype=float), np.asarray(truth, dtype=float)
     if true.ndim != 2 or true.shape[0] != true.shape[1] or found.shape[-2:] != true.shape:
         raise ValueError(
             f"amari_distance compares square matrices of one size; it was given shapes {found.shape} and "
@@ -51,8 +53,10 @@ def amari_distance(estimate: ArrayLike, truth: ArrayLike) -> np.ndarray:
     if not (np.isfinite(found).all() and np.isfinite(true).all()):
         raise ValueError("amari_distance compares matrices of finite numbers, and one of them has others.")
     if np.linalg.matrix_rank(true) < len(true):
-        raise ValueError("amari_distance: the matrix to compare with has no inverse, so it separates no sources.")
+        raise ValueError("amari_distance: truth= has no inverse, so it separates no sources.")
     p = np.abs(found @ np.linalg.inv(true))
+    if not (p.any(axis=-1).all() and p.any(axis=-2).all()):
+        raise ValueError("amari_distance: estimate= has a matrix that leaves a source out, or a row of zeros.")
     over_rows = (p.sum(axis=-1) / p.max(axis=-1) - 1).sum(axis=-1)
     over_columns = (p.sum(axis=-2) / p.max(axis=-2) - 1).sum(axis=-1)
     return over_rows + over_columns

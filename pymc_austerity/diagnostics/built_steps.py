@@ -72,6 +72,12 @@ def find_decider(model: Model) -> Decider:
     return as_population(_NEWEST[model].decider)
 
 
+def data_of_step(step: object, model: Model) -> int | None:
+    """Return the number of the data of a step, or of the newest of a model for None, where it is known."""
+    key = getattr(_NEWEST.get(model) if step is None else step, "model_key", None)
+    return None if key is None else int(key.data)
+
+
 def decider_of(step: object, use: str) -> Decider:
     """Return the decider of a step of this package.
 

@@ -169,7 +169,7 @@ def design_test(
     (True, True)
     """
     check_tolerance(tolerance)
-    if kind not in ("average", "worst-case"):
+    if not (isinstance(kind, str) and kind in ("average", "worst-case")):
         raise ValueError(f"kind={kind!r} must be 'average' or 'worst-case'.")
     if isinstance(step_or_trial, Trial):
         if trial_settings:

@@ -128,7 +128,7 @@ def plot_data_usage(
     return np.asarray(axes)
 
 
-@takes(results=Mapping)
+@takes()
 def plot_comparison(
     results: Mapping[str, SamplingResult],
     *,
@@ -183,6 +183,8 @@ def plot_comparison(
     >>> panel.get_title()
     'mean'
     """
+    if max_panels < 1:
+        raise ValueError(f"plot_comparison: max_panels={max_panels} must be at least 1.")
     names = comparable_variables(results, reference, var_names)
     draws = labelled_draws(results, names, reference)
     parameters = [str(parameter) for parameter in draws[reference].columns]

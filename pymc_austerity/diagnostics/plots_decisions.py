@@ -167,7 +167,7 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-@takes(results=Mapping)
+@takes()
 def plot_error(
     results: Mapping[str, SamplingResult],
     *,

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from pymc.model import Model
 
-from pymc_austerity.diagnostics.built_steps import Deciding, decider_of, find_decider
+from pymc_austerity.diagnostics.built_steps import Deciding, data_of_step, decider_of, find_decider
 from pymc_austerity.diagnostics.convergence import effective_draws, r_hats
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
 from pymc_austerity.diagnostics.group_findings import group_findings, made_by_groups
@@ -56,7 +56,7 @@ from pymc_austerity.diagnostics.verdicts import (
 )
 from pymc_austerity.kernel import Decider, Proposed
 from pymc_austerity.likelihood import read_model
-from pymc_austerity.user_input import model_of, takes
+from pymc_austerity.user_input import check_seed, model_of, takes
 
 __all__ = ["Reliability", "reliability"]
 
@@ -202,7 +202,7 @@ def reliability(
     'trust'
     """
     model = model_of(model, "reliability")
-    check_draws_of(model, idata)
+    check_draws_of(model, idata, data_of_step(step, model))
     if made_by_groups(idata):
         of_groups = [_chains(idata, model), *group_findings(idata, model)]
         place = find_place(idata, model, read_model(model, model.value_vars, None, None, several=False), 1.0)
@@ -218,6 +218,7 @@ def reliability(
         n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, most))
     if n_states < 2:
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
+    check_seed(random_seed, "reliability", "random_seed")
     rng = np.random.default_rng(random_seed)
     states = drawn_states(idata, model, decider, n_states)
 

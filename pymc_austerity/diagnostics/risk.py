@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES, new_panels
-from pymc_austerity.user_input import numbers_of, takes
+from pymc_austerity.user_input import takes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ __all__ = ["plot_risk", "risk_over_time"]
 _CHUNK = 2_000
 
 
-@takes(function=Callable)
+@takes()
 def risk_over_time(
     draws: ArrayLike,
     function: Callable[[np.ndarray], np.ndarray],
@@ -67,20 +67,25 @@ def risk_over_time(
     >>> bool(abs(np.log(curve["risk"].iloc[-1] / (1 / 1_000))) < 1)
     True
     """
-    values, true = numbers_of(draws, "risk_over_time: draws="), numbers_of(truth, "risk_over_time: truth=")
+    values, true = np.asarray(draws, dtype=float), np.asarray(truth, dtype=float)
     values = values[:, :, None] if values.ndim == 2 else values
     if values.ndim != 3 or values.shape[0] < 2 or values.shape[1] < 10:
         raise ValueError(
             f"draws has shape {values.shape}; (chains, draws, D) with at least two chains, whose spread gives the "
             "error of the risk, and ten draws are needed."
         )
-    stamps = numbers_of(seconds, "risk_over_time: seconds=")
+    stamps = np.asarray(seconds, dtype=float)
     if not stamps.ndim:
         stamps = np.broadcast_to(stamps * np.arange(1, values.shape[1] + 1), values.shape[:2])
     if stamps.shape != values.shape[:2] or stamps.min() < 0 or not (np.diff(stamps, axis=1) >= 0).all():
         raise ValueError(
             f"seconds has shape {stamps.shape} and must hold one time for each of the draws {values.shape[:2]}, "
             "not decreasing along a chain."
+        )
+    if n_times < 1 or not (np.isfinite(values).all() and np.isfinite(true).all()):
+        raise ValueError(
+            f"risk_over_time wants finite draws= and truth=, and n_times={n_times} must be at least 1: the error of an "
+            "estimate that is no number is none."
         )
     times = np.geomspace(max(stamps[:, 9].max(), 1e-9), stamps[:, -1].min(), n_times)
     until = np.stack([np.searchsorted(chain, times, side="right") for chain in stamps])
@@ -108,7 +113,7 @@ def _squared_errors(
     return np.array(errors)
 
 
-@takes(curves=Mapping)
+@takes()
 def plot_risk(curves: Mapping[str, pd.DataFrame], *, axes: Sequence[Axes] | None = None) -> np.ndarray:
     """Plot the risk of several samplers against the time they took, as in Figure 2 of Korattikara et al. (2014).
 

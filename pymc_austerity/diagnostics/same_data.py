@@ -15,12 +15,17 @@ from pymc_austerity.likelihood import array_of, arrays_of_model
 
 #: Statistics of a draw, the same for all of a run: numbers of the model and of the data that it belongs to.
 MODEL_DIGEST, DATA_DIGEST = "model_digest", "data_digest"
-#: In place of the number of the data, of a run whose rows are not in the model (``data=``): they are not compared.
-ELSEWHERE = 0
 
 
-def check_draws_of(model: Model, idata: SamplingResult) -> None:
+def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = None) -> None:
     """Refuse draws of another model, or of other data than the model has now.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    idata : InferenceData or DataTree
+    blocks : int or None
+        The number of the data of a step that was given as ``data=``; None where it is not known.
 
     Raises
     ------
@@ -31,7 +36,12 @@ def check_draws_of(model: Model, idata: SamplingResult) -> None:
         arrays_of_model(model).key,
         {"model": _recorded(idata, MODEL_DIGEST), "data": _recorded(idata, DATA_DIGEST)},
     )
-    if known["data"] not in (None, ELSEWHERE, found.data):
+    if is_elsewhere(known["data"]) and blocks not in (None, known["data"]):
+        raise ValueError(
+            "idata: these draws were made with other rows than those of the step, whose data= were read otherwise or "
+            "have changed. A verdict would be on another posterior. Pass the step of the run."
+        )
+    if known["data"] not in (None, found.data) and not is_elsewhere(known["data"]):
         differ = _unlike(_arrays(idata), _arrays_of(model))
         named = f": {', '.join(differ)}" if differ else ", in arrays that idata does not keep"
         raise ValueError(
@@ -56,8 +66,10 @@ def check_same_data(results: Mapping[str, SamplingResult], reference: str) -> No
     of_reference = results[reference]
     for run, idata in results.items():
         digests = {_recorded(r, DATA_DIGEST) for r in (idata, of_reference)} - {None}
-        differ = _unlike(_arrays(idata), _arrays(of_reference))
-        if ELSEWHERE not in digests and (differ or len(digests) > 1):
+        elsewhere = [is_elsewhere(digest) for digest in digests]
+        # Of rows elsewhere the model, and the run, hold an example.
+        differ = [] if any(elsewhere) else _unlike(_arrays(idata), _arrays(of_reference))
+        if differ or (len(digests) > 1 and len(set(elsewhere)) == 1):
             named = f": {', '.join(differ)}" if differ else ", in arrays that the runs do not keep"
             raise ValueError(
                 f"results: the draws of {run!r} were made with other data than those of {reference!r}{named}. They "
@@ -69,6 +81,11 @@ def check_same_data(results: Mapping[str, SamplingResult], reference: str) -> No
                 f"results: the draws of {run!r} were made with another model than those of {reference!r}: its "
                 "variables, their laws or a constant among their parameters differ."
             )
+
+
+def is_elsewhere(data: int | None) -> bool:
+    """Return whether a number of data is one of rows that are not in the model (``data=``)."""
+    return data is not None and bool(data % 2)
 
 
 def _recorded(idata: SamplingResult, name: str) -> int | None:

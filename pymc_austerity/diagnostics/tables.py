@@ -3,6 +3,8 @@
 Effective sample sizes and Monte Carlo errors are ArviZ's; this file only arranges them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -120,7 +122,7 @@ def data_usage(
     )
 
 
-@takes(results=Mapping)
+@takes()
 def compare(
     results: Mapping[str, SamplingResult],
     *,

@@ -8,9 +8,13 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import DECIDED, Looks
+from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
 from pymc_austerity.kernel import Chain
-from pymc_austerity.user_input import takes
+from pymc_austerity.user_input import check_seed, takes
+
+#: So many rows are read twice: the log ratio of all but one is another.
+_FEW_ROWS = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +46,15 @@ class Trial:
     replacement: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         ratio, noise = np.asarray(self.log_ratio, dtype=float), np.asarray(self.noise_sd, dtype=float)
         if ratio.ndim != 1 or ratio.shape != noise.shape or not ratio.size:
             raise ValueError(
-                f"A trial needs one log ratio and one noise_sd for each proposal; found shapes {ratio.shape} and "
+                f"Trial(log_ratio=, noise_sd=) needs one of both for each proposal; found shapes {ratio.shape} and "
                 f"{noise.shape}."
             )
-        if not (np.isfinite(ratio).all() and np.isfinite(noise).all() and (noise >= 0).all()):
-            raise ValueError("A trial's log ratios must be finite, its noise_sd finite and not negative.")
+        if not (np.isfinite(ratio).all() and np.isfinite(noise).all() and (noise >= 0).all() and self.n_rows >= 1):
+            raise ValueError("Trial: log_ratio= must be finite, noise_sd= finite and not negative, n_rows= at least 1.")
         object.__setattr__(self, "log_ratio", ratio)
         object.__setattr__(self, "noise_sd", noise)
 
@@ -96,6 +101,7 @@ def run_trial(step: Deciding, *, n_pairs: int = 200, tune: int = 1_000, seed: in
     >>> len(trial), trial.n_rows
     (50, 5000)
     """
+    check_seed(seed, "run_trial", "seed")
     decider = decider_of(step, "a trial runs a chain with the proposals of one")
     if not decider.test.designable:
         raise TypeError(
@@ -124,8 +130,9 @@ def run_trial(step: Deciding, *, n_pairs: int = 200, tune: int = 1_000, seed: in
 def collect(chain: Chain, theta: np.ndarray, others: np.ndarray, n_pairs: int) -> tuple[Trial, np.ndarray, int]:
     """Make `n_pairs` transitions on all rows from `theta`, with the proposal as it is now.
 
-    All rows but one: then the compiled transition reports a standard error, which at N rows would be zero.  One row in
-    N moves a log ratio by s/√N.
+    The standard deviation of the rows is that of all but one: at N rows a compiled transition reports none.  One row in
+    N moves a log ratio by s/√N, so where rows are few, or few because they were merged, the log ratio itself is that of
+    another transition with the same random numbers, on all of them.
 
     Returns
     -------
@@ -135,10 +142,22 @@ def collect(chain: Chain, theta: np.ndarray, others: np.ndarray, n_pairs: int) -
     decider = chain.decider
     n_rows, replacement = len(decider.rows), decider.row_source.weighted
     temperature = float(decider.parts.temperature.final)
-    looks, ratio, noise, rows_read = Looks(np.array([n_rows - 1]), np.zeros(1)), [], [], 0
+    if n_rows < 3:
+        raise ValueError(
+            f"A trial on {n_rows} rows, distinct ones where they were merged, shows nothing of how they differ: a test "
+            "reads all of them. Use ExactMH, or merge_rows=False."
+        )
+    all_but_one, on_all = (Looks(np.array([n]), np.zeros(1)) for n in (n_rows - 1, n_rows))
+    ratio, noise, rows_read, few = [], [], 0, n_rows <= _FEW_ROWS and not replacement
     for _ in range(n_pairs):
-        outcome = chain.transition(theta, others, temperature, looks)
+        streams = chain.streams
+        outcome = chain.transition(theta, others, temperature, all_but_one)
         rows_read += outcome.n_rows
+        if few and outcome.status == DECIDED:
+            chain.go_back(streams)
+            exact = chain.transition(theta, others, temperature, on_all)
+            outcome = exact._replace(log_ratio_sd=outcome.log_ratio_sd)
+            rows_read += exact.n_rows
         theta = outcome.theta
         # Where the prior or a row rules a proposal out, no test has anything to decide.
         if outcome.status == DECIDED and np.isfinite(outcome.log_ratio) and outcome.n_stages:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pymc_austerity.user_input import is_number, is_real, is_whole
+from pymc_austerity.argument_kinds import check_fields, is_number, is_real, is_whole
 
 
 @runtime_checkable
@@ -82,6 +82,7 @@ class Annealing:
     final: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_schedule(self.start, self.steps, self.final)
 
     def at(self, t: int) -> float:
@@ -119,6 +120,7 @@ class TemperatureDrop:
     final: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_schedule(self.start, self.steps, self.final)
 
     def at(self, t: int) -> float:

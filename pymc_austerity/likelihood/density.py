@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pytensor
 from numba import types
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
@@ -37,7 +39,7 @@ from pymc_austerity.likelihood.links import (
     OneSide,
 )
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-from pymc_austerity.user_input import shown
+from pymc_austerity.user_input import check_names, shown
 
 
 class Surroundings(NamedTuple):
@@ -204,6 +206,7 @@ def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
         raise TypeError(
             f"compile_kwargs= wants a dict of arguments of pytensor.function, and got {shown(compile_kwargs)}."
         )
+    check_names("compile_kwargs=", compile_kwargs or {}, list(signature(pytensor.function).parameters))
     kwargs = {"mode": "NUMBA", **(compile_kwargs or {})}
     if "NUMBA" not in str(kwargs["mode"]).upper():
         raise ValueError(

@@ -21,7 +21,7 @@ from pytensor.printing import debugprint
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.type import DenseTensorType
 
-from pymc_austerity.digests import digest_of, digest_of_all
+from pymc_austerity.digests import digest_of, digest_of_all, number_of
 from pymc_austerity.likelihood.row_leaves import array_of
 
 #: Of larger files that are mapped and not written to, so many pieces of so many bytes are looked at.
@@ -36,7 +36,7 @@ class ModelKey(NamedTuple):
     model : int
         Of variables, their laws and their scalar constants.
     data : int
-        Of all arrays.
+        Of all arrays; an odd number of rows that are not in the model.
     """
 
     model: int
@@ -70,7 +70,7 @@ class ModelArrays:
     def key(self) -> ModelKey:
         """What is written down in the statistics of draws."""
         own = zip(list(self.named)[: self.n_own], self.digests)
-        return ModelKey(_number(self.model), _number(digest_of_all(text for pair in own for text in pair)))
+        return ModelKey(number_of(self.model), number_of(digest_of_all(text for pair in own for text in pair)))
 
     def was_replaced(self) -> bool:
         """Return whether other arrays have taken their places, without looking into them."""
@@ -182,8 +182,3 @@ def _digest_of_graphs(model: Model, terms: list[Variable]) -> str:
     transforms = [f"{rv.name} {type(model.rvs_to_transforms[rv]).__name__}" for rv in model.free_RVs]
     observed = [f"{rv.name} observed" for rv in model.observed_RVs]
     return digest_of_all([*(term.name for term in terms), *transforms, *observed, graphs, *numbers])
-
-
-def _number(digest: str) -> int:
-    """Return the first half of a digest as a whole number of 64 bits."""
-    return int.from_bytes(bytes.fromhex(digest[:16]), signed=True)

@@ -99,8 +99,14 @@ class ModelData:
         point = self.theta0, self.others0, self.fixed
         return compile_row_finder(self.likelihood, point, [leaf.label for leaf in self._source.leaves])
 
-    def require_finite_pieces(self, pieces: Iterable[Rows]) -> None:
+    def require_finite_pieces(self, pieces: Iterable[Rows], place: Callable[[int], str]) -> None:
         """Refuse rows without a finite log-likelihood at the initial point that take the place of those in the model.
+
+        Parameters
+        ----------
+        pieces : iterable of Rows
+        place : callable
+            Says where the row of a number is.
 
         Raises
         ------
@@ -111,7 +117,8 @@ class ModelData:
         for rows in pieces:
             found = first_not_finite(rows, thorough=True)
             if found is not None:
-                raise UnsupportedModelError(f"Row {start + found[0]} of the blocks: {found[1]}")
+                row = start + found[0]
+                raise UnsupportedModelError(f"Row {row} of the blocks ({place(row)}): {found[1]}")
             start += len(rows)
 
     def stand_ins(self) -> dict[Variable, Variable]:

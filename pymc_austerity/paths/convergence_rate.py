@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from pymc_austerity.paths.truncation import FloatArray, Truncation
 
@@ -27,6 +27,9 @@ MAX_BETA = 1.0
 MIN_BETA = 0.1
 #: The standard error of β is a jackknife over pilot paths; from fewer it cannot be relied on.
 MIN_PILOT_PATHS = 8
+#: What a smaller α may cost, so that fewer of the jumps that make the variance are too rare to be seen.
+_SLACK = 0.2
+_RULE = f"the smallest with a cost × variance within {_SLACK:.0%} of the least"
 
 
 @dataclass(frozen=True)
@@ -180,12 +183,33 @@ def best_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable
     >>> round(best_alpha(path_sizes(10_000, 128), 2, beta=1.0), 2)
     0.85
     """
+    found = minimize_scalar(
+        lambda a: _cost_times_moment(sizes, ratio, a, beta, cost), bounds=(0.0, beta), method="bounded"
+    )
+    return float(found.x)
 
-    def product(alpha: float) -> float:
-        law = Truncation(sizes, alpha, ratio)
-        return law.expected_cost(cost) * law.second_moment_bound(beta)
 
-    return float(minimize_scalar(product, bounds=(0.0, beta), method="bounded").x)
+def _cautious_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable[[int], float] = float) -> float:
+    """Return the smallest α whose expected cost × second moment is at most `_SLACK` above the minimum.
+
+    Near the minimum the product is flat in α, and the share of the variance that a few hundred replications do not see
+    is not.
+    """
+
+    def excess(alpha: float) -> float:
+        return np.log(_cost_times_moment(sizes, ratio, alpha, beta, cost)) - most
+
+    best = best_alpha(sizes, ratio, beta, cost)
+    most = np.log(_cost_times_moment(sizes, ratio, best, beta, cost)) + np.log1p(_SLACK)
+    least = 0.05 * best
+    return float(brentq(excess, least, best)) if excess(least) > 0 else least
+
+
+def _cost_times_moment(
+    sizes: tuple[int, ...], ratio: float, alpha: float, beta: float, cost: Callable[[int], float]
+) -> float:
+    law = Truncation(sizes, alpha, ratio)
+    return law.expected_cost(cost) * law.second_moment_bound(beta)
 
 
 def choose_alpha(
@@ -217,14 +241,14 @@ def choose_alpha(
         When φ changes on too few of the paths for a rate.
     """
     if paths is None:
-        alpha = best_alpha(sizes, ratio, 1.0, cost)
-        reason = f"{len(sizes)} batches are too few for a pilot; α minimises cost × variance for β = 1."
+        alpha = _cautious_alpha(sizes, ratio, 1.0, cost)
+        reason = f"{len(sizes)} batches are too few for a pilot; α is {_RULE} for β = 1."
         return Choice(alpha, np.nan, np.nan, reason)
     n_paths, levels = paths.shape[:2]
     rows = n_paths * sum(sizes[:levels])
     beta, error = fit_rate(sizes[:levels], paths)
     if np.isposinf(beta):
-        alpha = best_alpha(sizes, ratio, MAX_BETA, cost)
+        alpha = _cautious_alpha(sizes, ratio, MAX_BETA, cost)
         how = "did not change" if error == 0 else "stopped changing"
         reason = f"φ {how} along {n_paths} pilot paths; α is that of a fast rate, β = {MAX_BETA}."
         return Choice(alpha, beta, error, reason, rows)
@@ -234,10 +258,10 @@ def choose_alpha(
             "or min_batch, so that φ changes on several of them, or give alpha."
         )
     used = float(np.clip(beta - error, MIN_BETA, MAX_BETA))
-    alpha = best_alpha(sizes, ratio, used, cost)
+    alpha = _cautious_alpha(sizes, ratio, used, cost)
     reason = (
         f"β = {beta:.2f} ± {error:.2f} from {n_paths} pilot paths over batches of {sizes[0]} to "
-        f"{sizes[levels - 1]} rows; α minimises cost × variance for β = {used:.2f}, one standard error lower and at "
+        f"{sizes[levels - 1]} rows; α is {_RULE} for β = {used:.2f}, one standard error lower and at "
         f"most {MAX_BETA:g}, because a rate taken too low is safe and one taken too high is not."
     )
     return Choice(alpha, beta, error, reason, rows)

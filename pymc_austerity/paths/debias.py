@@ -31,7 +31,7 @@ from pymc_austerity.paths.workers import JobError, Workers, WorkersLostError
 from pymc_austerity.user_input import takes
 
 
-@takes(append=xr.Dataset, cost=Callable)
+@takes(append=xr.Dataset)
 def debias(
     phi: Phi,
     n_rows: int,

@@ -18,8 +18,8 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.paths.subset_model import SubsetModel
-from pymc_austerity.user_input import check_numbers
 
 Subset = Mapping[str, NDArray[Any]]
 Draw = Callable[..., Any]
@@ -35,6 +35,14 @@ class InnerSampler(Protocol):
 def default_sampler() -> InnerSampler:
     """Return nutpie where it is installed, else PyMC's NUTS."""
     return NutpieNUTS() if find_spec("nutpie") else PyMCNUTS()
+
+
+def _check_settings(sampler: Any) -> None:
+    check_fields(sampler)
+    if min(sampler.draws, sampler.chains) < 1 or sampler.tune < 0 or not 0 < sampler.target_accept < 1:
+        raise ValueError(
+            f"{sampler} needs draws= and chains= of at least 1, tune= from 0 on, and target_accept= in (0, 1)."
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class NutpieNUTS:
     target_accept: float = 0.8
 
     def __post_init__(self) -> None:
-        check_numbers(type(self).__name__, vars(self), type(self).__annotations__)
+        _check_settings(self)
 
     def prepare(self, subset_model: SubsetModel) -> Draw:
         """Compile with nutpie's numba backend."""
@@ -104,7 +112,7 @@ class PyMCNUTS:
     target_accept: float = 0.8
 
     def __post_init__(self) -> None:
-        check_numbers(type(self).__name__, vars(self), type(self).__annotations__)
+        _check_settings(self)
 
     def prepare(self, subset_model: SubsetModel) -> Draw:
         """Compile the log-density, its gradient, and the way back from unconstrained draws."""

@@ -15,7 +15,7 @@ from pymc.model import Model
 from pymc_austerity.paths.debias import debias
 from pymc_austerity.paths.inner_samplers import CustomSampler, Draw, InnerSampler, default_sampler
 from pymc_austerity.paths.subset_model import subset_model
-from pymc_austerity.user_input import check_numbers, model_of
+from pymc_austerity.user_input import model_of, takes
 
 
 class PartialPosteriorPaths:
@@ -72,6 +72,7 @@ class PartialPosteriorPaths:
     True
     """
 
+    @takes()
     def __init__(
         self,
         model: Model,
@@ -81,7 +82,6 @@ class PartialPosteriorPaths:
         n_rows: int | None = None,
         row_axes: Mapping[str, int | Sequence[int]] | None = None,
     ):
-        check_numbers("PartialPosteriorPaths", {"n_rows": n_rows}, {"n_rows": "int | None"})
         self._subsets = subset_model(model_of(model, "PartialPosteriorPaths"), n_rows, row_axes)
         self._expectation = _checked_expectation(expectation, self._subsets.model, self._subsets.dropped)
         self._sampler = _checked_sampler(sampler)

@@ -31,7 +31,7 @@ from pymc_austerity.paths.workers import JobError, complaint
 from pymc_austerity.user_input import takes
 
 
-@takes(cost=Callable)
+@takes()
 def debias_stream(
     batches: Iterable[Block],
     phi: Callable[..., ArrayLike],

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from pymc_austerity.argument_kinds import check_fields, is_number
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_scale
 from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing, without_data
 from pymc_austerity.proxy import SurrogateState
-from pymc_austerity.user_input import is_number
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
 _TARGET = 0.6
@@ -55,6 +55,7 @@ class CrankNicolson(Proposal):
     degrees_of_freedom: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not (self.rho == "adapt" or (is_number(self.rho) and 0 <= self.rho < 1)):
             raise ValueError(
                 f"CrankNicolson(rho={self.rho!r}) must lie in [0, 1): at 1 the chain would never move. Leave it out to "

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_austerity.argument_kinds import check_fields, is_number, is_whole
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
@@ -30,7 +31,6 @@ from pymc_austerity.proposals.random_walk import (
 )
 from pymc_austerity.proxy import product, transposed_product
 from pymc_austerity.rows import draw_subset
-from pymc_austerity.user_input import is_number, is_whole, numbers_of
 
 #: Acceptance rates at which ℓ²·E a(Δ), Δ ~ N(−ℓ⁶/2, ℓ⁶), is largest: ℓ² is the size of a step, and Δ its log ratio in
 #: many dimensions (Roberts and Rosenthal 1998); a is min(1, exp Δ) or Barker's 1/(1 + exp −Δ).
@@ -107,6 +107,7 @@ class Langevin(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.step_size is not None and not (is_number(self.step_size) and self.step_size > 0):
             raise ValueError(
                 f"Langevin(step_size={self.step_size}) must be positive and finite: with 0 the chain never moves. "
@@ -119,7 +120,7 @@ class Langevin(Proposal):
             )
         check_target(self.target_accept)
         if self.preconditioner is not None:
-            _factor(numbers_of(self.preconditioner, "Langevin(preconditioner=)"))
+            _factor(np.asarray(self.preconditioner, dtype=float))
 
     def for_model(self, target: Target) -> Move:
         """Return the proposal for one model: compile its gradient.

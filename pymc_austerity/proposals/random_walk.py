@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_austerity.argument_kinds import check_fields, is_number
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
 from pymc_austerity.proposals.proposal import Move, Proposal, Target, without_data
-from pymc_austerity.user_input import is_number, numbers_of
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
@@ -207,15 +207,15 @@ class RandomWalk(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.scale is not None and self.cov is not None:
             raise ValueError("RandomWalk was given both scale and cov, which contradict each other. Keep one.")
-        scale = numbers_of(self.scale, "RandomWalk(scale=)")
-        if scale is not None and not (np.isfinite(scale) & (scale > 0)).all():
+        if self.scale is not None and not np.all(np.isfinite(self.scale) & (np.asarray(self.scale) > 0)):
             raise ValueError(
                 f"RandomWalk(scale={self.scale!r}) must be positive and finite: a walk with scale 0 never moves."
             )
         if self.cov is not None:
-            cov = numbers_of(self.cov, "RandomWalk(cov=)")
+            cov = np.asarray(self.cov, dtype=float)
             if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or not np.allclose(cov, cov.T):
                 raise ValueError(
                     f"RandomWalk(cov=) has shape {cov.shape} and must be a symmetric square matrix; pass standard "
@@ -280,6 +280,7 @@ class AdaptiveMetropolis(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_target(self.target_accept)
 
     def for_model(self, target: Target) -> Move:

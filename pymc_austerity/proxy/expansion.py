@@ -18,6 +18,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
+from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
@@ -62,6 +63,7 @@ class Taylor:
     centre: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.order not in (1, 2, 3):
             raise ValueError(
                 f"Taylor(order={self.order}) must be 1, 2 or 3: sums of higher derivatives do not fit in memory. Use 2."

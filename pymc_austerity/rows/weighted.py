@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from pymc_austerity.argument_kinds import check_fields, is_number
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
-from pymc_austerity.user_input import is_number
 
 _Rows = TypeVar("_Rows")
 
@@ -121,6 +121,7 @@ class Weighted:
     floor: float = 0.2
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not (is_number(self.floor) and 0 < self.floor <= 1):
             raise ValueError(
                 f"Weighted(floor={self.floor}) must lie in (0, 1]: without a floor a row with a small weight that "

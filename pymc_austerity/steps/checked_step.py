@@ -7,10 +7,11 @@ from typing import Any
 
 from pymc.step_methods.compound import BlockedStep
 
+from pymc_austerity.argument_kinds import check_arguments
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.steps.data_of_step import FollowsData
 from pymc_austerity.steps.process import OneThread
-from pymc_austerity.user_input import check_names, check_numbers, check_seed, model_of, variables_of
+from pymc_austerity.user_input import check_names, check_seed, model_of, variables_of
 
 
 class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
@@ -23,8 +24,6 @@ class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
     """
 
     default_blocked = True
-    #: Whether this process has made draws with it that are kept, tuning draws not counted.
-    has_draws: bool = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Check model, variables, and names of arguments."""
@@ -33,7 +32,8 @@ class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):  # which a subclass hands on
             of_moves = "What tuning aims at, and everything else about the moves, belongs to the proposal=."
             check_names(cls.__name__, kwargs, names, of_moves if "proposal" in names else "")
-        check_numbers(cls.__name__, kwargs, {name: p.annotation for name, p in parameters.items()})
+        annotations = {n: p.annotation for n, p in parameters.items() if n not in ("vars", "observed")}  # checked below
+        check_arguments(cls.__name__, kwargs, annotations)
         check_seed(kwargs.get("rng"), cls.__name__)
         kwargs["model"] = model = model_of(kwargs.get("model"), cls.__name__)
         given = kwargs.get("vars", args[0] if args and names[0] == "vars" else None)

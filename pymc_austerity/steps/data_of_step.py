@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from pymc.step_methods.state import WithSamplingState
 
 from pymc_austerity.diagnostics import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.likelihood import ModelData, ModelKey
+from pymc_austerity.steps.process import in_worker
+
+_log = logging.getLogger("pymc_austerity")
 
 #: Statistics of a draw that say which model and which data it belongs to.
 OF_ITS_DATA: dict[str, Any] = {MODEL_DIGEST: (np.int64, []), DATA_DIGEST: (np.int64, [])}
@@ -43,7 +47,13 @@ class FollowsData:
         ValueError
             For an array that was changed in place, and for data that do not go with the model.
         """
-        if self._data is not None and (changed := self._data.changed()):
+        try:
+            changed = self._data and self._data.changed()
+        except ValueError as error:
+            if in_worker():  # what PyMC raises begins with words of its own
+                _log.error(error)
+            raise
+        if changed:
             self.learn(changed)
             self.watch_data(changed)
 

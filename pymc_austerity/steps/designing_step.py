@@ -23,8 +23,8 @@ _log = logging.getLogger("pymc_austerity")
 TUNING_EPSILON = 0.002
 #: Proposals that are looked at on all rows when tuning ends.
 _PAIRS = 200
-#: Fewer rows leave nothing to design: the trial reads all but one.
-_FEWEST_ROWS = 3
+#: Fewer rows leave nothing to design: no t-test decides on a part of so few.
+_FEWEST_ROWS = 20
 #: Looks that a designed test takes at most; more would lengthen the search and save few rows.
 _MOST_LOOKS = 250
 

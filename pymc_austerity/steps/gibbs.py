@@ -208,7 +208,7 @@ class ApproxGibbs(CheckedStep):
         changed = outcome.changed / theta.size
         read = {"n_rows": outcome.n_rows, "n_stages": outcome.n_stages, "n_full": outcome.n_full}
         stats = DrawStats(changed=changed, **read, **self.of_its_data)
-        self._rates.update(stats, changed, outcome.n_rows / max(1, self.members.size))
+        self._rates.update(stats, changed, outcome.n_rows / max(1, self.members.size), self.tune)
         return with_blocks(point, outcome.theta, self._likelihood.blocks), [stats]
 
     def sweep(self, theta: np.ndarray, others: np.ndarray, variables: np.ndarray | None = None) -> SweepOutcome:

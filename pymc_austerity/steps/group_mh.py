@@ -17,6 +17,7 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
+from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.groups import (
     GroupAssembly,
@@ -37,7 +38,7 @@ from pymc_austerity.steps.draw_statistics import OF_GROUPS
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import end_with_parent, revive, stop_at
 from pymc_austerity.unsupported_model import UnsupportedModelError
-from pymc_austerity.user_input import is_number, model_of, shown, variables_of
+from pymc_austerity.user_input import model_of, shown, variables_of
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -259,12 +260,11 @@ class GroupMH(CheckedStep):
             if failed.row >= 0:
                 failed = failed._replace(row=int(self.decider.prepared.order[failed.row]))
             at = self.coordinates.point(point, theta)
-            return point, [stop_at(at, failed, self.n_steps, self.tune, self.has_draws, _BROKEN_BOUND)]
+            return point, [stop_at(at, failed, self.n_steps, self.tune, _BROKEN_BOUND)]
         if self.tune and self._tunes:
             shared = carried.theta[self.decider.groups.shared]
             adapt_shared(shared, bool(carried.accepted), walked, self.state.shared)
         self.n_steps += 1
-        self.has_draws |= not self.tune
         n_shifts = self.decider.n_shifts
         n_rows = carried.n_rows + refresh.n_rows
         stats = DrawStats(
@@ -286,7 +286,7 @@ class GroupMH(CheckedStep):
             setup_seconds=sum(self.setup_seconds.values()),
             **self.of_its_data,
         )
-        self._rates.update(stats, carried.accepted, n_rows / likelihood.n_rows)
+        self._rates.update(stats, carried.accepted, n_rows / likelihood.n_rows, self.tune)
         self._at = self.coordinates.point(point, refresh.theta), refresh.theta
         return self._at[0], [stats]
 

@@ -15,12 +15,12 @@ from pymc_austerity.acceptance import (
     SequentialT,
     empirical_bernstein_serfling,
 )
+from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.diagnostics import check_tolerance
 from pymc_austerity.steps.designing_step import TUNING_EPSILON, DesigningStep
 from pymc_austerity.steps.group_default import leaves_groups
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
-from pymc_austerity.user_input import is_number
 
 #: Draws of a regression with ten coefficients came out 3% wider than the posterior.
 _DEFAULT_TOLERANCE = 0.005

@@ -13,7 +13,7 @@ from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR, OUT_OF_REACH, ROWS_SPENT
 from pymc_austerity.kernel import Outcome
-from pymc_austerity.steps.draw_progress import DrawStats
+from pymc_austerity.steps.draw_progress import DrawStats, run_has_draws
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -87,8 +87,14 @@ class ChainStopped(DrawStats):
     """Statistics of a draw that a chain in a process of PyMC's own could not make.
 
     PyMC keeps the draws of all chains when sampling is interrupted, and discards them when a step raises.  So the
-    program that records these is interrupted; to pickle and to copy them is harmless.
+    program that records these is interrupted where it has draws; to pickle and to copy them is harmless.
+
+    Attributes
+    ----------
+    why : str
     """
+
+    why: str = ""
 
     def items(self) -> Any:
         """Return all statistics, to the chain; interrupt the program, which asks when it records the draw."""
@@ -101,8 +107,11 @@ class ChainStopped(DrawStats):
         return super().get(key, default)
 
     def _interrupt(self) -> None:
-        if not in_worker():
-            raise KeyboardInterrupt
+        if in_worker():
+            return
+        if not run_has_draws():  # PyMC would say "Not enough samples to build a trace"
+            raise SamplingError(self.why)
+        raise KeyboardInterrupt
 
 
 def stop_at(
@@ -110,7 +119,6 @@ def stop_at(
     outcome: Outcome,
     n_steps: int,
     tuning: bool,
-    has_draws: bool,
     broken_bound: str,
     row: str = "row",
 ) -> ChainStopped:
@@ -118,8 +126,6 @@ def stop_at(
 
     Parameters
     ----------
-    has_draws : bool
-        Whether this process has draws to keep, of this chain or of others.
     broken_bound : str
         What that means of the test.
     row : str
@@ -149,7 +155,6 @@ def stop_at(
             "Blocks(..., pool=).",
             n_steps,
             tuning,
-            has_draws,
         )
     if outcome.status == OUT_OF_REACH:
         return _end(
@@ -158,7 +163,6 @@ def stop_at(
             "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound.",
             n_steps,
             tuning,
-            has_draws,
         )
     what = (
         "The log prior is not finite"
@@ -171,12 +175,12 @@ def stop_at(
         "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
         "Widen the likelihood (a heavier tail, a bounded link function) or remove the row."
     )
-    return _end(message, n_steps, tuning, has_draws)
+    return _end(message, n_steps, tuning)
 
 
-def _end(message: str, n_steps: int, tuning: bool, has_draws: bool) -> ChainStopped:
+def _end(message: str, n_steps: int, tuning: bool) -> ChainStopped:
     """Stop with a message, and keep what was drawn before."""
-    if n_steps == 0 or not (has_draws or in_worker()):  # PyMC would say "Not enough samples to build a trace"
+    if n_steps == 0 or not (run_has_draws() or in_worker()):  # as in ChainStopped
         raise SamplingError(message)
     if tuning:
         kept = "while this chain was tuning: only chains that had finished tuning have draws to return"
@@ -184,5 +188,7 @@ def _end(message: str, n_steps: int, tuning: bool, has_draws: bool) -> ChainStop
         kept = "and the draws so far are returned"
     _log.error(f"{message} Sampling stops here, {kept}.")
     if in_worker():
-        return ChainStopped()
+        stopped = ChainStopped()
+        stopped.why = message
+        return stopped
     raise KeyboardInterrupt(message)

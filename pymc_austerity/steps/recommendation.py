@@ -27,7 +27,7 @@ from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.unsupported_model import UnsupportedModelError
-from pymc_austerity.user_input import model_of, takes, variables_of
+from pymc_austerity.user_input import check_seed, model_of, takes, variables_of
 
 #: Transitions of a trial: first to tune the path, then to be timed.
 _TUNED, _TIMED = 200, 500
@@ -122,6 +122,7 @@ def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = Fa
     """
     model = model_of(model, "recommend")
     variables_of(model.value_vars, model, "recommend")
+    check_seed(seed, "recommend", "seed")
     lines: dict[str, dict[str, Any]] = {}
     nuts = _nuts(model)
     if all_steps or not nuts.get("us an effective draw", np.inf) < _QUICK_NUTS:

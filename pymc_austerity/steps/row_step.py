@@ -17,9 +17,10 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest
+from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
-from pymc_austerity.diagnostics import ELSEWHERE, Watch, remember
+from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.kernel import (
     TRANSITIONS,
     Ahead,
@@ -47,7 +48,7 @@ from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stop_at
 from pymc_austerity.unsupported_model import UnsupportedModelError
-from pymc_austerity.user_input import is_whole, model_of, variables_of
+from pymc_austerity.user_input import model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -152,15 +153,15 @@ class RowStep(CheckedStep):
             self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
         except UnsupportedModelError:
             if isinstance(table, BlockTable):  # of rows in memory this is known already
-                example.require_finite_pieces(table.pieces())
+                example.require_finite_pieces(table.pieces(), table.place)
             raise
         self.setup_seconds = phases.seconds
         _log.info(f"{type(self).__name__} set up in {phases}.")
         if variables is None and data is None and (hint := groups_worth_a_step(model)):
             _log.info(hint)
         self.watch_data(example)
-        if data is not None:  # those of the model are an example
-            self.model_key = self.model_key._replace(data=ELSEWHERE)
+        if isinstance(table, BlockTable):  # the rows in the model are an example
+            self.model_key = self.model_key._replace(data=table.digest)
         self._tuned, self._shares = TunedState(self.decider), SharesTaken()
         if not self.decider.row_source.complete:
             _log.info(describe_pool(self.decider))
@@ -239,19 +240,18 @@ class RowStep(CheckedStep):
             outcome = outcome._replace(row=number_in_table(self.decider.rows, outcome.row))
             called = chain.decider.row_source.called
             told = self.test.broken_bound, called
-            return point, [stop_at(point, outcome, chain.n_steps, tune, self.has_draws, *told)]
+            return point, [stop_at(point, outcome, chain.n_steps, tune, *told)]
         if tune:
             if self.decider.parts.tune:
                 chain.adapt(outcome)
             log_scale = chain.state.log_scale[0]
         chain.n_steps += 1
-        self.has_draws |= not tune
         stats = statistics_of(outcome, log_scale, chain.decider.test)
         stats["warning"] = None if tune else self._watch.after(chain, outcome, others)
         stats.update(self._of_setup, **self._tuned.stats(chain, tune))
         if self.thin > 1:
             stats[TRANSITIONS] = n
-        self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows))
+        self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows), tune)
         if not outcome.accepted:
             return point, [stats]
         return with_blocks(point, outcome.theta, likelihood.blocks), [stats]

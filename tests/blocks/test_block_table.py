@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -157,6 +158,32 @@ def test_a_source_that_changes_between_passes_is_caught():
     read.samples([None])
     with pytest.raises(ValueError, match=r"block 0: rows 0 to 64 of all are not what they were in the first pass"):
         read.samples([None])
+
+
+def test_a_source_that_changes_after_its_first_part_is_caught():
+    passes = iter(range(9))
+
+    def changes():
+        late = next(passes)
+        yield {name: column[:100] for name, column in ROWS.items()}
+        yield {name: column[100:] + late for name, column in ROWS.items()}
+
+    read = opened(changes, n_rows=N)
+    read.samples([np.arange(5)])
+    with pytest.raises(ValueError, match=r"rows 64 to 128 of all are not what they were in the first pass"):
+        read.samples([np.arange(5)])
+
+
+def test_a_table_has_a_digest_and_says_where_a_row_is(tmp_path):
+    tables = [opened(ROWS), opened(cut(10), n_rows=N), opened({**ROWS, "x": ROWS["x"] + (np.arange(N) == N - 1)})]
+    for table in tables:
+        table.samples([np.arange(5)])
+    first, again, other = (table.digest for table in tables)
+    assert first == again != other
+    assert first % 2 == 1
+    assert tables[1].place(137) == "block 26, row 7"
+    pytest.importorskip("pyarrow")
+    assert re.search(r"\.parquet, row \d+$", opened(parquet(tmp_path)).place(137))
 
 
 def test_a_file_that_changes_between_passes_is_caught(tmp_path):

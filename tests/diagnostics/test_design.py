@@ -304,7 +304,7 @@ def test_designs_that_make_no_sense_are_refused(arguments, error, told):
     [([], []), ([1.0], [1.0, 2.0]), ([[1.0]], [[1.0]]), ([np.inf], [1.0]), ([1.0], [np.nan]), ([1.0], [-1.0])],
 )
 def test_trials_that_make_no_sense_are_refused(arrays):
-    with pytest.raises(ValueError, match="trial"):
+    with pytest.raises(ValueError, match="Trial"):
         pma.Trial(*map(np.array, arrays), n_rows=100)
 
 

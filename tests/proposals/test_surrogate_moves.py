@@ -151,13 +151,13 @@ def test_the_tails_are_those_of_the_posterior(build, proposal):
     ("build", "message"),
     [
         (lambda: pma.SurrogateHMC(step_size=0.0), "step_size=0.0.*positive"),
-        (lambda: pma.SurrogateHMC(path_length="long"), "path_length='long'.*positive"),
+        (lambda: pma.SurrogateHMC(path_length="long"), "path_length='long' must be a number or 'adapt'"),
         (lambda: pma.SurrogateHMC(transitions=0), "transitions=0.*at least 1"),
-        (lambda: pma.SurrogateHMC(transitions=1.5), "transitions=1.5.*at least 1"),
-        (lambda: pma.CrankNicolson(rho="best"), r"rho='best'.*\[0, 1\)"),
+        (lambda: pma.SurrogateHMC(transitions=1.5), "transitions=1.5 must be a whole number or 'adapt'"),
+        (lambda: pma.CrankNicolson(rho="best"), "rho='best' must be a number or 'adapt'"),
         (lambda: pma.CrankNicolson(degrees_of_freedom=0), "degrees_of_freedom=0.*positive"),
     ],
 )
 def test_settings_out_of_range_are_refused(build, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         build()

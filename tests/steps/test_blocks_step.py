@@ -2,6 +2,7 @@
 
 import logging
 import re
+from copy import deepcopy
 from itertools import islice
 
 import numpy as np
@@ -58,7 +59,12 @@ def blocks(source=ROWS, **options):
 def test_a_row_of_the_blocks_that_the_model_cannot_give_is_shown():
     seen = ROWS["seen"].copy()
     seen[1_234] = 2
-    with SAMPLE, pytest.raises(ValueError, match=r"Row 1234 of the blocks: .*'seen_data' of 'seen' = 2"):
+    with (
+        SAMPLE,
+        pytest.raises(
+            ValueError, match=r"Row 1234 of the blocks \(the arrays, row 1234\): .*'seen_data' of 'seen' = 2"
+        ),
+    ):
         pma.PenaltyMH(data=blocks({**ROWS, "seen": seen}), progressbar=False)
 
 
@@ -184,6 +190,12 @@ def test_a_run_is_judged_on_the_rows_of_the_pool(step):
     judged = pma.reliability(idata, SAMPLE, step=step, n_states=30)
     assert judged.verdict != "do not trust", str(judged)
     assert "looked at on the 160,000 rows of the pool" in str(judged)
+    other = deepcopy(idata)
+    other["sample_stats"]["data_digest"] = idata["sample_stats"]["data_digest"] + 2
+    with pytest.raises(ValueError, match="made with other rows than those of the step"):
+        pma.reliability(other, SAMPLE, step=step)
+    with pytest.raises(ValueError, match="made with other data than those of 'a'"):
+        pma.compare({"a": idata, "b": other}, reference="a")
     usage = pma.data_usage(idata)
     assert usage["total_rows"] == N
     assert usage["setup_passes"] > 2
@@ -284,7 +296,7 @@ def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
     outcome = chain.transition(centre + 100 * np.abs(spread), np.empty(0), 1.0)
     assert outcome.status == OUT_OF_REACH
     with pytest.raises(SamplingError, match="so far out that the bounds on the rows do not hold"):
-        stop_at({}, outcome, 0, False, False, "")
+        stop_at({}, outcome, 0, False, "")
 
 
 def test_groups_are_refused_with_what_to_do():

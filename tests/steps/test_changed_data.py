@@ -6,9 +6,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pymc.sampling.parallel import ParallelSamplingError
 from scipy.special import expit
 
 import pymc_austerity as pma
+from pymc_austerity.steps import data_of_step
 
 N = 900
 SETTINGS = {"cores": 1, "chains": 4, "progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
@@ -64,6 +66,17 @@ def test_a_step_refuses_an_array_that_was_changed_in_place(step, options):
     step.start_chain(np.random.default_rng(1))
 
 
+def test_a_forked_chain_says_so_first_and_last(monkeypatch, caplog):
+    model, step, x = built("ExactMH", proxy=None)
+    x *= 2
+    with model, pytest.raises(ParallelSamplingError, match=r"'o' was changed in place.*which the step follows\.$"):
+        pm.sample(10, tune=10, step=step, **{**SETTINGS, "cores": 2, "mp_ctx": "fork"})
+    monkeypatch.setattr(data_of_step, "in_worker", lambda: True)
+    with pytest.raises(ValueError, match="changed in place"):
+        step.follow_data()
+    assert "was changed in place" in caplog.text
+
+
 def test_a_process_that_is_started_afresh_gets_the_data_of_now(with_other_data):
     _, step, _ = with_other_data
     known = step.model_key
@@ -115,7 +128,7 @@ def test_draws_from_elsewhere_are_not_trusted(contained):
 def test_runs_on_other_data_are_not_compared(contained):
     _, _, idata = contained
     other = deepcopy(idata)
-    other["sample_stats"]["data_digest"] = idata["sample_stats"]["data_digest"] + 1
+    other["sample_stats"]["data_digest"] = idata["sample_stats"]["data_digest"] + 2
     with pytest.raises(ValueError, match="'b' were made with other data than those of 'a'"):
         pma.compare({"a": idata, "b": other}, reference="a")
     other["sample_stats"] = idata["sample_stats"]

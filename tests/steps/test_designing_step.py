@@ -62,6 +62,16 @@ def test_trial_notes_log_ratio_and_noise_of_all_rows(test):
     assert step.chain.looks is before
 
 
+def test_trial_of_rows_merged_to_three_notes_the_log_ratio_of_all():
+    values = np.repeat([-0.02, 0.001, 0.019], [500, 900, 600])
+    step = AnyTest(Exact(), proposal=Toggle(), model=shift_model(values), rng=1)
+    assert len(step.decider.rows) == 3
+    trial = collect(step.chain, np.zeros(1), np.empty(0), 50)[0]
+    assert np.abs(trial.log_ratio) == pytest.approx(abs(values.sum() - 0.5))
+    with pytest.raises(ValueError, match="A trial on 2 rows, distinct ones where"):
+        pma.run_trial(pma.ExactMH(proxy=None, model=shift_model(values[499:501])), n_pairs=2, tune=0)
+
+
 def test_trial_chain_leaves_the_step_as_it_was(model, step):
     first, again = (pma.run_trial(step, n_pairs=30, tune=100, seed=s) for s in (3, 3))
     assert np.array_equal(first.log_ratio, again.log_ratio)

@@ -25,6 +25,7 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import ROWS_SPENT
 from pymc_austerity.compile.lean_njit import LeanDispatcher
 from pymc_austerity.diagnostics.built_steps import find_decider
+from pymc_austerity.steps.draw_progress import DrawStats, begin_run
 from pymc_austerity.steps.process import WORKER, stop_at
 
 pytestmark = pytest.mark.contract
@@ -176,7 +177,7 @@ def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, i
 
 def _stopped(step, said):
     outcome = step.chain.transition(step.decider.parts.theta0, np.empty(0), 1.0)
-    said.write_bytes(pickle.dumps(stop_at({}, outcome._replace(status=ROWS_SPENT), 5, False, False, "")))
+    said.write_bytes(pickle.dumps(stop_at({}, outcome._replace(status=ROWS_SPENT), 5, False, "")))
 
 
 def test_what_stops_a_chain_is_harmless_to_unpickle_and_interrupts_what_records_it(step_and_model, tmp_path):
@@ -186,24 +187,49 @@ def test_what_stops_a_chain_is_harmless_to_unpickle_and_interrupts_what_records_
     process.join(60)
     stopped = pickle.loads(pickle.loads(pickle.dumps(said.read_bytes())))
     assert dict(stopped) == {}
-    for take_up in (stopped.items, lambda: stopped.get("warning")):
-        with pytest.raises(KeyboardInterrupt):
-            take_up()
+    for has_draws, error in ((True, KeyboardInterrupt), (False, SamplingError)):
+        begin_run()
+        if has_draws:
+            kept = DrawStats()
+            kept.tuning = False
+            pickle.loads(pickle.dumps(kept)).items()
+        for take_up in (stopped.items, lambda: stopped.get("warning")):
+            with pytest.raises(error, match=None if has_draws else "The rows of the pool for this chain are spent"):
+                take_up()
 
 
-def _sample_beside_an_impossible_row(cores, seeds):
-    """Return of each run the draws of a chain."""
-    rows, n_draws = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45), []
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_run_that_ends_while_all_chains_tune_says_why(cores):
+    """PyMC would say "Not enough samples to build a trace" of the second run too, whose step had drawn before."""
+    runs = _draws_beside_an_impossible_row(cores, [1, 2], tunes=[0, 20_000])
+    assert next(runs) > 0
+    with pytest.raises(SamplingError, match=r"log-likelihood of row \d+ .* Widen"):
+        next(runs)
+
+
+def _draws_beside_an_impossible_row(cores, seeds, tunes=None):
+    """Yield of each run with one step the draws of a chain."""
+    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
     with pm.Model():
         mu = pm.Normal("mu", 0, 1)
         pm.Uniform("y", mu - 0.5, mu + 0.5, observed=rows)
         step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
-        for seed in seeds:
+        for seed, tune in zip(seeds, tunes or [0] * len(seeds)):
             idata = pm.sample(
-                20_000, tune=0, cores=cores, mp_ctx="fork", step=step, initvals={"mu": 0.0}, random_seed=seed, **QUIET
+                20_000,
+                tune=tune,
+                cores=cores,
+                mp_ctx="fork",
+                step=step,
+                initvals={"mu": 0.0},
+                random_seed=seed,
+                **QUIET,
             )
-            n_draws.append(idata.posterior.sizes["draw"])
-    return n_draws
+            yield idata.posterior.sizes["draw"]
+
+
+def _sample_beside_an_impossible_row(cores, seeds):
+    return list(_draws_beside_an_impossible_row(cores, seeds))
 
 
 def _exit_code(program, *arguments):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.argument_kinds import check_fields, is_whole
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.likelihood import NORMAL, Block, RowLikelihood
 from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw, compile_law, constant_law, reach_law
@@ -17,7 +19,6 @@ from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpSt
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.proposal import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy import Effects, Prepared, build_effects
-from pymc_austerity.user_input import is_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class ReversibleJump(Proposal):
         default.
     target_accept : float, default 0.5
         Without a proxy: acceptance rate of updates that tuning aims at.
-    weights : tuple of three floats, default (1, 1, 1)
+    weights : sequence of three floats, default (1, 1, 1)
         Without a proxy: how often updates, births and deaths are tried where all three are possible.
     smallest, largest : int, optional
         Limits to the number of included coefficients; 0 and D by default.
@@ -109,13 +110,14 @@ class ReversibleJump(Proposal):
     birth_centre: ArrayLike = 0.0
     update_scale: ArrayLike | None = None
     target_accept: float = 0.5
-    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    weights: Sequence[float] = (1.0, 1.0, 1.0)
     smallest: int = 0
     largest: int | None = None
     excluded: ArrayLike | None = None
     transitions: int = 100
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("birth_scale", "update_scale", "excluded"):
             value = getattr(self, name)
             if value is not None and not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0)):
@@ -133,6 +135,11 @@ class ReversibleJump(Proposal):
                 "deaths: without one of them the chain cannot reach every set of coefficients and every value."
             )
 
+        if not (is_whole(self.smallest, 0) and (self.largest is None or self.largest > self.smallest)):
+            raise ValueError(
+                f"ReversibleJump(smallest={self.smallest}, largest={self.largest}) must satisfy 0 ≤ smallest < "
+                "largest, the limits to the number of included coefficients. Leave them out for none and all."
+            )
         if not is_whole(self.transitions, 1):
             raise ValueError(
                 f"ReversibleJump(transitions={self.transitions!r}) must be a whole number of at least 1: without a "

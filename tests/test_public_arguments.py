@@ -1,0 +1,131 @@
+"""Every argument of every public function refuses wrong objects in words that name it."""
+
+import inspect
+import re
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+
+X = np.random.default_rng(0).normal(size=500)
+ONE = np.array([0.1])
+
+with pm.Model() as MODEL:
+    BETA = pm.Normal("beta")
+    pm.Normal("y", BETA * X, 1, observed=X)
+
+WRONG = {
+    "3": 3, "-1": -1, "nan": np.nan, "True": True, "None": None, "a name": "x", "names": ["zz"], "numbers": [3],
+    "an array": X, "a model": MODEL, "a variable": BETA, "an object": object(), "no items": {}, "a dict": {"x": 3},
+    "a function": lambda *_: 1, "a run": "a run",
+}  # fmt: skip
+
+DEBIAS = {"min_batch": 100, "alpha": 1.0, "replications": 3, "random_seed": 1, "progressbar": False}
+RUNS = {"results": "runs", "reference": "a"}
+TEMPERATURES = {"start": 5.0, "steps": 5}
+INEQUALITY = {"t": np.array([5.0]), "n_rows": 10, "delta": ONE}
+TRIAL = pma.Trial(np.array([0.1, 0.2]), ONE.repeat(2), 100)
+#: Right arguments; the others are left out.  Texts stand for what `sampling_result` makes.
+VALID = {
+    "AdaptiveMetropolis": {}, "Annealing": TEMPERATURES, "Blocks": {"source": {"x": X}}, "CrankNicolson": {},
+    "Exact": {}, "ExactBarker": {}, "Langevin": {}, "NutpieNUTS": {}, "PyMCNUTS": {}, "RandomWalk": {},
+    "PartialPosteriorPaths": {"model": MODEL, "expectation": "beta"},
+    "ReversibleJump": {"coefficients": "b", "indicators": "g"}, "StiefelWalk": {}, "SurrogateHMC": {}, "Taylor": {},
+    "TemperatureDrop": TEMPERATURES, "Trial": {"log_ratio": ONE, "noise_sd": ONE, "n_rows": 10}, "Uniform": {},
+    "UniformStiefel": {"name": "u", "shape": (2, 3)}, "Weighted": {},
+    "acceptance_error": {"test": pma.analyse_test(500), "log_ratio": ONE, "noise_sd": ONE},
+    "amari_distance": {"estimate": np.eye(2), "truth": np.eye(2)}, "analyse_test": {"n_rows": 500}, "compare": RUNS,
+    "data_usage": {"idata": "run"}, "debias": {"phi": lambda q: 0.5 * len(q), "n_rows": 500, **DEBIAS},
+    "debias_stream": {"batches": [X[:250], X[250:]], "phi": lambda q: float(q.mean()), "n_max": 500, **DEBIAS},
+    "design_test": {"step_or_trial": TRIAL, "batch_sizes": [50], "alphas": [0.5]}, "empirical_bernstein": INEQUALITY,
+    "empirical_bernstein_serfling": INEQUALITY, "hoeffding_serfling": INEQUALITY,
+    "evaluate_test": {"trial": TRIAL, "epsilon": 0.1, "batch_size": 50}, "plot_comparison": RUNS,
+    "plot_data_usage": {"idata": "run"}, "plot_decisions": {"idata": "run"}, "plot_error": RUNS,
+    "plot_risk": {"curves": "curves"}, "plot_spot_check": {"report": "report"},
+    "risk_over_time": {"draws": X.reshape(2, 250, 1), "function": np.negative, "truth": [0.0], "seconds": 1.0},
+    "total_variation_bound": {"acceptance_error": 0.1, "eta": 0.5},
+}  # fmt: skip
+#: Steps, and what builds them, are in `tests/steps/test_user_input.py`; the others are only returned or raised.
+ELSEWHERE = {
+    "MHSS", "SGLD", "ApproxGibbs", "ApproxMH", "ExactMH", "GroupMH", "MHSubLhd", "MinibatchBarker", "MinibatchMH",
+    "PenaltyMH", "recommend", "reliability", "run_trial", "Design", "GroupsNotFoundError", "NotRowWiseError",
+    "OperatingCharacteristic", "Recommendation", "Reliability", "ReplicationError", "UnsupportedModelError",
+    "__version__",
+}  # fmt: skip
+
+
+@pytest.fixture
+def made(sampling_result):
+    """What texts in `VALID` stand for."""
+    stats = {name: np.full((2, 60), 0.5) for name in ("threshold", "log_ratio", "log_ratio_sd", "n_rows")}
+    draws = {"beta": X[:120].reshape(2, 60)}
+    run = sampling_result(draws, {**stats, "full_data": np.zeros((2, 60), bool)}, {"y": X}, seconds=1.0)
+    states = pd.DataFrame({"there": [0.5], "back": [0.5], "error_se": [0.1]})
+    return {
+        "run": run, "runs": {"a": run, "b": run}, "report": pma.Reliability("trust", states, states, 1.0),
+        "curves": {"a": pma.risk_over_time(X.reshape(2, 250, 1), np.negative, [0.0], 1.0)},
+    }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_windows():
+    backend = mpl.get_backend()
+    mpl.use("Agg")
+    yield
+    plt.close("all")
+    mpl.use(backend)
+
+
+def test_every_public_name_is_in_the_table():
+    assert set(pma.__all__) == set(VALID) | ELSEWHERE
+
+
+@pytest.mark.filterwarnings("ignore")  # of what is accepted
+@pytest.mark.parametrize("name", VALID)
+def test_wrong_objects(name, made):
+    """Each call succeeds or fails with an error that names the function, one of its arguments, or what was in it."""
+    function, valid = getattr(pma, name), {}
+    for argument, value in VALID[name].items():
+        valid[argument] = made[value] if isinstance(value, str) and value in made else value
+    parameters, others = inspect.signature(function).parameters, []
+    names = "|".join([name, *parameters, "alpha", "step=", "blocks?", "stream"])
+    for argument, parameter in parameters.items():
+        for what, wrong in WRONG.items():
+            if parameter.kind is parameter.VAR_KEYWORD or (wrong is None and parameter.default is None):
+                continue
+            try:
+                with pm.Model():
+                    function(**{**valid, argument: made["run"] if what == "a run" else wrong})
+            except (TypeError, ValueError, pma.ReplicationError) as error:
+                others += [] if re.search(names, str(error)) else [f"{argument} = {what}: {error}"]
+            except KeyError as error:  # PyMC's own word on dimensions
+                others += [] if argument == "dims" else [f"{argument} = {what}: {error!r}"]
+    assert not others
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        ("plot_data_usage", {"idata": "run", "axes": 3}, "axes=3 must be a sequence of matplotlib Axes"),
+        ("plot_decisions", {"idata": "run", "ax": 3}, "plot_decisions: ax=3 must be matplotlib Axes"),
+        ("plot_spot_check", {"report": "report", "ax": [3]}, "plot_spot_check: ax=[3] must be matplotlib Axes"),
+        ("plot_error", {**RUNS, "var_names": 3}, "plot_error: var_names=3 must be a sequence of names"),
+        ("compare", {**RUNS, "reference": ["a"]}, "compare: reference=['a'] must be a name"),
+        ("design_test", {"step_or_trial": TRIAL, "batch_sizes": 3}, "batch_sizes=3 must be a sequence of whole"),
+        ("PartialPosteriorPaths", {**VALID["PartialPosteriorPaths"], "row_axes": 3}, "row_axes=3 must be a dict"),
+        ("Blocks", {"source": 3}, "Blocks(int 3): no source of rows"),
+        ("ReversibleJump", {"coefficients": 3, "indicators": 4}, "Jump: coefficients=3 must be a variable or a name"),
+        ("amari_distance", {"estimate": np.zeros((2, 2)), "truth": np.eye(2)}, "estimate= has a matrix that"),
+        ("debias", {**VALID["debias"], "alpha": "own"}, "debias: alpha='own' must be a number or 'auto'"),
+        ("PyMCNUTS", {"draws": -1}, "draws=-1, tune=300, chains=1, target_accept=0.8) needs draws="),
+    ],
+)  # fmt: skip
+def test_words(function, arguments, message, made):
+    valid = {key: made.get(value, value) if isinstance(value, str) else value for key, value in arguments.items()}
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        getattr(pma, function)(**valid)
