@@ -14,7 +14,7 @@ from pymc_austerity.kernel import Chain
 from pymc_austerity.user_input import check_seed, takes
 
 #: So many rows are read twice: the log ratio of all but one is another.
-_FEW_ROWS = 1_000
+_FEW_ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
