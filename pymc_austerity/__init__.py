@@ -2,17 +2,14 @@
 
 from importlib.metadata import version
 
-from pymc_austerity.acceptance import (
-    Exact,
-    ExactBarker,
-    OperatingCharacteristic,
-    acceptance_error,
-    analyse_test,
+from pymc_austerity.acceptance import Exact, ExactBarker
+from pymc_austerity.acceptance.concentration import (
     empirical_bernstein,
     empirical_bernstein_serfling,
     hoeffding_serfling,
-    total_variation_bound,
 )
+from pymc_austerity.acceptance.decision_error import acceptance_error, total_variation_bound
+from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import (
     Design,

@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, UNDECIDED, Moments, add_shape
+from pymc_austerity.acceptance import ACCEPT, UNDECIDED, Moments
+from pymc_austerity.acceptance.moments import NO_SHAPE, add_shape
 from pymc_austerity.rows.sources import draw_without_replacement, restore_order
 
 

@@ -203,7 +203,7 @@ def test_what_a_test_says_about_itself(part):
 
 def test_weighted_rows_are_taken_or_refused_with_the_reason(part):
     refuse = tuple(ALL_TESTS[name] for name in ("FixedBatch", "ConcentrationBound", "ScalableSubsampling"))
-    if part.uses_proxy and not isinstance(part, refuse):
+    if part.reads.a_part and not isinstance(part, refuse):
         weighted = part.with_replacement()
         assert type(weighted) is type(part)
         assert weighted.with_replacement() == weighted

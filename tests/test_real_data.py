@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 from toy import AnyTest
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.fixed_batch import FixedBatch
-from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance.uncorrected import FixedBatch
 
 pytestmark = pytest.mark.slow
 

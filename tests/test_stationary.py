@@ -11,9 +11,9 @@ from scipy import stats
 from toy import AnyTest, MissingRoot, NoPrior, walk
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.fixed_batch import FixedBatch
-from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance.uncorrected import FixedBatch
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1, "random_seed": 8}
 

@@ -144,7 +144,7 @@ def walk(step, point, n_steps):
 FACTOR, MOVES_ABOUT = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]]), np.array([1.0, -2.0, 0.5])
 
 
-def surrogate_state(log_scale, search, steering):
+def surrogate_state(log_scale, search, linearisation):
     """The state of a move on a surrogate of three parameters that aims at an acceptance of a half."""
     return SurrogateState(
         log_scale=np.array([log_scale]),
@@ -154,7 +154,7 @@ def surrogate_state(log_scale, search, steering):
         target=np.array([0.5]),
         t=np.zeros(1, np.int64),
         search=search,
-        steering=steering,
+        linearisation=linearisation,
     )
 
 

@@ -1,22 +1,24 @@
-"""What a test is asked, and what it sees.
-
-Most tests see the same thing: the running mean and variance of l_i = ℓ_i(θ′) − ℓ_i(θ) over the n rows read so
-far, the log ratio of everything that needs no rows (prior and proposal), and noise drawn once per transition.
-They answer accept, reject, or not yet; then more rows are read.  At n = N a test must decide, and exactly.  One that
-does not read batches which grow says how it reads instead.
-"""
+"""The interface of an acceptance test, and the sizes of the batches that it reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from pymc_austerity.acceptance.by_looks import read_by_looks
 from pymc_austerity.acceptance.decision import Conclude, RowReader
-from pymc_austerity.acceptance.moment_signatures import Decide, DrawNoise, Threshold
-from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.acceptance.metropolis import (
+    decide_against_threshold,
+    draw_log_uniform,
+    log_uniform_threshold,
+    metropolis_probability,
+)
+from pymc_austerity.acceptance.moments import Decide, DrawNoise, Threshold
+from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.rows import RowSource, Uniform
 
 
@@ -36,80 +38,80 @@ class Looks(NamedTuple):
     bounds: np.ndarray
 
 
-@njit
-def no_threshold(looks, look, moments, scale, noise):  # type: ignore[no-untyped-def]
-    """Tell nothing of what a decision was compared with."""
-    return np.nan
-
-
-class NeedsDistinctRowsError(ValueError):
-    """A test whose reasoning does not hold for rows that are drawn with replacement and weights."""
-
-
-class AcceptanceTest(Protocol):
-    """What the rest of the package asks of a test; a class that inherits from this one answers the rest by default.
+class Reads(Enum):
+    """Which rows a test reads.
 
     Attributes
     ----------
-    uses_proxy : bool
-        Whether it decides on what a proxy leaves of the rows; a test that reads all rows, or none, gains nothing by it.
+    BATCHES
+        Batches that grow until their mean and variance decide.
+    BY_BOUNDS
+        Rows in proportion to bounds on what a proxy leaves of them.
+    ALL
+        All rows, whose sums at the current point are kept.
+    NONE
+        No rows.
+    """
+
+    BATCHES = auto()
+    BY_BOUNDS = auto()
+    ALL = auto()
+    NONE = auto()
+
+    @property
+    def a_part(self) -> bool:
+        """Whether a part of the rows may decide, so that a proxy saves rows."""
+        return self in (Reads.BATCHES, Reads.BY_BOUNDS)
+
+
+class NeedsDistinctRowsError(ValueError):
+    """A test that does not hold for rows drawn with replacement and weights."""
+
+
+class AcceptanceTest(Protocol):
+    """The interface of a test; a class that inherits from this one is by default one of Metropolis and Hastings.
+
+    Attributes
+    ----------
+    reads : Reads
+        Which rows it reads.
     corrects_noise : bool
-        Whether the noise of the batch is part of the test, so that a decision other than that of all rows is no error.
-    designable : bool
-        Whether it compares the mean of l_i with the threshold of Metropolis and Hastings and stops where the two are
-        far enough apart, which is what `design_test` analyses.
-    reads_moments : bool
-        Whether it decides on the mean and the variance of a batch, and so on their being those of normal numbers.
-    resolves_remainders : bool
-        Whether it needs what a proxy leaves of a row to a precision relative to that, however small it is.
-    without_proxy : str
-        Why it cannot do without a proxy and what to use instead; empty where it can.
+        Whether the noise of the batch is part of the test, so that a decision may differ from that on all rows.
     needs_all_rows : str
-        Why it cannot do with rows that were drawn beforehand; empty where it can.
-    remembers : bool
-        Whether it decides on all rows and keeps their sum where a chain is, so that it reads them at a proposal alone.
-    draws_by_bounds : bool
-        Whether it draws rows in proportion to bounds on them, and not by their typical size.
+        Why it cannot decide on rows that were drawn before sampling; empty where it can.
     broken_bound : str
-        What it means that a row broke its bound, and what to do; empty for a test that asks for none.
+        What it means that a row exceeds its bound, and what to do; empty for a test without bounds.
     rows : RowSource
-        How rows are drawn where they all count the same.
+        How rows of equal weight are drawn.
     draw_noise : DrawNoise
     decide : Decide
         The log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
     threshold : Threshold
+    probability : callable
+        Acceptance probability at the log ratio of all rows.
     """
 
-    uses_proxy: ClassVar[bool] = True
+    reads: ClassVar[Reads] = Reads.BATCHES
     corrects_noise: ClassVar[bool] = False
-    designable: ClassVar[bool] = False
-    reads_moments: ClassVar[bool] = True
-    resolves_remainders: ClassVar[bool] = False
-    without_proxy: ClassVar[str] = ""
     needs_all_rows: ClassVar[str] = "it reads all rows where fewer do not decide"
-    remembers: ClassVar[bool] = False
-    draws_by_bounds: ClassVar[bool] = False
     broken_bound: ClassVar[str] = ""
     rows: ClassVar[RowSource] = Uniform()
-    draw_noise: ClassVar[DrawNoise]
-    decide: ClassVar[Decide]
-    threshold: ClassVar[Threshold] = staticmethod(no_threshold)
+    draw_noise: ClassVar[DrawNoise] = staticmethod(draw_log_uniform)
+    decide: ClassVar[Decide] = staticmethod(decide_against_threshold)
+    threshold: ClassVar[Threshold] = staticmethod(log_uniform_threshold)
+    probability: ClassVar[Callable[..., float]] = staticmethod(metropolis_probability)
 
     @property
     def reads_shape(self) -> bool:
-        """Whether `decide` looks at ``moments.shape``, which costs a pass over each batch."""
+        """Whether `decide` uses ``moments.shape``, which costs a pass over each batch."""
         return False
 
     def for_rows(self, reader: RowReader) -> Conclude:
-        """Return the compiled way to a decision: by batches that grow from look to look, unless a test has another."""
+        """Return the compiled reading of rows until they decide: by batches that grow from look to look."""
         return read_by_looks(reader, self.decide, self.threshold, self.reads_shape)
 
     def looks(self, n_rows: int) -> Any:
-        """Lay out the looks at `n_rows` rows: a named tuple whose ``sizes`` end at `n_rows` or at a decision."""
-        ...
-
-    def probability(self, log_ratio: float) -> float:
-        """Return the acceptance probability at the log ratio of all rows."""
+        """Return the looks at `n_rows` rows: a named tuple whose ``sizes`` end at `n_rows` or at a decision."""
         ...
 
     def with_replacement(self) -> AcceptanceTest:
@@ -123,9 +125,26 @@ class AcceptanceTest(Protocol):
         raise NeedsDistinctRowsError("it is written for rows drawn without replacement and with equal weight")
 
     def as_recorded(self, settings: Mapping[str, float]) -> AcceptanceTest:
-        """Return the test with the settings that a chain recorded in its statistics, where it records any."""
+        """Return the test with the settings that a chain recorded in its statistics."""
         return self
 
     def remedy(self) -> str:
-        """Say how the test can be made to decide better, in terms of its arguments."""
+        """Return how to make the test decide better, in terms of its arguments."""
         return "Let the test read more rows."
+
+
+def check_batch_size(batch_size: int, advice: str) -> None:
+    """Refuse a number of rows that has no standard deviation, with advice on what to use."""
+    if not is_whole(batch_size, 2):
+        raise ValueError(
+            f"batch_size={batch_size} must be a whole number of at least 2 rows: fewer have no standard deviation. "
+            f"{advice}"
+        )
+
+
+def growing_sizes(first: int, ratio: float, n_rows: int) -> np.ndarray:
+    """Return the sizes t ← ⌈ratio·t⌉ from `first` on, the last being `n_rows`."""
+    sizes = [min(first, n_rows)]
+    while sizes[-1] < n_rows:
+        sizes.append(min(n_rows, math.ceil(ratio * sizes[-1])))
+    return np.array(sizes)

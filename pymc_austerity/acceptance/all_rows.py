@@ -1,51 +1,56 @@
-"""Decisions on all rows.  The sum at the point where a chain is has been found by the decision that brought it there.
+"""Decisions on all rows, whose sums at the current point are kept from the decision that led there.
 
-So rows are read at the proposal alone, unless something else has changed: a variable of another step, or the data, for
-which a chain starts anew.  What is kept are sums over chunks of rows, whose differences lose no more than the sums of a
-chunk do, and not the sum over all rows, whose rounding grows with their number.
-
-A trial chain looks at fewer rows than there are, to learn how far they differ.  Then nothing is remembered, and rows
-are read at both ends of a move.
+Rows are read at the proposal alone, unless a variable of another step has changed.  Sums are kept over chunks of rows,
+whose differences lose less to rounding than those of sums over all rows.  A trial chain that looks at fewer rows keeps
+nothing and reads rows at both ends of a move.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, Reads
 from pymc_austerity.acceptance.by_looks import merge_batch, read_by_looks
 from pymc_austerity.acceptance.decision import ACCEPT, BAD_ROW, DECIDED, Conclude, Decision, RowReader, TermsAt
-from pymc_austerity.acceptance.moment_signatures import Decide, Threshold
-from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, standard_error
+from pymc_austerity.acceptance.moments import NO_SHAPE, Decide, Moments, Threshold, standard_error
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.rows import CHUNK, InOrder, is_at, move_to
+from pymc_austerity.rows import CHUNK, InOrder
+from pymc_austerity.rows.in_order import is_at, move_to
 
 
 class OnAllRows(AcceptanceTest):
-    """A test that decides on all rows, and remembers what they are where the chain is."""
+    """A test that decides on all rows and keeps their sums at the current point."""
 
-    uses_proxy: ClassVar[bool] = False
-    remembers: ClassVar[bool] = True
+    reads: ClassVar[Reads] = Reads.ALL
     rows: ClassVar[InOrder] = InOrder()
 
     def looks(self, n_rows: int) -> Looks:
-        """Look once, at everything."""
+        """Return one look at all rows."""
         return Looks(np.array([n_rows]), np.zeros(1))
 
     def for_rows(self, reader: RowReader) -> Conclude:
-        """Return the compiled way to a decision: from the sums at both ends of a move."""
+        """Return the compiled decision from the sums at both ends of a move."""
         if reader.terms_at is None:
             return read_by_looks(reader, self.decide, self.threshold, self.reads_shape)
         return _comparing_sums(reader.terms_at, self.decide, self.threshold)
 
 
+@dataclass(frozen=True)
+class Exact(OnAllRows):
+    """The Metropolis–Hastings test on all rows: the oracle of every other test."""
+
+    needs_all_rows: ClassVar[str] = "every decision reads all rows"
+
+
 @built_once
 def _comparing_sums(terms_at: TermsAt, decide: Decide, threshold_of: Threshold) -> Conclude:
     @njit
-    def conclude(rng, last, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+    def conclude(rng, last, looks, asked):  # type: ignore[no-untyped-def]
+        at, n_total, offset, scale, noise = asked.at, asked.n_total, asked.offset, asked.scale, asked.noise
         here, there = last.sums[0], last.sums[1]
         size = min(looks.sizes[0], n_total)
         known = size == n_total and is_at(last.point, at.theta, at.others)
@@ -68,13 +73,13 @@ def _comparing_sums(terms_at: TermsAt, decide: Decide, threshold_of: Threshold) 
             batch_mean = (there[k] - here[k]) / numbers.size
             if size < n_total:
                 mean, m2 = merge_batch(n - numbers.size, mean, m2, batch_mean, new, old)
-            else:  # what all rows say is certain, so that nobody asks how far they differ
+            else:  # at all rows the standard error is zero
                 mean += (batch_mean - mean) * numbers.size / n
         if not known:
             last.point[:] = np.nan  # until all chunks are those of one point
         if mean == -np.inf:
             return Decision(False, status, n, 1, -np.inf, 0.0, row, n == n_total, np.nan)
-        moments = Moments(n, n_total, mean, np.sqrt(m2 / max(n - 1, 1)), row_bound, NO_SHAPE)
+        moments = Moments(n, n_total, mean, np.sqrt(m2 / max(n - 1, 1)), asked.row_bound, NO_SHAPE)
         accepted = decide(looks, 0, moments, offset, scale, noise) == ACCEPT
         if size == n_total:
             if accepted:

@@ -12,11 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, check_batch_size, growing_sizes
 from pymc_austerity.acceptance.all_rows import OnAllRows
 from pymc_austerity.acceptance.correction import correction
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
-from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
 from pymc_austerity.acceptance.moments import Moments, absolute_moments, standard_error, third_central_moment
 from pymc_austerity.compile.lean_njit import njit
 
@@ -71,7 +70,7 @@ def draw_barker_noise(rng: np.random.Generator) -> BarkerNoise:
 
 @njit
 def logistic_threshold(looks: Looks, look: int, moments: Moments, scale: float, noise: BarkerNoise) -> float:
-    """Return what Δ has to exceed: a logistic number."""
+    """Return the logistic number that Δ has to exceed."""
     return -noise.logistic
 
 
@@ -231,7 +230,7 @@ class Barker(AcceptanceTest):
         return self.skewness or self.normality_tol is not None
 
     def looks(self, n_rows: int) -> BarkerLooks:
-        """Look at sizes that grow geometrically."""
+        """Return looks at sizes that grow geometrically."""
         sizes = growing_sizes(self.batch_size, self.growth, n_rows)
         tolerance = np.inf if self.normality_tol is None else float(self.normality_tol)
         table: Any = correction(float(self.sigma))

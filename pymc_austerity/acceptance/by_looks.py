@@ -1,9 +1,9 @@
-"""Batches of rows that grow from look to look until the test decides: how most tests read."""
+"""Reading of rows in batches that grow from look to look until the test decides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,17 +19,22 @@ from pymc_austerity.acceptance.decision import (
     Terms,
     examine,
 )
-from pymc_austerity.acceptance.moment_signatures import Decide, Threshold
-from pymc_austerity.acceptance.moments import NO_SHAPE, Moments, Shape, add_shape, standard_error
+from pymc_austerity.acceptance.moments import NO_SHAPE, Decide, Moments, Shape, Threshold, add_shape, standard_error
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.rows import CHUNK, DrawRows, RestoreRows, RowsLeft, WeighRows, draw_in_order
+from pymc_austerity.rows import CHUNK, RestoreRows, RowsLeft, draw_in_order
+from pymc_austerity.rows.sources import DrawRows, WeighRows
 
 #: Size of the population that rows drawn with replacement come from, for the finite-population correction.
 WITH_REPLACEMENT = 2**62
 
 #: Rounding of l_i that is no evidence against a bound.
 _BOUND_SLACK = 1e-9
+
+
+#: ``read(rng, row_state, size, all_rows, at, limit, reading)``: a reading of `size` rows, or of fewer where one of them
+#: settles the decision.
+ReadRows = Callable[..., "Reading"]
 
 
 class Reading(NamedTuple):
@@ -77,32 +82,9 @@ def merge_batch(
 
 @njit
 def moments_of(reading: Reading, n_total: int, row_bound: float) -> Moments:
-    """Return what a test is told of the rows that were read."""
+    """Return the moments of the rows that were read."""
     sd = np.sqrt(reading.m2 / (reading.n - 1)) if reading.n > 1 else 0.0  # one row is all there are
     return Moments(reading.n, n_total, reading.mean, sd, row_bound, reading.shape)
-
-
-class ReadRows(Protocol):
-    """The reading of rows up to the next look, compiled."""
-
-    def __call__(
-        self,
-        rng: np.random.Generator,
-        row_state: Any,
-        size: int,
-        all_rows: bool,
-        at: Any,
-        limit: float,
-        reading: Reading,
-    ) -> Reading:
-        """Return a reading of `size` rows, or of fewer where one of them settles the decision."""
-        ...
-
-
-def build_batch(reader: RowReader, reads_shape: bool) -> ReadRows:
-    """Compile the reading of rows up to the next look."""
-    terms, rows, _ = reader
-    return _batch_of(terms, rows.draw, rows.weigh, rows.weighted, reads_shape)
 
 
 @built_once
@@ -132,7 +114,7 @@ def _batch_of(
     return read
 
 
-# What follows the evaluation of rows knows nothing of the data, and is compiled once for data of all types.
+# Compiled once for data of all types: it is given row terms and no data.
 @built_once
 def _adding(reads_shape: bool) -> Callable[..., Reading]:
     @njit
@@ -151,11 +133,12 @@ def _adding(reads_shape: bool) -> Callable[..., Reading]:
 @built_once
 def _judging(decide: Decide, threshold_of: Threshold) -> Callable[..., tuple[int, float, float, float]]:
     @njit
-    def judge(looks, look, reading, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+    def judge(looks, look, reading, n_known, asked):  # type: ignore[no-untyped-def]
         if reading.settled:
             return REJECT, -np.inf, 0.0, np.nan
-        moments = moments_of(reading, n_total, row_bound)
-        verdict = decide(looks, look, moments, offset, scale, noise)
+        scale, noise = asked.scale, asked.noise
+        moments = moments_of(reading, n_known, asked.row_bound)
+        verdict = decide(looks, look, moments, asked.offset, scale, noise)
         threshold = np.nan
         if verdict != UNDECIDED:
             threshold = threshold_of(looks, look, moments, scale, noise)
@@ -176,7 +159,8 @@ def read_by_looks(reader: RowReader, decide: Decide, threshold_of: Threshold, re
         Whether `decide` looks at the higher moments.
     """
     source = reader.source
-    read, judge = build_batch(reader, reads_shape), _judging(decide, threshold_of)
+    read = _batch_of(reader.terms, source.draw, source.weigh, source.weighted, reads_shape)
+    judge = _judging(decide, threshold_of)
     return _concluding(read, judge, source.restore, source.left, source.weighted, source.complete)
 
 
@@ -190,8 +174,8 @@ def _concluding(
     complete: bool,
 ) -> Conclude:
     @njit
-    def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
-        limit = row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
+    def conclude(rng, row_state, looks, asked):  # type: ignore[no-untyped-def]
+        n_total, limit = asked.n_total, asked.row_bound * (1 + _BOUND_SLACK) + _BOUND_SLACK
         # A plain 0 would have a type of its own at the first look, for which the decision were compiled as well.
         look: Any = np.int64(0)
         reading, n_before, verdict = NOTHING_READ, 0, UNDECIDED
@@ -203,14 +187,12 @@ def _concluding(
             all_rows = complete and size == n_total
             if weighted and all_rows:  # the last look reads them one by one, from the first on
                 n_before, reading = reading.n, NOTHING_READ
-            reading = read(rng, row_state, size, all_rows, at, limit, reading)
+            reading = read(rng, row_state, size, all_rows, asked.at, limit, reading)
             n_known = n_total if all_rows or not weighted else WITH_REPLACEMENT
-            verdict, mean, log_ratio_sd, threshold = judge(
-                looks, look, reading, n_known, row_bound, offset, scale, noise
-            )
+            verdict, mean, log_ratio_sd, threshold = judge(looks, look, reading, n_known, asked)
             look += 1
         restore(row_state, reading.n)
-        log_ratio = scale * mean + offset if reading.n else np.nan
+        log_ratio = asked.scale * mean + asked.offset if reading.n else np.nan
         return Decision(
             verdict == ACCEPT, reading.status, reading.n + n_before, look, log_ratio, log_ratio_sd, reading.row,
             complete and reading.n == n_total, threshold,

@@ -13,10 +13,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, NeedsDistinctRowsError
+from pymc_austerity.acceptance.acceptance_test import (
+    AcceptanceTest,
+    NeedsDistinctRowsError,
+    check_batch_size,
+    growing_sizes,
+)
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
-from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
-from pymc_austerity.acceptance.metropolis import draw_log_uniform, log_uniform_threshold, metropolis_probability
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.user_input import takes
@@ -172,9 +175,6 @@ class ConcentrationBound(AcceptanceTest):
     broken_bound: ClassVar[str] = (
         "The error of every decision so far is then not bounded by delta. Correct the bound, or use bound='scan'."
     )
-    probability = staticmethod(metropolis_probability)
-    draw_noise = staticmethod(draw_log_uniform)
-    threshold = staticmethod(log_uniform_threshold)
     decide = staticmethod(decide_outside_bound)
 
     def __post_init__(self) -> None:
@@ -198,7 +198,7 @@ class ConcentrationBound(AcceptanceTest):
             )
 
     def looks(self, n_rows: int) -> BoundedLooks:
-        """Look at sizes that grow geometrically, with ever smaller errors."""
+        """Return looks at sizes that grow geometrically, with errors that fall like k^-p."""
         sizes = growing_sizes(self.batch_size, self.gamma, n_rows)
         k = np.arange(1, sizes.size + 1)
         delta = (self.p - 1) / (self.p * k**self.p) * self.delta
@@ -218,5 +218,5 @@ class ConcentrationBound(AcceptanceTest):
         )
 
     def remedy(self) -> str:
-        """Ask for a smaller delta."""
+        """Return the advice to use a smaller delta."""
         return f"Use a smaller delta than {self.delta:g}."

@@ -1,7 +1,8 @@
-"""What comes of reading rows at one proposal, and what a test is given to read them with."""
+"""A decision at one proposal, and what a test is given to make it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,8 +12,15 @@ from pymc_austerity.rows import RowSource
 
 UNDECIDED, REJECT, ACCEPT = -1, 0, 1
 
-#: What a decision may end with: BAD_PRIOR is for whoever evaluates the prior.
+#: Status of a decision; BAD_PRIOR is set by the transition.
 DECIDED, BAD_PRIOR, BAD_ROW, BAD_BOUND, ROWS_SPENT, OUT_OF_REACH = 0, 1, 2, 3, 4, 5
+
+
+#: ``terms(numbers, at)``: ℓ_i(θ′) and ℓ_i(θ) of the rows with these numbers, or what a proxy leaves of them; `at` is
+#: the proposal, as given in `Question`.
+Terms = Callable[..., tuple[np.ndarray, np.ndarray]]
+#: ``terms_at(numbers, theta, at)``: ℓ_i(θ) of the rows with these numbers, everything else as in the proposal `at`.
+TermsAt = Callable[..., np.ndarray]
 
 
 class Decision(NamedTuple):
@@ -51,25 +59,6 @@ class Decision(NamedTuple):
     threshold: float
 
 
-class Terms(Protocol):
-    """The terms of some rows at a proposal, compiled."""
-
-    def __call__(self, numbers: np.ndarray, at: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return ℓ_i(θ′) and ℓ_i(θ), or what a proxy leaves of them, for the rows with these numbers.
-
-        `at` says at which proposal, and is handed on as it was given.
-        """
-        ...
-
-
-class TermsAt(Protocol):
-    """The terms of some rows at one point, compiled."""
-
-    def __call__(self, numbers: np.ndarray, theta: np.ndarray, at: Any) -> np.ndarray:
-        """Return ℓ_i(θ) for the rows with these numbers; `at` is the proposal, for all that is beside θ."""
-        ...
-
-
 class RowReader(NamedTuple):
     """The rows at a proposal, compiled, as a test reads them.
 
@@ -87,22 +76,36 @@ class RowReader(NamedTuple):
     terms_at: TermsAt | None = None
 
 
-class Conclude(Protocol):
-    """The compiled way of a test from a proposal to a decision."""
+class Question(NamedTuple):
+    """What is to be decided.
 
-    def __call__(
-        self,
-        rng: np.random.Generator,
-        row_state: Any,
-        looks: Any,
-        at: Any,
-        n_total: int,
-        row_bound: float,
-        offset: float,
-        scale: float,
-        noise: Any,
-    ) -> Decision:
-        """Read rows until they decide.
+    Attributes
+    ----------
+    at : Any
+        The proposal, for ``RowReader.terms``.
+    n_total : int
+        Rows there are, N.
+    row_bound : float or numpy.ndarray
+        The bound on |l_i| at this proposal, infinite where none is known; for rows in cones that of each cone.
+    offset, scale : float
+        The log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
+    noise : Any
+        Random numbers of the test.
+    """
+
+    at: Any
+    n_total: int
+    row_bound: Any
+    offset: float
+    scale: float
+    noise: Any
+
+
+class Conclude(Protocol):
+    """The compiled reading of rows by a test until they decide."""
+
+    def __call__(self, rng: np.random.Generator, row_state: Any, looks: Any, asked: Question) -> Decision:
+        """Return the decision.
 
         Parameters
         ----------
@@ -112,16 +115,7 @@ class Conclude(Protocol):
             Of the row source.
         looks : Any
             Of the test.
-        at : Any
-            The proposal, for ``RowReader.terms``.
-        n_total : int
-            Rows there are, N.
-        row_bound : float
-            The bound on |l_i| at this proposal, infinite where none is known.
-        offset, scale : float
-            The log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
-        noise : Any
-            Random numbers of the test.
+        asked : Question
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What the errors of a sequential test do to the acceptance probability, averaged over the uniform number."""
+"""The error of the acceptance probability that follows from the errors of a sequential test."""
 
 from __future__ import annotations
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import Looks
-from pymc_austerity.acceptance.all_rows import OnAllRows
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.compile.lean_njit import njit
@@ -21,15 +18,13 @@ def draw_log_uniform(rng: np.random.Generator) -> float:
 
 
 @njit
-def log_uniform_threshold(looks: Looks, look: int, moments: Moments, scale: float, noise: float) -> float:
+def log_uniform_threshold(looks: Any, look: int, moments: Moments, scale: float, noise: float) -> float:
     """Return log u, which the log ratio has to exceed."""
     return noise
 
 
 @njit
-def decide_against_threshold(
-    looks: Looks, look: int, moments: Moments, offset: float, scale: float, noise: float
-) -> int:
+def decide_against_threshold(looks: Any, look: int, moments: Moments, offset: float, scale: float, noise: float) -> int:
     """Compare the mean of l_i with μ0 = (log u − offset) / scale, once it is far enough from it."""
     distance = moments.mean - (noise - offset) / scale
     if moments.n == moments.n_total or abs(distance) > looks.bounds[look] * moments.sd:
@@ -40,15 +35,3 @@ def decide_against_threshold(
 def metropolis_probability(log_ratio: float) -> float:
     """Return min(1, exp(log ratio))."""
     return float(np.exp(min(0.0, log_ratio)))
-
-
-@dataclass(frozen=True)
-class Exact(OnAllRows):
-    """The Metropolis–Hastings test on all rows: the oracle of every other test."""
-
-    needs_all_rows: ClassVar[str] = "every decision reads all rows"
-    designable: ClassVar[bool] = True
-    probability = staticmethod(metropolis_probability)
-    draw_noise = staticmethod(draw_log_uniform)
-    threshold = staticmethod(log_uniform_threshold)
-    decide = staticmethod(decide_against_threshold)

@@ -1,12 +1,20 @@
-"""What a test knows of the row terms l_i: mean and standard deviation, and higher moments where it asks for them."""
+"""Moments of the row terms l_i, and the signatures of the compiled functions of a test that are given them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_austerity.compile.lean_njit import njit
+
+#: ``decide(looks, look, moments, offset, scale, noise)``: ACCEPT, REJECT or UNDECIDED after look number `look`.
+Decide = Callable[..., int]
+#: ``draw_noise(rng)``: the random numbers of a decision, equally many each time, drawn before any row is read.
+DrawNoise = Callable[..., Any]
+#: ``threshold(looks, look, moments, scale, noise)``: what the estimated log ratio had to exceed.
+Threshold = Callable[..., float]
 
 
 class Shape(NamedTuple):
@@ -31,7 +39,7 @@ NO_SHAPE = Shape(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Moments(NamedTuple):
-    """What a test knows of l_i after some rows.
+    """Moments of l_i after some rows.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ _NODES_PER_SD, _MIN_NODES = 1.3, 16
 _GRID = 96
 
 
-class Looks(NamedTuple):
+class LooksOfDesign(NamedTuple):
     """The looks of a sequential test before the last one, which reads all rows and decides exactly.
 
     Attributes
@@ -50,7 +50,7 @@ class Looks(NamedTuple):
     shares: np.ndarray
 
 
-def looks_of(test: SequentialT, n_rows: int) -> Looks:
+def looks_of_design(test: SequentialT, n_rows: int) -> LooksOfDesign:
     """Return the looks that a test takes at `n_rows` rows, its quantiles of t replaced by those of a normal variable.
 
     The test compares with quantiles of t because it estimates a standard deviation; where that is known, the same
@@ -62,7 +62,7 @@ def looks_of(test: SequentialT, n_rows: int) -> Looks:
     reachable = bounds < _UNREACHABLE
     last = 1.0 + (share[-1] if test.replacement and n.size else 0.0)
     information = share if test.replacement else share / (1 - share)
-    return Looks(information[reachable], bounds[reachable], np.append(share[reachable], last))
+    return LooksOfDesign(information[reachable], bounds[reachable], np.append(share[reachable], last))
 
 
 @lru_cache(maxsize=256)
@@ -77,7 +77,7 @@ def _nodes(bound: float, sd: float) -> tuple[np.ndarray, np.ndarray]:
     return bound * node, bound * weight
 
 
-def stopping_probabilities(looks: Looks, mu_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def stopping_probabilities(looks: LooksOfDesign, mu_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities that a test stops at each look below and above its threshold.
 
     The density of z among tests that go on is carried from look to look for μ_std = 0.  Every other μ_std follows from
@@ -86,7 +86,7 @@ def stopping_probabilities(looks: Looks, mu_std: np.ndarray) -> tuple[np.ndarray
 
     Parameters
     ----------
-    looks : Looks
+    looks : LooksOfDesign
     mu_std : numpy.ndarray, shape (M,)
         Values of (μ − μ0) √(N − 1)/σ_l, increasing and not negative.
 
@@ -136,7 +136,7 @@ class OperatingCharacteristic:
 
     Attributes
     ----------
-    looks : Looks
+    looks : LooksOfDesign
     worst_error : float
         E(0): the probability of a wrong decision when the mean lies at its threshold; no error exceeds it, nor does
         the error of any acceptance probability.
@@ -144,7 +144,7 @@ class OperatingCharacteristic:
         π̄(0): the expected share of the rows read there.
     """
 
-    looks: Looks
+    looks: LooksOfDesign
     worst_error: float
     worst_share: float
     reach: float
@@ -174,7 +174,7 @@ class OperatingCharacteristic:
         return np.clip(self._share(np.arcsinh(x)), self.looks.shares[0], self.looks.shares[-1])
 
 
-def operating_characteristic(looks: Looks) -> OperatingCharacteristic:
+def operating_characteristic(looks: LooksOfDesign) -> OperatingCharacteristic:
     """Analyse a test from its looks."""
     if not looks.bounds.size:
         return OperatingCharacteristic(looks, 0.0, float(looks.shares[-1]), 0.0, np.zeros_like, _constant(looks.shares))
@@ -240,4 +240,4 @@ def analyse_test(
     """
     if n_rows < 2:
         raise ValueError(f"n_rows={n_rows}: a sequential test needs at least two rows to look at more than once.")
-    return operating_characteristic(looks_of(SequentialT(epsilon, batch_size, replacement, alpha), n_rows))
+    return operating_characteristic(looks_of_design(SequentialT(epsilon, batch_size, replacement, alpha), n_rows))

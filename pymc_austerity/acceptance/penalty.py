@@ -1,4 +1,4 @@
-"""The noise-penalty test: Metropolis–Hastings with a batch estimate of the log ratio, paid for by its variance."""
+"""The noise-penalty test: Metropolis–Hastings on a batch estimate of the log ratio, less a penalty for its variance."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, check_batch_size, growing_sizes
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
-from pymc_austerity.acceptance.looks import check_batch_size, growing_sizes
-from pymc_austerity.acceptance.metropolis import draw_log_uniform, metropolis_probability
 from pymc_austerity.acceptance.moments import Moments, standard_error
 from pymc_austerity.compile.lean_njit import njit
 
@@ -91,10 +89,8 @@ class NoisePenalty(AcceptanceTest):
     max_variance: float = 1.0
     growth: float = 1.5
 
-    probability = staticmethod(metropolis_probability)
     corrects_noise: ClassVar[bool] = True
     needs_all_rows: ClassVar[str] = ""
-    draw_noise = staticmethod(draw_log_uniform)
     threshold = staticmethod(penalised_threshold)
     decide = staticmethod(decide_with_penalty)
 
@@ -109,7 +105,7 @@ class NoisePenalty(AcceptanceTest):
             raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")
 
     def looks(self, n_rows: int) -> PenaltyLooks:
-        """Look at sizes that grow geometrically."""
+        """Return looks at sizes that grow geometrically."""
         return PenaltyLooks(growing_sizes(self.batch_size, self.growth, n_rows), float(self.max_variance))
 
     def with_replacement(self) -> NoisePenalty:

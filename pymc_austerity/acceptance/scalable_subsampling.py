@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, NeedsDistinctRowsError
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, NeedsDistinctRowsError, Reads
 from pymc_austerity.acceptance.decision import (
     BAD_BOUND,
     BAD_ROW,
@@ -21,17 +21,11 @@ from pymc_austerity.acceptance.decision import (
     Terms,
     examine,
 )
-from pymc_austerity.acceptance.metropolis import (
-    decide_against_threshold,
-    draw_log_uniform,
-    log_uniform_threshold,
-    metropolis_probability,
-)
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import CHUNK, BoundedSource, RestoreRows, RowsLeft, draw_in_order
 
-#: Rows that no pool holds: where the bounds ask for more, there are none.
+#: More rows than any pool holds.
 _MOST_ROWS = 2.0**53
 
 
@@ -82,24 +76,13 @@ class ScalableSubsampling(AcceptanceTest):
     table names to be read always, R_i is in r, like the proxy.
     """
 
-    uses_proxy: ClassVar[bool] = True
-    resolves_remainders: ClassVar[bool] = True
-    reads_moments: ClassVar[bool] = False
+    reads: ClassVar[Reads] = Reads.BY_BOUNDS
     corrects_noise: ClassVar[bool] = True
     needs_all_rows: ClassVar[str] = ""
-    draws_by_bounds: ClassVar[bool] = True
     broken_bound: ClassVar[str] = "No draw so far is then exact. Correct the bound, or sample with PenaltyMH."
-    without_proxy: ClassVar[str] = (
-        "MHSS reads rows by bounds on what a proxy leaves of them. Use PenaltyMH, which needs no bound and does "
-        "without a proxy where it has to"
-    )
-    probability = staticmethod(metropolis_probability)
-    draw_noise = staticmethod(draw_log_uniform)
-    threshold = staticmethod(log_uniform_threshold)
-    decide = staticmethod(decide_against_threshold)
 
     def looks(self, n_rows: int) -> Looks:
-        """Look once at everything, where the bounds ask for that."""
+        """Return one look at all rows, for decisions whose bounds ask for them."""
         return Looks(np.array([n_rows]), np.zeros(1))
 
     def with_replacement(self) -> ScalableSubsampling:
@@ -113,7 +96,7 @@ class ScalableSubsampling(AcceptanceTest):
         raise NeedsDistinctRowsError("it draws rows by their bounds, and where they ask for all without replacement")
 
     def remedy(self) -> str:
-        """Doubt the bound: nothing else is assumed."""
+        """Return the advice to check the bound, the one assumption of the test."""
         return "Check bound=, which a row that was not drawn may break; or sample with ExactMH."
 
     def for_rows(self, reader: RowReader) -> Conclude:
@@ -135,7 +118,8 @@ def _concluding(
     complete: bool,
 ) -> Conclude:
     @njit
-    def conclude(rng, row_state, looks, at, n_total, row_bound, offset, scale, noise):  # type: ignore[no-untyped-def]
+    def conclude(rng, row_state, looks, asked):  # type: ignore[no-untyped-def]
+        at, n_total, row_bound, scale, noise = asked.at, asked.n_total, asked.row_bound, asked.scale, asked.noise
         n_always = row_state.always.size
         mean_rows = rate(row_state, row_bound) * scale / n_total
         if complete:
@@ -145,7 +129,7 @@ def _concluding(
             if not mean_rows < _MOST_ROWS:
                 return Decision(False, OUT_OF_REACH, 0, 0, np.nan, np.nan, -1, False, np.nan)
         n_exact = n_total if all_rows else n_always
-        n, log_ratio = n_exact + (0 if all_rows else rng.poisson(mean_rows)), offset
+        n, log_ratio = n_exact + (0 if all_rows else rng.poisson(mean_rows)), asked.offset
         start: Any = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         sd = 0.0 if all_rows else np.nan
         if n > left(row_state):

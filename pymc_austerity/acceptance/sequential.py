@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks
-from pymc_austerity.acceptance.looks import check_batch_size
-from pymc_austerity.acceptance.metropolis import (
-    decide_against_threshold,
-    draw_log_uniform,
-    log_uniform_threshold,
-    metropolis_probability,
-)
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, check_batch_size
 
 
 @dataclass(frozen=True)
@@ -50,12 +42,6 @@ class SequentialT(AcceptanceTest):
     replacement: bool = False
     alpha: float = 0.5
 
-    designable: ClassVar[bool] = True
-    probability = staticmethod(metropolis_probability)
-    draw_noise = staticmethod(draw_log_uniform)
-    threshold = staticmethod(log_uniform_threshold)
-    decide = staticmethod(decide_against_threshold)
-
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon <= 0.5:
             raise ValueError(
@@ -74,7 +60,7 @@ class SequentialT(AcceptanceTest):
         return -special.ndtri(self.epsilon) * (n / n_rows) ** (0.5 - self.alpha)
 
     def looks(self, n_rows: int) -> Looks:
-        """Look after every batch; bounds are critical values of t with the finite-population correction."""
+        """Return a look after every batch; bounds are critical values of t with the finite-population correction."""
         sizes = np.append(np.arange(self.batch_size, n_rows, self.batch_size), n_rows)
         n = sizes[:-1]
         # The quantile of t that has the tail of the normal bound beyond it.
@@ -100,6 +86,6 @@ class SequentialT(AcceptanceTest):
         )
 
     def remedy(self) -> str:
-        """Say which epsilon decides more carefully."""
+        """Return a smaller epsilon to use."""
         smaller = f"epsilon={self.epsilon / 10:g}" if self.epsilon > 0 else "epsilon=0"
         return f"Decide more carefully ({smaller} in place of {self.epsilon:g})."

@@ -11,7 +11,8 @@ import pandas as pd
 
 from pymc_austerity.blocks.source import Block, Loaded, Part
 from pymc_austerity.digests import digest_of
-from pymc_austerity.rows import MappedFile, received, require_whole, sent
+from pymc_austerity.rows import require_whole
+from pymc_austerity.rows.mapped import MappedFile, received, sent
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from pymc_austerity.blocks.table_passes import Passes
 from pymc_austerity.blocks.table_pools import OnOneThread, drawn_by_bounds, drawn_by_size
 from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.rows import BoundPool, Pool, Rows, Slots, Work, nobody
+from pymc_austerity.rows import Pool, Rows, Slots, Work, no_op
+from pymc_austerity.rows.by_bounds import BoundPool
 
 
 class BlockTable:
@@ -76,7 +77,7 @@ class BlockTable:
         """Say in which file, or block, the row of a number is, and which there."""
         return self._passes.place(row)
 
-    def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
+    def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is learnt from each part of the rows, in their order.
 
         Raises
@@ -119,7 +120,7 @@ class BlockTable:
         assert self._example is not None
         return self._example.some(n)
 
-    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> Pool:
+    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> Pool:
         """Draw the pool, in one pass in which the rows are weighed too."""
         about, example, slots = [*sizes_of.about, np.array(floor)], self._example, self._slots._replace(floor=floor)
         assert example is not None

@@ -11,7 +11,7 @@ from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.blocks.passes import Assigned, Executor, Worked
 from pymc_austerity.blocks.source import Loaded, Source
-from pymc_austerity.rows import Rows, nobody
+from pymc_austerity.rows import Rows, no_op
 
 #: Rows of a part, and the bytes that they take at most: enough to make a task of, few enough to hold some a core.
 PIECE, _PIECE_BYTES = 524_288, 64_000_000
@@ -55,7 +55,7 @@ class Passes:
     def each(
         self,
         work: Callable[..., Any],
-        advance: Callable[[int], None] = nobody,
+        advance: Callable[[int], None] = no_op,
         more: Callable[[int, int, int], tuple[Any, ...]] = lambda number, start, stop: (),
     ) -> Iterator[Any]:
         """Yield what ``work(rows, *more(number, start, stop))`` returns for each part, in their order.

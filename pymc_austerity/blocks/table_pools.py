@@ -10,7 +10,9 @@ import numpy as np
 
 from pymc_austerity.blocks.table_passes import Passes
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.rows import OUTWARDS, Offer, Reservoir, Rows, Slots, Work, nobody, rows_to_read
+from pymc_austerity.rows import OUTWARDS, Reservoir, Rows, Slots, Work, no_op
+from pymc_austerity.rows.by_bounds import rows_to_read
+from pymc_austerity.rows.reservoir import Offer
 
 #: Of an average bound, by which all are raised.
 _RAISED = 1e-6
@@ -32,7 +34,7 @@ def drawn_by_size(
     _fill(passes, reservoir, work, advance)
     if not reservoir.is_full:  # the sample misjudged the average, by a factor
         reservoir = Reservoir(slots)
-        _fill(passes, reservoir, work, nobody)
+        _fill(passes, reservoir, work, no_op)
     pool = reservoir.pool(shares)
     return [*pool.rows.arrays, pool.weight]
 
@@ -63,7 +65,7 @@ def _offered(
     shared = passes.executor.shares_memory
 
     def more(number: int, start: int, stop: int) -> tuple[Any, ...]:
-        return number, reservoir.clocks if shared else reservoir.limits
+        return number, reservoir.keys if shared else reservoir.limits
 
     return passes.each(work, advance, more)
 

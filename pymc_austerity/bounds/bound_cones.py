@@ -20,7 +20,8 @@ from scipy.cluster.vq import kmeans2
 
 from pymc_austerity.bounds.row_bound import EvaluateBound
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.rows import OUTWARDS, BoundCones, Rows, cone_table
+from pymc_austerity.rows import OUTWARDS, Rows
+from pymc_austerity.rows.by_cones import BoundCones, cone_table
 
 #: Directions, at most, and at least so many rows for each.
 _DIRECTIONS, _ROWS_EACH = 1_000, 16

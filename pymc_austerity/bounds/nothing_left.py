@@ -9,7 +9,8 @@ import numpy as np
 
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.rows import BoundTable, RowsByBounds, RowSource, bound_table
+from pymc_austerity.rows import BoundTable, RowSource
+from pymc_austerity.rows.by_bounds import RowsByBounds, bound_table
 
 
 @njit

@@ -96,7 +96,7 @@ class Bound(Protocol):
         """Return the constants, and the rows that are drawn from."""
         return self.constants(region, largest_count(rows)), rows
 
-    def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
+    def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound where rows read a function of θ alone and `likelihood` is the model of that, or None."""
         return None if self.reads_theta else self
 

@@ -25,7 +25,7 @@ from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for
 from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import ModelData, NoRemainderBoundError, RowLikelihood
-from pymc_austerity.rows import OUTWARDS, Rows, RowSource, nobody, number_in_table
+from pymc_austerity.rows import OUTWARDS, Rows, RowSource, no_op, number_in_table
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _one_at_a_time = Lock()
@@ -166,7 +166,7 @@ class WhitenedBound(Bound):
         """Return itself."""
         return self
 
-    def of_effects(self, likelihood: RowLikelihood) -> Bound | None:
+    def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""
         return None if self.find is None else self.find(likelihood)
 
@@ -210,7 +210,7 @@ class BoundsOfRows:
         """Return itself: what it calls serves one thread at a time."""
         return self
 
-    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> np.ndarray:
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = no_op) -> np.ndarray:
         """Return the c_i.
 
         Raises

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from pymc_austerity.acceptance import OperatingCharacteristic, acceptance_error, analyse_test
+from pymc_austerity.acceptance.decision_error import acceptance_error
+from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.diagnostics.built_steps import Deciding
 from pymc_austerity.diagnostics.trial import Trial, run_trial
 from pymc_austerity.user_input import takes

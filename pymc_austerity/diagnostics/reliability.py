@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 from pymc.model import Model
 
+from pymc_austerity.acceptance import Reads
 from pymc_austerity.diagnostics.built_steps import Deciding, data_of_step, decider_of, find_decider
 from pymc_austerity.diagnostics.convergence import effective_draws, r_hats
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states, state_of_chain, test_of_chain
@@ -214,7 +215,7 @@ def reliability(
     decider = replace(decider, test=test_of_chain(decider, own, 0))  # of several designs, the first in the remedies
     n_total = len(decider.rows)
     if n_states is None:
-        most = _FEWEST_STATES if decider.test.draws_by_bounds else _MOST_STATES
+        most = _FEWEST_STATES if decider.test.reads is Reads.BY_BOUNDS else _MOST_STATES
         n_states = int(np.clip(_ROW_BUDGET // n_total, _FEWEST_STATES, most))
     if n_states < 2:
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
@@ -340,7 +341,7 @@ def _decisions(decider: Decider, stats: dict[str, np.ndarray], rate: float, meas
     ]
     if not batches:
         return [judge_all_rows()]
-    if not decider.test.reads_moments:
+    if decider.test.reads is Reads.BY_BOUNDS:
         return [judge_bounds(float(np.mean([n for _, n in batches])))]
     if not any(n for _, n in batches):
         return [judge_no_decision()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pymc_austerity.acceptance import Reads
 from pymc_austerity.kernel import Decider
 
 
@@ -25,5 +26,5 @@ def batch_remedy(decider: Decider) -> str:
 
 def balance_remedy(decider: Decider) -> str:
     """Say how a move and its reverse can be brought into balance."""
-    by_batch = decider.test.corrects_noise and decider.test.reads_moments
+    by_batch = decider.test.corrects_noise and decider.test.reads is Reads.BATCHES
     return batch_remedy(decider) if by_batch else decision_remedy(decider)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from pymc_austerity.acceptance import ACCEPT, NO_SHAPE, AcceptanceTest, Moments
+from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments
+from pymc_austerity.acceptance.moments import NO_SHAPE
 from pymc_austerity.bounds import EvaluateBound, no_bound
 from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
 from pymc_austerity.compile.cache import cached
@@ -20,8 +21,8 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel import Decider, Outcome, Proposed, build_transition, pack_generators
-from pymc_austerity.likelihood import VECTOR, Density, LinkedDensity, Links
+from pymc_austerity.kernel import Decider, Outcome, Proposed, TransitionArguments, build_transition, pack_generators
+from pymc_austerity.likelihood import VECTOR, Density, LinkedDensity, Links, Surroundings
 from pymc_austerity.rows import CHUNK, RowSource
 
 #: The table of l_i, in place of the data of a model.
@@ -56,8 +57,7 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     if not np.any(theta_new != theta):
         return None
     around = decider.surroundings(others)
-    at = (around.others, around.fixed, around.temperature, around.expansion)
-    _, offset = uninterrupted(decider.offset_of, around.links, theta_new, theta, log_q_ratio, *at)
+    _, offset = uninterrupted(decider.offset_of, theta_new, theta, log_q_ratio, around)
     if not np.isfinite(offset):
         return None
     row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
@@ -222,17 +222,15 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound
 
     @njit
     def loop(n, terms, data_at, offset, row_state, looks, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
-        theta, none, generators = np.zeros(1), np.zeros(0), pack_generators(rng, rng_decide, rng)
+        theta, generators = np.zeros(1), pack_generators(rng, rng_decide, rng)
+        around = Surroundings(np.zeros(0), data_at[0], data_at[1], temperature, (), links)
+        given = TransitionArguments(around, row_state, _Fixed(offset), looks, (row_bound,))
         n_total, last = terms.size, looks.sizes.size - 1
         everything = Moments(n_total, n_total, terms.mean(), terms.std(), row_bound, NO_SHAPE)
         accepted, exact, both, rows_read, partial, partial_rows = 0, 0, 0, 0, 0, 0
         for _ in range(n):
             noise = draw_noise(rng_twin)  # the number that the transition is about to draw
-            fields = transition(
-                links, theta, none, data_at[0], data_at[1], row_state, _Fixed(offset), looks, temperature, generators,
-                (row_bound,), (),
-            )  # fmt: skip
-            outcome = Outcome(*fields)
+            outcome = Outcome(*transition(theta, generators, given))
             yes = decide(looks, last, everything, offset, n_total / temperature, noise) == ACCEPT
             agreed = bool(outcome.accepted)
             accepted += agreed

@@ -8,6 +8,7 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import DECIDED, Looks
+from pymc_austerity.acceptance.metropolis import decide_against_threshold
 from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
 from pymc_austerity.kernel import Chain
@@ -103,7 +104,7 @@ def run_trial(step: Deciding, *, n_pairs: int = 200, tune: int = 1_000, seed: in
     """
     check_seed(seed, "run_trial", "seed")
     decider = decider_of(step, "a trial runs a chain with the proposals of one")
-    if not decider.test.designable:
+    if decider.test.decide is not decide_against_threshold:
         raise TypeError(
             f"{decider.parts.describe()} is not a step with a sequential t-test, which is what this design is for. "
             "Pass an ApproxMH or ExactMH step, or a Trial."

@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
+from pymc_austerity.acceptance import Reads
 from pymc_austerity.diagnostics.movement import movement
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
@@ -99,7 +100,7 @@ class Watch:
         change, _ = movement(decider, [*self._far_apart, theta], others)
         findings = [judge_acceptance(rate), judge_movement(change)]
         partial = ~full & (n_rows > 0)
-        if not partial.any() or not decider.test.reads_moments:
+        if not partial.any() or decider.test.reads is not Reads.BATCHES:
             return findings
         if not decider.test.corrects_noise and np.isfinite(threshold).any():
             share = float(wrong_decisions(log_ratio, sd, threshold, rate).mean())

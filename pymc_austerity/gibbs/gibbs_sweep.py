@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import built_once, cached
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import LinkedBothSides, LinkedLogPrior, Links
+from pymc_austerity.likelihood import LinkedBothSides, LinkedLogPrior
 
 #: Factors evaluated at once at most.
 CHUNK = 4096
@@ -123,56 +123,29 @@ def race(
     return leader if n_alive == 1 else -1
 
 
-class DrawConditional(Protocol):
-    """A draw of one variable from its conditional law, compiled."""
+class Factors(NamedTuple):
+    """The factors that are read in a sweep, and how.
 
-    def __call__(
-        self,
-        links: Links,
-        d: int,
-        n_values: int,
-        theta: np.ndarray,
-        others: np.ndarray,
-        fixed: Addresses,
-        arrays: Addresses,
-        incidence: Incidence,
-        looks: Any,
-        rng_decide: np.random.Generator,
-        rng_rows: np.random.Generator,
-    ) -> tuple[int, int, int]:
-        """Return the value of variable d, −1 where none has a density, the factors read and the looks."""
-        ...
+    Attributes
+    ----------
+    incidence : Incidence
+    looks : VariableLooks
+    n_values : numpy.ndarray of int64, shape (D,)
+        Values that each variable may take.
+    """
+
+    incidence: Incidence
+    looks: VariableLooks
+    n_values: np.ndarray
 
 
-class Sweep(Protocol):
-    """A draw of some variables in random order, compiled."""
-
-    def __call__(
-        self,
-        links: Links,
-        theta: np.ndarray,
-        others: np.ndarray,
-        fixed: Addresses,
-        arrays: Addresses,
-        incidence: Incidence,
-        looks: Any,
-        n_values: np.ndarray,
-        variables: np.ndarray,
-        rng_order: np.random.Generator,
-        rng_decide: np.random.Generator,
-        rng_rows: np.random.Generator,
-    ) -> tuple[Any, ...]:
-        """Return the fields of a `SweepOutcome`; `variables` are the numbers of those to draw."""
-        ...
-
-
-def build_conditional(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> DrawConditional:
-    """Compile a draw of one variable from its conditional law."""
+def build_conditional(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Callable[..., tuple[int, int, int]]:
+    """Compile a draw of one variable: its value, −1 where none has a density, the factors read and the looks."""
 
     @njit
-    def conditional(  # type: ignore[no-untyped-def]
-        links, d, n_values, theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
-    ):
+    def conditional(d, theta, around, factors, rng_decide, rng_rows):  # type: ignore[no-untyped-def]
+        links, others, fixed, arrays = around.links, around.others, around.fixed, around.arrays
+        incidence, looks, n_values = factors.incidence, factors.looks, factors.n_values[d]
         start, stop = incidence.start[d], incidence.start[d + 1]
         n_total = stop - start
         # Noise comes before any factor is read, so that what is read cannot depend on it.
@@ -215,8 +188,10 @@ def build_conditional(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) ->
 
 
 @built_once
-def build_sweep(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Sweep:
-    """Compile a sweep over variables in random order.
+def build_sweep(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Callable[..., tuple[Any, ...]]:
+    """Compile ``sweep(theta, around, factors, variables, rng_order, rng_decide, rng_rows)``.
+
+    It draws the given variables in random order and returns the fields of a `SweepOutcome`.
 
     Parameters
     ----------
@@ -226,19 +201,15 @@ def build_sweep(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Sweep
     conditional = build_conditional(log_prior, both_sides)
 
     @njit
-    def sweep(  # type: ignore[no-untyped-def]
-        links, theta, others, fixed, arrays, incidence, looks, n_values, variables, rng_order, rng_decide, rng_rows
-    ):
-        theta = theta.copy()
+    def sweep(theta, around, factors, variables, rng_order, rng_decide, rng_rows):  # type: ignore[no-untyped-def]
+        theta, start = theta.copy(), factors.incidence.start
         changed, n_rows, n_stages, n_full = 0, 0, 0, 0
         for d in rng_order.permutation(variables):
-            value, n, n_looks = conditional(
-                links, d, n_values[d], theta, others, fixed, arrays, incidence, looks, rng_decide, rng_rows
-            )
+            value, n, n_looks = conditional(d, theta, around, factors, rng_decide, rng_rows)
             if value < 0:
                 return SweepOutcome(theta, changed, n_rows, n_stages, n_full, d)[:]
             n_rows, n_stages = n_rows + n, n_stages + n_looks
-            n_full += n == incidence.start[d + 1] - incidence.start[d]
+            n_full += n == start[d + 1] - start[d]
             changed += value != theta[d]
             theta[d] = value
         return SweepOutcome(theta, changed, n_rows, n_stages, n_full, -1)[:]

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, thin
+from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED
+from pymc_austerity.acceptance.scalable_subsampling import thin
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit

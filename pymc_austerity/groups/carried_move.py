@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, Conclude
+from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, Conclude, Question
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
@@ -90,8 +90,8 @@ def _carried_by(
             return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), walks
         proposed = Place(data.links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays)
         at = GroupPlace(proposed, data.places, 0)
-        within = reach(theta_new, theta, data)
-        d = conclude(generators[ROWS], data.row_state, data.looks, at, n_total, within, offset, float(n_total), noise)
+        asked = Question(at, n_total, reach(theta_new, theta, data), offset, float(n_total), noise)
+        d = conclude(generators[ROWS], data.row_state, data.looks, asked)
         if d.accepted:
             _keep(phi_new, there, state)
         outcome = Outcome(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, ScalableSubsampling
+from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, Reads, ScalableSubsampling
 from pymc_austerity.groups.carried_rows import choose_carried_rows
 from pymc_austerity.groups.group_decider import GroupDecider, complete_decider, drawn_rows, rest_of_draw
 from pymc_austerity.groups.group_density import check_groups
@@ -75,7 +75,7 @@ class GroupAssembly:
     def _assemble(self, data: ModelData, groups: Groups) -> tuple[GroupDecider, LearnAnew]:
         """Do so with these groups."""
         test, phases = self.test, self.phases
-        model = GroupModel(data.likelihood, groups, test is None or test.uses_proxy, self.compile_kwargs)
+        model = GroupModel(data.likelihood, groups, test is None or test.reads.a_part, self.compile_kwargs)
         with phases("Compiling the likelihood"):
             self.check(data, model.density)
             check_groups(data, groups, model.density, model.prior)
@@ -86,7 +86,7 @@ class GroupAssembly:
 
         def learn_anew(changed: ModelData) -> GroupDecider:
             found, chosen = _learn(changed, model, test, phases.shown)
-            as_before = chosen.draws_by_bounds == decider.test.draws_by_bounds
+            as_before = chosen.reads == decider.test.reads
             if not as_before or (found.bounds is not None) != decider.parts.bounded:
                 return complete_decider(model, chosen, self.share, data.theta0, data.others0, changed.fixed, found)
             # The moves are compiled already; which rows there are to draw, and how often, is not in them.
@@ -110,7 +110,7 @@ def _learn(
         if found.bounds is not None:
             found = found._replace(bounds=found.bounds._replace(widening=chosen.widening))
     assert test is not None
-    if test.uses_proxy and not test.draws_by_bounds and _with_replacement(test) is not None:
+    if test.reads.a_part and test.reads is not Reads.BY_BOUNDS and _with_replacement(test) is not None:
         found = weigh_groups(found, data, model, Weighted().floor, progressbar)
     return found, test
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba.typed import Dict
 
-from pymc_austerity.acceptance import AcceptanceTest, ScalableSubsampling
+from pymc_austerity.acceptance import AcceptanceTest, Reads, ScalableSubsampling
 from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
@@ -31,7 +31,8 @@ from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, largest_fall, pack_generators
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.rows import RowSource, WeightedRows
+from pymc_austerity.rows import RowSource
+from pymc_austerity.rows.weighted import WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
@@ -116,12 +117,13 @@ class GroupDecider:
         if found.nothing_left:
             return "Sums over the rows of groups say all that they do: no row is read, and everything is exact."
         rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
-        return f"{rows}, and every group decides exactly{', as all is' if self.parts.drawn.draws_by_bounds else ''}."
+        all_exact = ", as all is" if self.parts.drawn.reads is Reads.BY_BOUNDS else ""
+        return f"{rows}, and every group decides exactly{all_exact}."
 
     @property
     def few(self) -> int:
         """Rows up to which a group decides on all of them."""
-        return max(_FEW_ROWS, len(self.prepared.rows) if not self.test.uses_proxy else 0)
+        return max(_FEW_ROWS, len(self.prepared.rows) if not self.test.reads.a_part else 0)
 
     def looks_of_large(self) -> Any:
         """Return a typed dict from the numbers of groups with more rows to the looks at them; nothing with bounds."""
@@ -141,7 +143,7 @@ class GroupDecider:
         """Groups of each factor refreshed a draw."""
         share = self.share
         if share is None:
-            carried = rest_of_draw(self.prepared) + (0 if self.test.uses_proxy else len(self.prepared.rows))
+            carried = rest_of_draw(self.prepared) + (0 if self.test.reads.a_part else len(self.prepared.rows))
             share = share_refreshed(_rows_of_refresh(self.test, self.prepared, self.few), carried)
         return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
 
@@ -235,7 +237,7 @@ def drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[Acceptan
 
     Where nothing is left of any row, all tests decide alike, and none has a row to read.
     """
-    if test.draws_by_bounds or prepared.nothing_left:
+    if test.reads is Reads.BY_BOUNDS or prepared.nothing_left:
         assert prepared.bounds is not None
         return ScalableSubsampling() if prepared.nothing_left else test, RowsByGroupBounds(prepared.bounds.table)
     if prepared.table is None:
@@ -267,7 +269,7 @@ def complete_decider(
     prior = model.linked_prior
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
-        reach_by_group if drawn.draws_by_bounds else without_reach,
+        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach,
         model.linked_slope.slope if prepared.shifts.length.size else None, prepared.bounds is not None,
     )  # fmt: skip
     transition = cached(build_group_transition(parts))

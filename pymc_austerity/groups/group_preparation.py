@@ -25,7 +25,8 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, ModelData, NoRemainderBoundError
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, check_order, remainder_sizes
-from pymc_austerity.rows import AliasTable, Rows, row_table
+from pymc_austerity.rows import Rows
+from pymc_austerity.rows.weighted import AliasTable, row_table
 
 #: Carried moves by whose remainders rows are weighed.
 _TYPICAL_MOVES = 4

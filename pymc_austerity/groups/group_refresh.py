@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_ROW, DECIDED, Conclude
+from pymc_austerity.acceptance import BAD_ROW, DECIDED, Conclude, Question
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
@@ -192,10 +192,8 @@ def _refresh_by(
                     noise = draw_noise(generators[DECIDE])
                     proposed = Place(links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays)
                     at = GroupPlace(proposed, data.places, data.start[g])
-                    d = conclude(
-                        generators[ROWS], state.order[:size], looks_of_large[g], at, size, np.inf, log_ratio,
-                        float(size), noise,
-                    )  # fmt: skip
+                    asked = Question(at, size, np.inf, log_ratio, float(size), noise)
+                    d = conclude(generators[ROWS], state.order[:size], looks_of_large[g], asked)
                     accepted[i] = d.accepted
                     n_rows, n_stages = n_rows + d.n_rows, n_stages + d.n_stages
                     if d.status != DECIDED:

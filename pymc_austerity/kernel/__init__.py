@@ -1,17 +1,21 @@
-"""One compiled transition, and the `Decider`: everything that a decision needs, without PyMC's step contract.
-
-May import `proposals`, `proxy`, `acceptance`, `likelihood` and `rows`.
-"""
+"""One compiled transition, and the `Decider`: test, proposal, rows, density and data of a step."""
 
 from pymc_austerity.kernel.ahead import Ahead
-from pymc_austerity.kernel.chain import Chain, ChainState
+from pymc_austerity.kernel.chain import Chain, ChainState, largest_fall
 from pymc_austerity.kernel.decider import Decider, Proposed, assemble, with_data
-from pymc_austerity.kernel.generators import DECIDE, PROPOSE, ROWS, pack_generators
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.repeated import TRANSITIONS
-from pymc_austerity.kernel.starting_point import largest_fall
 from pymc_austerity.kernel.temperature import Annealing, Schedule, TemperatureDrop, as_schedule
-from pymc_austerity.kernel.transition import Outcome, build_terms, build_transition
+from pymc_austerity.kernel.transition import (
+    DECIDE,
+    PROPOSE,
+    ROWS,
+    Outcome,
+    TransitionArguments,
+    build_terms,
+    build_transition,
+    pack_generators,
+)
 from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
 
 __all__ = [
@@ -30,6 +34,7 @@ __all__ = [
     "Proposed",
     "Schedule",
     "TemperatureDrop",
+    "TransitionArguments",
     "TunedState",
     "as_schedule",
     "assemble",

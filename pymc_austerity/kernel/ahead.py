@@ -1,4 +1,4 @@
-"""Draws that are made ahead of being asked for, many in one compiled call, and given out one at a time."""
+"""Draws made in advance, many in one compiled call, and returned one at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS, _MOST = 5e-4, 64
 
 
 class _Asked(NamedTuple):
-    """What waiting draws were made from, and how many there were."""
+    """The arguments of the waiting draws, and how many were made."""
 
     streams: Streams
     n_draws: int
@@ -26,9 +26,9 @@ class _Asked(NamedTuple):
 
 
 class Ahead:
-    """Makes draws of a chain that has ended tuning; whether one was made ahead does not change it.
+    """Makes draws of a tuned chain in advance; they are the same as one at a time.
 
-    To call a compiled transition from Python costs more than a transition that reads hardly a row.
+    To call a compiled transition from Python costs more than a transition that reads few rows.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Ahead:
     def draw(self, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> Draw:
         """Make `n_transitions` from θ."""
         if self._waiting and theta.tobytes() != self._last:
-            # Somebody moves the point, or keeps it in single precision, and will at the next draw.
+            # Another step moves the point, or it is kept in single precision, and will be at the next draw.
             self.settle()
             self._alone, self._n_draws = False, 1
         if not self._waiting:
@@ -58,7 +58,7 @@ class Ahead:
         return draw
 
     def settle(self) -> None:
-        """Bring the chain to where it is after its last draw, as if none had been made ahead."""
+        """Put the chain back to where it was after the last draw returned."""
         if self._waiting:
             asked = self._asked
             assert asked is not None
@@ -68,7 +68,7 @@ class Ahead:
             self._chain.draws(n_given, asked.n_transitions, asked.theta, asked.others, asked.temperature)
 
     def forget(self) -> None:
-        """Drop what was made ahead of a chain that is somewhere else by now."""
+        """Drop the waiting draws."""
         self._waiting.clear()
 
     def _make(self, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> None:

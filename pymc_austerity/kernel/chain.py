@@ -1,4 +1,4 @@
-"""One chain of a `Decider`: its generators, the state of its proposal, and how far it has come."""
+"""One chain of a `Decider`: its generators, the state of its proposal, and its start."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
-from pymc_austerity.acceptance import WITH_REPLACEMENT, AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance.by_looks import WITH_REPLACEMENT
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.starting_point import draw_start
-from pymc_austerity.kernel.transition import Outcome
+from pymc_austerity.kernel.transition import Outcome, TransitionArguments, pack_generators
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.rows import Share
 
 if TYPE_CHECKING:
     from pymc_austerity.kernel.decider import Decider
 
+#: Proposals in a row that lead to a starting point among sub-models.
+_STARTING_PROPOSALS = 20
+#: Times that a start is taken half as far from the centre, and rows that say where the posterior is.
+_NEARER, _ROWS = 5, 10_000
+
 
 @dataclass_state
 class ChainState(DataClassState):
-    """What a chain needs to go on where it stopped."""
+    """The state that a chain resumes from."""
 
     rng_propose: RandomGeneratorState
     rng_decide: RandomGeneratorState
@@ -33,21 +38,21 @@ class ChainState(DataClassState):
 
 
 class Draw(NamedTuple):
-    """What happened in the transitions of a draw, and the logarithm of the scale of the last proposal."""
+    """The outcome of the transitions of a draw, and the logarithm of the scale of the last proposal."""
 
     outcome: Outcome
     log_scale: float
 
 
 class Streams(NamedTuple):
-    """How far a chain has used its generators, and rows that are given once."""
+    """The state of the generators of a chain, and the rows of a pool that it has used."""
 
     generators: tuple[Mapping[str, Any], ...]
     rows_used: int
 
 
 class Chain(WithSamplingState):
-    """Everything that changes while a chain runs.
+    """What changes while a chain runs: generators, state of the proposal, rows used.
 
     Parameters
     ----------
@@ -92,7 +97,7 @@ class Chain(WithSamplingState):
         self._share.drawn[0] = n
 
     def reset_tuning(self) -> None:
-        """Take back all adaptation of the proposal."""
+        """Start the adaptation of the proposal anew."""
         self.state = self.decider.new_state()
 
     def decide_by(self, test: AcceptanceTest) -> None:
@@ -110,8 +115,8 @@ class Chain(WithSamplingState):
         looks : NamedTuple, optional
             Looks in place of those of the test.
         """
-        at = self._at(theta, others, temperature, looks)
-        (theta,), (numbers,) = uninterrupted(self.decider.repeated, 1, 1, *at)
+        given = self._arguments(others, temperature, looks)
+        (theta,), (numbers,) = uninterrupted(self.decider.repeated, 1, 1, theta, self._generators(), given)
         return _outcome(theta, numbers.tolist(), bool)
 
     def draws(
@@ -130,37 +135,26 @@ class Chain(WithSamplingState):
         list of Draw
             Of states that as many calls of `transition` come to; fewer where the last could not be made.
         """
-        at = self._at(theta, others, temperature)
-        thetas, numbers = uninterrupted(self.decider.repeated, n_draws, n_transitions, *at)
+        given = self._arguments(others, temperature)
+        thetas, numbers = uninterrupted(self.decider.repeated, n_draws, n_transitions, theta, self._generators(), given)
         return [Draw(_outcome(*found), found[1][-1]) for found in zip(thetas, numbers.tolist(), strict=True)]
 
     @property
     def streams(self) -> Streams:
-        """How far the chain has come."""
+        """The state of the generators, and the rows used."""
         return Streams(tuple(rng.bit_generator.state for rng in self._rngs), self.rows_used)
 
     def go_back(self, streams: Streams) -> None:
-        """Use again what was used since."""
+        """Set generators and rows used back to an earlier state."""
         for rng, state in zip(self._rngs, streams.generators, strict=True):
             rng.bit_generator.state = state
         self.rows_used = streams.rows_used
 
-    def _at(self, theta: np.ndarray, others: np.ndarray, temperature: float, looks: Any = None) -> tuple[Any, ...]:
-        """Return what a compiled transition is called with."""
-        decider = self.decider
-        return (
-            decider.links,
-            theta,
-            others,
-            *decider.data_at,
-            self._row_state,
-            self.state,
-            self.looks if looks is None else looks,
-            temperature,
-            self._generators(),
-            decider.bound_constants,
-            decider.expansion,
-        )
+    def _arguments(self, others: np.ndarray, temperature: float, looks: Any = None) -> TransitionArguments:
+        decider, looks = self.decider, self.looks if looks is None else looks
+        around = Surroundings(others, *decider.data_at, temperature, decider.expansion, decider.links)
+        constants = decider.bound_constants
+        return TransitionArguments(around, self._row_state, self.state, looks, constants)
 
     def adapt(self, outcome: Outcome) -> None:
         """Tune the proposal after a transition."""
@@ -185,7 +179,7 @@ class Chain(WithSamplingState):
 
 
 def _outcome(theta: np.ndarray, numbers: Sequence[float], accepted_as: type[float] = float) -> Outcome:
-    """Return what compiled code says in numbers."""
+    """Return the numbers of a draw as an `Outcome`."""
     status, accepted, n_rows, n_stages, log_ratio, sd, row, full, threshold, _ = numbers
     whole = int(status), accepted_as(accepted), int(n_rows), int(n_stages)
     return Outcome(theta, *whole, log_ratio, sd, int(row), bool(full), threshold)
@@ -194,3 +188,56 @@ def _outcome(theta: np.ndarray, numbers: Sequence[float], accepted_as: type[floa
 def _looks_at_all(decider: Decider) -> Any:
     """Return the looks of the test at all rows."""
     return decider.test.looks(len(decider.rows) if decider.row_source.complete else WITH_REPLACEMENT)
+
+
+def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
+    """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
+
+    Twice as far in up to ten dimensions.  In more the factor falls with their fourth root: twice as far in 800
+    dimensions is sixty standard deviations of the log density away, a place that a proxy knows nothing about and
+    that no proposal leads back from.  Nearer where the log posterior is far lower than at the mode, as in the tails of
+    a horseshoe: twice as far in the logarithm of a scale is the square of it.
+    """
+    if decider.prepared is None:
+        return None
+    if decider.compiled.selected is not None:  # only the surrogate knows which coefficients to start with
+        theta, state, around = decider.parts.theta0, decider.new_state(), decider.surroundings(decider.parts.others0)
+        for _ in range(_STARTING_PROPOSALS):
+            theta = uninterrupted(decider.move.propose, rng, theta, state, around)[0]
+        return theta
+    draws = decider.prepared.draws
+    mean = draws.mean(axis=0)
+    further = np.sqrt(1 + 3 * np.sqrt(10 / max(10, mean.size)))
+    away = draws[rng.integers(len(draws))] - mean
+    for nearer in range(_NEARER):
+        start = mean + further / 2**nearer * away
+        if _fall(decider, start) < largest_fall(mean.size, further):
+            return start
+    return decider.prepared.expansion.centre[: mean.size].copy()
+
+
+def largest_fall(size: int, further: float) -> float:
+    """Return how much lower than at the mode the log posterior may be where a chain of that many parameters starts.
+
+    About twenty times what is typical of a normal posterior: less than a heavy tail of a prior makes of it.
+    """
+    return 50 + 10 * further**2 * size
+
+
+def _fall(decider: Decider, start: np.ndarray) -> float:
+    """Return how much lower than at the mode the log posterior is, or the surrogate where that falls by more.
+
+    What the proxy leaves is estimated from some rows; far out, where it is large, the surrogate says enough.
+    """
+    assert decider.prepared is not None
+    others, stored, counts = decider.parts.others0, len(decider.rows), decider.row_source.counts
+    numbers = np.sort(np.random.default_rng(1980).choice(stored, min(_ROWS, stored), replace=False))
+    rows = decider.rows.take(numbers).arrays
+    mode, around = decider.prepared.expansion.centre[: start.size], decider.surroundings(others)
+    _, offset = uninterrupted(decider.offset_of, start, mode, 0.0, around)
+    inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
+    new, old = uninterrupted(decider.density.both_sides, start, mode, others, *inputs, *rows)
+    with np.errstate(invalid="ignore"):
+        total = ((new - old) * (1.0 if counts is None else counts[numbers])).mean() * stored
+        fall = -offset - total / around.temperature
+    return float(max(fall, -offset)) if np.isfinite(fall) else np.inf

@@ -1,4 +1,4 @@
-"""Everything that a decision needs, compiled: made by `assemble`, frozen, and without PyMC's step contract."""
+"""The `Decider`: everything that a decision needs, compiled, as `assemble` makes it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ from pymc_austerity.bounds import Bound, EvaluateBound
 from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel.compiled import Compiled
-from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.parts import Parts
+from pymc_austerity.kernel.parts import Compiled, Parts
 from pymc_austerity.kernel.repeated import RepeatedTransition
-from pymc_austerity.kernel.transition import OffsetOf, Transition, build_offset, build_transition
+from pymc_austerity.kernel.transition import (
+    OffsetOf,
+    Transition,
+    TransitionArguments,
+    build_offset,
+    build_transition,
+    pack_generators,
+)
 from pymc_austerity.likelihood import (
     Density,
     LinkedDensity,
@@ -33,8 +38,17 @@ from pymc_austerity.likelihood import (
     numba_options,
 )
 from pymc_austerity.progress import Phases
-from pymc_austerity.proposals import Move, Target, default_proposal
+from pymc_austerity.proposals import (
+    AdaptiveMetropolis,
+    CrankNicolson,
+    Move,
+    Proposal,
+    RandomWalk,
+    SurrogateHMC,
+    Target,
+)
 from pymc_austerity.proxy import Prepared
+from pymc_austerity.proxy.preparation import ToLearn
 from pymc_austerity.rows import Rows, RowSource, Table, largest_count
 
 #: Rows of the transition that compiles everything before sampling starts.
@@ -43,6 +57,10 @@ _WARM_UP_ROWS = 64
 _RELATIVE_ERROR = 1e-6
 #: Up to so many rows they are checked before they are compiled.
 _FEW_ROWS = 200_000
+#: Above this many parameters a dense proposal covariance costs more than it gains by default.
+_MAX_DENSE = 200
+#: A surrogate that accepts this share of independent draws from its normal approximation is as good as normal.
+_NORMAL_ENOUGH = 0.9
 #: Frames from the warning that there is no proxy to the constructor that the user calls.
 _STACKLEVEL = 7
 
@@ -97,7 +115,7 @@ class Decider:
 
     @cached_property
     def repeated(self) -> RepeatedTransition:
-        """Several draws, or one: what Python calls."""
+        """The compiled loop over draws and transitions."""
         return RepeatedTransition(self.transition)
 
     @property
@@ -127,7 +145,7 @@ class Decider:
 
     @cached_property
     def data_at(self) -> tuple[Addresses, Addresses]:
-        """Where data that are not indexed by row lie in this process, and the rows."""
+        """Addresses of the data that are not indexed by row, and of the rows."""
         return self.likelihood.fixed_at(self.fixed), self.likelihood.rows_at(self.rows.arrays)
 
     @property
@@ -142,7 +160,7 @@ class Decider:
 
     @cached_property
     def links(self) -> Links:
-        """Where the model's functions lie in this process."""
+        """Addresses of the model's functions in this process."""
         links = self.linked.links._replace(**{name: r.address for name, r in self.move.reached.items()})
         return links if self.prepared is None else links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
 
@@ -187,10 +205,12 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
     """
     compiled, plan = Compiled(parts), parts.plan.with_bound(parts.bound)
     # Where a proxy decides, rows themselves are evaluated now and perhaps once more.
-    by_proxy = plan.proxy is not None and not plan.by_sums and parts.test.uses_proxy and len(parts.rows) <= _FEW_ROWS
+    by_proxy = (
+        plan.proxy is not None and not plan.by_statistics and parts.test.reads.a_part and len(parts.rows) <= _FEW_ROWS
+    )
     with phases("Compiling the likelihood"):
         check(compiled.interpreted if by_proxy else compiled.density)
-    if compiled.effects is not None:
+    if compiled.selected is not None:
         at = (
             compiled.interpreted if by_proxy else compiled.density,
             parts.rows,
@@ -198,8 +218,8 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
             parts.theta0,
             parts.others0,
         )
-        plan = plan.for_effects(compiled.effects, parts.bound, *at)
-        bound = parts.bound.of_effects(compiled.effects.likelihood)
+        plan = plan.for_selected(compiled.selected, parts.bound, *at)
+        bound = parts.bound.of_selected(compiled.selected.likelihood)
         parts = parts if bound is None else replace(parts, bound=bound)
     if plan is not parts.plan:
         parts = replace(parts, plan=plan)
@@ -247,34 +267,25 @@ def is_discrete(likelihood: RowLikelihood) -> np.ndarray:
 
 
 def _learn(parts: Parts, compiled: Compiled) -> Parts:
-    """Return the parts with what the proxy needs to know of all rows."""
+    """Return the parts with what was learnt from all rows."""
     plan = parts.plan
     if plan.proxy is None:
         return parts
-    theta0 = parts.theta0 if compiled.effects is None else compiled.effects.of(parts.theta0)
+    theta0 = parts.theta0 if compiled.selected is None else compiled.selected.of(parts.theta0)
     with _quiet_compilation():
-        prepared = plan.prepare(
-            compiled.read,
-            lambda: compiled.derivatives,
-            lambda: compiled.remainders,
-            compiled.surrogate,
-            plan.proxy,
-            parts.rows,
-            parts.fixed,
-            np.concatenate([theta0, parts.others0]),
-            float(parts.temperature.final),
-            plan.floor,
-            parts.compile_kwargs,
-            parts.progressbar,
-            stacklevel=_STACKLEVEL,
-        )
+        given = ToLearn(
+            compiled.read, lambda: compiled.derivatives, lambda: compiled.remainders, compiled.surrogate, parts.rows,
+            parts.fixed, np.concatenate([theta0, parts.others0]), float(parts.temperature.final),
+            parts.compile_kwargs, parts.progressbar,
+        )  # fmt: skip
+        prepared = plan.prepare(given, stacklevel=_STACKLEVEL)
     if prepared is None or prepared.table is None:
         return replace(parts, prepared=prepared)
     return replace(parts, prepared=prepared, rows=prepared.table.to_read(parts.rows))
 
 
 def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], psi: np.ndarray) -> None:
-    """Compare the sum over some rows, compiled, with what NumPy makes of their graph.
+    """Compare the compiled sum over some rows with NumPy's.
 
     Raises
     ------
@@ -294,7 +305,7 @@ def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], p
 def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...] | None = None) -> Decider:
     """Choose what goes with the proxy, or with none, and compile the transition.
 
-    Constants of the bound are given in another process, where the model that they come from is not.
+    Constants of the bound are given in another process, which has no model to learn them from.
     """
     test, prepared = parts.test, parts.prepared
     bound, row_source, density, surrogate = parts.bound, test.rows, None, None
@@ -307,11 +318,11 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
             parts = replace(parts, rows=rows)
         if prepared.table is not None:
             test, row_source = test.with_replacement(), prepared.table.source()
-        if test.uses_proxy:
+        if test.reads.a_part:
             remainders = compiled.remainders
-            density = remainders if compiled.effects is None else compiled.effects.at_theta(remainders)
+            density = remainders if compiled.selected is None else compiled.selected.at_theta(remainders)
     density = density or compiled.density
-    proposal = parts.proposal or default_proposal(parts.theta0.size, prepared)
+    proposal = parts.proposal or _default_proposal(parts.theta0.size, prepared)
     options = numba_options(parts.compile_kwargs)
     with _quiet_compilation():
         move = proposal.for_model(
@@ -321,8 +332,8 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
             raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
         bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
         evaluate_bound = bound.build_for(bound_constants)
-        if compiled.effects is not None and bound.reads_theta:
-            evaluate_bound = compiled.effects.bound_at_theta(evaluate_bound)
+        if compiled.selected is not None and bound.reads_theta:
+            evaluate_bound = compiled.selected.bound_at_theta(evaluate_bound)
         row_source = bound.row_source(bound_constants) or row_source
         row_source = row_source.for_points(parts.theta0.size + parts.others0.size)
         linked = density.linked(parts.likelihood)
@@ -331,10 +342,17 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         move = replace(move, propose=cached(move.propose))
         decider = Decider(
             parts, test, move, row_source, density, linked, bound, bound_constants, cached(evaluate_bound),
-            cached(build_offset(linked)), transition, compiled,
+            cached(build_offset(linked.log_prior, linked.known_sum)), transition, compiled,
         )  # fmt: skip
         _warm_up(decider)
     return decider
+
+
+def _default_proposal(dimension: int, prepared: Prepared | None) -> Proposal:
+    """Return a walk without a proxy, and with one the cheaper move where the surrogate is as good as normal."""
+    if prepared is None:
+        return AdaptiveMetropolis() if dimension <= _MAX_DENSE else RandomWalk()
+    return CrankNicolson() if prepared.normality >= _NORMAL_ENOUGH else SurrogateHMC()
 
 
 def _warm_up(decider: Decider) -> None:
@@ -342,29 +360,18 @@ def _warm_up(decider: Decider) -> None:
     parts, state = decider.parts, decider.new_state()
     arrays = parts.stored.some(_WARM_UP_ROWS)
     n_rows = len(arrays[0])
-    uninterrupted(
-        decider.repeated,
-        1,
-        1,
-        decider.links,
-        parts.theta0,
-        parts.others0,
-        decider.data_at[0],
-        parts.likelihood.rows_at(arrays),
-        decider.row_source.state(n_rows),
-        state,
-        decider.test.looks(n_rows),
-        float(parts.temperature.final),
-        pack_generators(*np.random.default_rng(0).spawn(3)),
-        decider.bound_constants,
-        decider.expansion,
+    around = decider.surroundings(parts.others0)._replace(arrays=parts.likelihood.rows_at(arrays))
+    given = TransitionArguments(
+        around, decider.row_source.state(n_rows), state, decider.test.looks(n_rows), decider.bound_constants
     )
+    generators = pack_generators(*np.random.default_rng(0).spawn(3))
+    uninterrupted(decider.repeated, 1, 1, parts.theta0, generators, given)
     decider.move.adapt(state, parts.theta0, False)
 
 
 @contextmanager
 def _quiet_compilation() -> Iterator[None]:
-    """Silence what compilation says of PyTensor's derivatives, about which nobody here can do anything."""
+    """Silence what compilation says of PyTensor's derivatives, which no user can change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumbaPerformanceWarning)  # transposed products
         # Derivatives of log-gamma functions, for which PyTensor calls SciPy: slower, not wrong.

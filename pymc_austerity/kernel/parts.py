@@ -1,24 +1,47 @@
-"""What a decider is assembled from."""
+"""What a decider is assembled from: its parts, and the functions of the model, compiled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.bounds import Bound
 from pymc_austerity.kernel.temperature import Schedule
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood import (
+    Density,
+    LogPrior,
+    RowLikelihood,
+    compile_density,
+    compile_log_prior,
+    compile_one_side,
+    compile_rows,
+    interpret_rows,
+    numba_options,
+)
 from pymc_austerity.proposals import Proposal
-from pymc_austerity.proxy import Prepared, ProxyPlan
+from pymc_austerity.proxy import (
+    Prepared,
+    PriorCurvature,
+    ProxyPlan,
+    RowSums,
+    SelectedCoefficients,
+    Surrogate,
+    compile_remainder_density,
+    compile_resolved_density,
+    compile_statistics_density,
+    compile_sums,
+    compile_surrogate,
+)
 from pymc_austerity.rows import Rows, Table
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a decider is assembled from: nothing compiled, so that it travels to other processes.
+    """The settings and data that a decider is assembled from, picklable.
 
     Attributes
     ----------
@@ -72,11 +95,11 @@ class Parts:
 
     @property
     def could_have_proxy(self) -> bool:
-        """Whether ``proxy=None`` excluded a proxy against which nothing in the variables or the proposal stands."""
+        """Whether a proxy could be built that ``proxy=None`` excluded."""
         if not self.plan.excluded or (self.proposal is not None and self.proposal.no_proxy_because):
             return False
         continuous = all(np.dtype(b.dtype).kind == "f" for b in self.likelihood.blocks)
-        return continuous or (self.proposal is not None and self.proposal.expands_effects)
+        return continuous or (self.proposal is not None and self.proposal.selects_coefficients)
 
     @property
     def setup_passes(self) -> float:
@@ -92,3 +115,69 @@ class Parts:
             f"{self.made_by} on {names} with {self.test}, {self.proposal or 'the default proposal'}, proxy={proxy}, "
             f"rows={rows}, temperature={self.temperature}"
         )
+
+
+class Compiled:
+    """The functions of one model, each compiled when it is first asked for."""
+
+    def __init__(self, parts: Parts):
+        self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
+        self._resolved, self._options = parts.test.reads is Reads.BY_BOUNDS, numba_options(parts.compile_kwargs)
+        # A bound that is found by a scan reads both ends.
+        self._remembers = parts.test.reads is Reads.ALL and not parts.bound.is_asked_for
+
+    def with_parts(self, parts: Parts) -> Compiled:
+        """Return the functions for other parts of the same model, without compiling the density again."""
+        other = Compiled(parts)
+        kept = ("log_prior", "density", "interpreted")
+        vars(other).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        return other
+
+    @cached_property
+    def log_prior(self) -> LogPrior:
+        """Everything that is not row-wise."""
+        return compile_log_prior(self._likelihood, self._options)
+
+    @cached_property
+    def density(self) -> Density:
+        """Log prior and rows."""
+        if self._remembers:
+            return compile_one_side(self._likelihood, self.log_prior, self._options)
+        return Density(self.log_prior, compile_rows(self._likelihood, self._options))
+
+    @cached_property
+    def interpreted(self) -> Density:
+        """The same with rows evaluated by NumPy, which for a few evaluations takes less time than to compile."""
+        return Density(self.log_prior, interpret_rows(self._likelihood))
+
+    @cached_property
+    def selected(self) -> SelectedCoefficients | None:
+        """The products of coefficients and indicators that the rows read, for a proposal that selects coefficients."""
+        if self._proposal is None or not self._proposal.selects_coefficients or self._plan.proxy is None:
+            return None
+        return self._proposal.selected(self._likelihood)
+
+    @cached_property
+    def surrogate(self) -> Surrogate:
+        """Exact prior times proxy."""
+        return compile_surrogate(self.read, self._options)
+
+    @cached_property
+    def derivatives(self) -> tuple[RowSums, PriorCurvature]:
+        """Of the sum over rows and of the log prior."""
+        return compile_sums(self.read, self._options), PriorCurvature(self.read, self._options)
+
+    @cached_property
+    def remainders(self) -> Density:
+        """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
+        assert self._plan.proxy is not None
+        if self._plan.by_statistics:
+            of_rows = self.density if self.selected is None else compile_density(self.read, self._options)
+            return compile_statistics_density(of_rows)
+        of_density = compile_resolved_density if self._resolved else compile_remainder_density
+        return of_density(self.interpreted, self.read, self._plan.proxy.order, **self._options)
+
+    @property
+    def read(self) -> RowLikelihood:
+        """The model in terms of what the rows read."""
+        return self._likelihood if self.selected is None else self.selected.likelihood

@@ -1,4 +1,4 @@
-"""Several draws of several transitions each in one compiled call: what Python does around a call is done once.
+"""Several draws of several transitions each in one compiled call.
 
 The transition is reached by its address, so that the loop is compiled once for all transitions that take the same
 types.
@@ -19,7 +19,7 @@ from numba.core.errors import TypingError
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.cache import built_once, cached
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.kernel.transition import Outcome, Transition
+from pymc_austerity.kernel.transition import Outcome, Transition, TransitionArguments
 from pymc_austerity.likelihood import VECTOR, Reached, call_at, reach
 
 #: The name of the statistic that says how many transitions made a draw.
@@ -43,19 +43,19 @@ class RepeatedTransition:
         self._transition = transition
         self._ready: tuple[Callable[..., Any], Reached] | None = None
 
-    def __call__(self, n_draws: int, n_transitions: int, *at: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return θ after each draw and the numbers that tell of it, of fewer draws where one was not DECIDED.
+    def __call__(
+        self, n_draws: int, n_transitions: int, theta: np.ndarray, generators: Any, given: TransitionArguments
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return θ after each draw and its numbers, of fewer draws where one was not DECIDED.
 
-        The numbers are the other fields of an `Outcome` and the logarithm of the scale of the proposal.  What follows
-        `n_transitions` is given as to a `Transition`.  The generators are used as by so many calls of it, which come to
-        the same points.
+        The numbers are the other fields of an `Outcome` and the logarithm of the scale of the proposal.
         """
         if self._ready is not None:
             loop, reached = self._ready
-            with suppress(TypingError):  # of what does not fit the types that it was compiled for
-                return loop(reached.address, n_draws, n_transitions, *at)
-        loop, reached = self._ready = _compiled_for(self._transition, *map(typeof, at))
-        return loop(reached.address, n_draws, n_transitions, *at)
+            with suppress(TypingError, NotImplementedError):  # for arguments of other types
+                return loop(reached.address, n_draws, n_transitions, theta, generators, given)
+        loop, reached = self._ready = _compiled_for(self._transition, *map(typeof, (theta, generators, given)))
+        return loop(reached.address, n_draws, n_transitions, theta, generators, given)
 
 
 @built_once
@@ -73,31 +73,11 @@ def build_loop(*taken: types.Type) -> Callable[..., Any]:
     expected = types.Tuple(taken)
 
     @njit
-    def repeated(  # type: ignore[no-untyped-def]
-        address,
-        n_draws,
-        n_transitions,
-        links,
-        theta,
-        others,
-        fixed,
-        arrays,
-        row_state,
-        state,
-        looks,
-        temperature,
-        generators,
-        bound_constants,
-        expansion,
-    ):
+    def repeated(address, n_draws, n_transitions, theta, generators, given):  # type: ignore[no-untyped-def]
         thetas, numbers = np.empty((n_draws, theta.size)), np.empty((n_draws, _NUMBERS))
         n_made, m, n_accepted, n_rows, n_stages, going = 0, 0, 0, 0, 0, True
         while going:
-            at = (
-                links, theta, others, fixed, arrays, row_state, state, looks, temperature, generators,
-                bound_constants, expansion,
-            )  # fmt: skip
-            last = Outcome(*call_at(address, _FIELDS, expected, at))
+            last = Outcome(*call_at(address, _FIELDS, expected, (theta, generators, given)))
             theta, going = last.theta, last.status == DECIDED
             m, n_accepted = m + 1, n_accepted + int(last.accepted)
             n_rows, n_stages = n_rows + last.n_rows, n_stages + last.n_stages
@@ -107,7 +87,7 @@ def build_loop(*taken: types.Type) -> Callable[..., Any]:
                 found = numbers[n_made]
                 found[0], found[1], found[2], found[3] = last.status, n_accepted / m, n_rows, n_stages
                 found[4], found[5], found[6] = last.log_ratio, last.log_ratio_sd, last.row
-                found[7], found[8], found[9] = last.full_data, last.threshold, state.log_scale[0]
+                found[7], found[8], found[9] = last.full_data, last.threshold, given.state.log_scale[0]
                 n_made, m, n_accepted, n_rows, n_stages = n_made + 1, 0, 0, 0, 0
                 going = going and n_made < n_draws
         return thetas[:n_made], numbers[:n_made]

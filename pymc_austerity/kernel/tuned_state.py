@@ -1,7 +1,7 @@
-"""What tuning made of a proposal, written down in the statistics of a run and read from there.
+"""The tuned state of a proposal, recorded in the statistics of a run.
 
-A chain may run in another process, and of what it knows only draws and statistics come back, one entry a draw.  So the
-arrays are spelled out as text, a piece a draw, from the first draw after tuning on.
+Of a chain in another process only draws and statistics come back, one entry a draw.  Arrays of steps with states of
+other sizes must fit one statistic, so they are written as text, a piece a draw, from the first draw after tuning on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PIECES, _SHORTEST = 100, 64
 
 
 class TunedState:
-    """Writes down the tuned state of one chain.
+    """Records the tuned state of one chain.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TunedState:
 
     @property
     def stats_dtypes_shapes(self) -> dict[str, Any]:
-        """The statistic, as PyMC asks for it; none where there is nothing to write down."""
+        """The dtype and shape of the statistic for PyMC; none where there is nothing to record."""
         return {TUNED: (np.dtype(f"S{self._width}"), [])} if self._width else {}
 
     def stats(self, chain: Chain, tuning: bool) -> dict[str, bytes]:
@@ -53,7 +53,7 @@ class TunedState:
 
 
 def restore(decider: Decider, columns: Iterable[Sequence[bytes]], scaling: float) -> Any:
-    """Return the state of the proposal as it was written down.
+    """Return the recorded state of the proposal.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ def restore(decider: Decider, columns: Iterable[Sequence[bytes]], scaling: float
 
 
 def _recorded(decider: Decider, state: Any) -> tuple[np.ndarray, ...]:
-    """Return the arrays to write down; none for a scale alone, which is a statistic of its own."""
+    """Return the arrays to record; none for a scale alone, which is a statistic of its own."""
     arrays = decider.move.tuned(state)
     return () if len(arrays) == 1 and arrays[0] is state.log_scale else arrays
 
 
 def _mark(decider: Decider) -> bytes:
-    """Return what tells the records of two steps of a run apart: they move different variables."""
+    """Return a mark that differs between steps for different variables."""
     return crc32(" ".join(b.name for b in decider.likelihood.blocks).encode()).to_bytes(4, "little")
 
 
@@ -106,11 +106,11 @@ def _length(arrays: Sequence[np.ndarray]) -> int:
 
 
 def _width(decider: Decider, length: int) -> int:
-    """Return the characters of a piece: all draws have room for one, so that it must not be longer than they are."""
+    """Return the characters of a piece, at most about as many as the bytes of a draw."""
     return max(_SHORTEST, min(-(-length // _PIECES), decider.parts.theta0.nbytes)) if length else 0
 
 
 def _content(column: Sequence[bytes], length: int) -> bytes:
-    """Return what is written in a column, or nothing where that is not as long as it should be."""
+    """Return the content of a column, or nothing where its length is wrong."""
     text = b"".join(column)
     return b64decode(text) if len(text) == length else b""

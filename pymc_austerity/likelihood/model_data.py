@@ -19,7 +19,8 @@ from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays
 from pymc_austerity.likelihood.row_leaves import leaf_identity
 from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
-from pymc_austerity.rows import Rows, merge_rows, with_counts
+from pymc_austerity.rows import Rows
+from pymc_austerity.rows.merged import merge_rows, with_counts
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import finite_values
 

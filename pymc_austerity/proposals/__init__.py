@@ -1,10 +1,6 @@
-"""From θ to θ′ and the log ratio of the two ways; never a decision.
-
-May import `proxy`, `likelihood` and `rows`.  A proposal is one class in one file that inherits from `Proposal`.
-"""
+"""Proposals: from θ to θ′, with log q(θ|θ′) − log q(θ′|θ)."""
 
 from pymc_austerity.proposals.crank_nicolson import CrankNicolson
-from pymc_austerity.proposals.default import default_proposal
 from pymc_austerity.proposals.gradients import summed_gradient
 from pymc_austerity.proposals.jumps.reversible_jump import ReversibleJump
 from pymc_austerity.proposals.langevin import Langevin
@@ -25,6 +21,5 @@ __all__ = [
     "StiefelWalk",
     "SurrogateHMC",
     "Target",
-    "default_proposal",
     "summed_gradient",
 ]

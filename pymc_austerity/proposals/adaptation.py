@@ -1,32 +1,15 @@
-"""Tuning of random-walk proposals: pure functions of a state, called while a chain tunes and never after."""
+"""Tuning of random-walk proposals: running moments and the proposal covariance."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.proxy import towards_target
 
 #: Weight c/(t+c) of a new draw in the running moments: draws of the approach to the mode are forgotten like t^{-c}.
 _MEMORY = 3.0
 #: Pull of a young covariance estimate towards the isotropic walk before it, in draws per dimension.
 _SHRINKAGE = 10.0
-
-
-@njit(cache=True)
-def adapt_scale(log_scale: float, accepted: bool, target: float, t: int) -> float:
-    """Move the log scale of a proposal towards its target acceptance rate.
-
-    Parameters
-    ----------
-    log_scale : float
-    accepted : bool
-        Whether proposal number `t` (from 1) was accepted.
-    target : float
-        Acceptance rate to reach.
-    t : int
-    """
-    return towards_target(log_scale, 1.0 if accepted else 0.0, target, t)
 
 
 @njit(cache=True)

@@ -9,9 +9,8 @@ import numpy as np
 
 from pymc_austerity.argument_kinds import check_fields, is_number
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.proposals.adaptation import adapt_scale
 from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing, without_data
-from pymc_austerity.proxy import SurrogateState
+from pymc_austerity.proxy import SurrogateState, towards_target
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
 _TARGET = 0.6
@@ -114,4 +113,4 @@ def build_student(nu: float) -> Propose:
 def adapt_rho(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
     """Move √(1 − ρ²) towards the target acceptance rate; 1 is the independence sampler."""
     state.t[0] += 1
-    state.log_scale[0] = min(0.0, adapt_scale(state.log_scale[0], accepted, state.target[0], state.t[0]))
+    state.log_scale[0] = min(0.0, towards_target(state.log_scale[0], accepted, state.target[0], state.t[0]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -33,6 +34,9 @@ from pymc_austerity.proposals.proposal import Target
 from pymc_austerity.proxy import along_line, product, shift_from
 from pymc_austerity.rows import CHUNK
 
+#: ``slope(theta, numbers, surroundings)``: ∇log π(θ), estimated from the rows with these numbers.
+Slope = Callable[..., np.ndarray]
+
 
 def summed_gradient(likelihood: RowLikelihood) -> Variable:
     """Return the graph of Σ∇ℓ_i over a batch, by θ.
@@ -61,14 +65,6 @@ def remainder_gradient(likelihood: RowLikelihood, order: int) -> tuple[Variable,
     terms = [along, pushforward(along, s, pt.ones_like(s))][:order]
     at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
     return gradient - sum(at_centre[1:], start=at_centre[0]), centre
-
-
-class Slope(Protocol):
-    """An estimate of ∇log π(θ), compiled."""
-
-    def __call__(self, theta: np.ndarray, numbers: np.ndarray, surroundings: Surroundings) -> np.ndarray:
-        """Return it from the rows with the given numbers."""
-        ...
 
 
 class LinkedGradient(NamedTuple):

@@ -29,8 +29,9 @@ from pymc_austerity.proposals.random_walk import (
     scale_and_factor,
     walk_state,
 )
-from pymc_austerity.proxy import product, transposed_product
-from pymc_austerity.rows import draw_subset
+from pymc_austerity.proxy import product
+from pymc_austerity.proxy.linear_maps import transposed_product
+from pymc_austerity.rows.sources import draw_subset
 
 #: Acceptance rates at which ℓ²·E a(Δ), Δ ~ N(−ℓ⁶/2, ℓ⁶), is largest: ℓ² is the size of a step, and Δ its log ratio in
 #: many dimensions (Roberts and Rosenthal 1998); a is min(1, exp Δ) or Barker's 1/(1 + exp −Δ).

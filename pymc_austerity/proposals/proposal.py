@@ -1,4 +1,4 @@
-"""What a proposal is asked: each returns θ′ and log q(θ|θ′) − log q(θ′|θ), and never decides."""
+"""The interface of a proposal: it returns θ′ and log q(θ|θ′) − log q(θ′|θ)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import numpy as np
 
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import Reached, RowLikelihood, Surroundings
-from pymc_austerity.proxy import Effects, Prepared, Surrogate
+from pymc_austerity.proxy import Prepared, SelectedCoefficients, Surrogate
+
+#: ``move(rng, theta, state)``: θ′ and log q(θ|θ′) − log q(θ′|θ) of a proposal that reads no data.
+BlindMove = Callable[..., tuple[np.ndarray, float]]
+#: ``adapt(state, theta, accepted)`` changes the state in place after a decision that led to θ.
+Adapt = Callable[..., None]
 
 
 class Propose(Protocol):
@@ -24,14 +29,6 @@ class Propose(Protocol):
         For a proposal that reads rows the ratio is that for the rows which were read: given them, the move back must be
         possible with these same rows.
         """
-        ...
-
-
-class BlindMove(Protocol):
-    """What a proposal does that looks at θ and its own state alone, compiled."""
-
-    def __call__(self, rng: np.random.Generator, theta: np.ndarray, state: Any) -> tuple[np.ndarray, float]:
-        """Return θ′ and log q(θ|θ′) − log q(θ′|θ)."""
         ...
 
 
@@ -49,21 +46,13 @@ def without_data(move: BlindMove) -> Propose:
     return propose
 
 
-class Adapt(Protocol):
-    """The compiled tuning of a proposal."""
-
-    def __call__(self, state: Any, theta: np.ndarray, accepted: bool) -> None:
-        """Change `state` in place after a decision that led to `theta`."""
-        ...
-
-
 @njit
 def adapt_nothing(state, theta, accepted):  # type: ignore[no-untyped-def]
-    """Leave a proposal as it is."""
+    """Do nothing."""
 
 
 def log_scale_of(state: Any) -> tuple[np.ndarray, ...]:
-    """Return what tuning changes in a state with a scale alone."""
+    """Return the scale, all that tuning changes."""
     return (state.log_scale,)
 
 
@@ -97,7 +86,7 @@ class Move:
 
 
 class Target(NamedTuple):
-    """What a proposal is told of the model that it moves in.
+    """The model that a proposal moves in.
 
     Attributes
     ----------
@@ -125,7 +114,7 @@ class Target(NamedTuple):
 
 @runtime_checkable
 class Proposal(Protocol):
-    """What the rest of the package asks of a proposal; a class that inherits from this one answers the rest by default.
+    """The interface of a proposal; a class that inherits from this one has the defaults below.
 
     Attributes
     ----------
@@ -135,14 +124,14 @@ class Proposal(Protocol):
         Why no proxy can be built for the variables that it moves; empty where one can.
     reads_rows : bool
         Whether it reads rows of its own at every draw.
-    expands_effects : bool
-        Whether the rows read only a function of θ, in whose space a proxy is then built: see `effects`.
+    selects_coefficients : bool
+        Whether the rows read only a function of θ, in whose space a proxy is then built: see `selected`.
     """
 
     needs_proxy: ClassVar[bool] = False
     no_proxy_because: ClassVar[str] = ""
     reads_rows: ClassVar[bool] = False
-    expands_effects: ClassVar[bool] = False
+    selects_coefficients: ClassVar[bool] = False
 
     def for_model(self, target: Target) -> Move:
         """Return the proposal for one model.
@@ -154,8 +143,8 @@ class Proposal(Protocol):
         """
         ...
 
-    def effects(self, likelihood: RowLikelihood) -> Effects:
-        """Return the function of θ that the rows read, and the model in its terms, where `expands_effects`.
+    def selected(self, likelihood: RowLikelihood) -> SelectedCoefficients:
+        """Return the function of θ that the rows read, and the model in its terms, where `selects_coefficients`.
 
         Raises
         ------

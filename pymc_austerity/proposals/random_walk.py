@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from pymc_austerity.argument_kinds import check_fields, is_number
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.proposals.adaptation import adapt_moments, adapt_scale, proposal_factor
+from pymc_austerity.proposals.adaptation import adapt_moments, proposal_factor
 from pymc_austerity.proposals.proposal import Move, Proposal, Target, without_data
+from pymc_austerity.proxy import towards_target
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
@@ -21,7 +22,7 @@ _ISOTROPIC_DRAWS = 5
 
 
 class WalkState(NamedTuple):
-    """State of a random walk, of arrays only, so that compiled code can update it in place.
+    """State of a random walk, as arrays that compiled code updates in place.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ propose_independent, propose_correlated = without_data(_walk_independently), wit
 def adapt_walk(state: WalkState, theta: np.ndarray, accepted: bool) -> None:
     """Adapt the scale alone."""
     state.t[0] += 1
-    state.log_scale[0] = adapt_scale(state.log_scale[0], accepted, state.target[0], state.t[0])
+    state.log_scale[0] = towards_target(state.log_scale[0], accepted, state.target[0], state.t[0])
 
 
 @njit(cache=True)

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.row_sums import RowSums, compile_sums
-from pymc_austerity.rows import Rows, Table, nobody
+from pymc_austerity.rows import Rows, Table, no_op
 
 _one_at_a_time = Lock()
 
@@ -101,7 +101,7 @@ class FullPass:
         rows: Table,
         *,
         hessian: bool = True,
-        advance: Callable[[int], None] = nobody,
+        advance: Callable[[int], None] = no_op,
     ) -> Sums:
         """Sum over all rows.
 
@@ -166,7 +166,7 @@ class SumsAt(NamedTuple):
         assert self.of.sums is not None
         return self
 
-    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> Sums:
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = no_op) -> Sums:
         """Add up, in order, so that the sum does not depend on the number of threads."""
         sums_of, coordinates = self.of.sums, self.of.coordinates
         of_hessian = coordinates if self.hessian else coordinates[:0]

@@ -1,19 +1,19 @@
-"""Whether a step tries to build a proxy, and what becomes of it where none can be built."""
+"""Whether a step builds a proxy, and what it does where none can be built."""
 
 from __future__ import annotations
 
 import logging
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from pymc_austerity.bounds import Bound
-from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.proxy.effects import Effects
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
-from pymc_austerity.proxy.known_by_sums import with_sums
-from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, prepare
+from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, ToLearn, prepare
+from pymc_austerity.proxy.selected_coefficients import SelectedCoefficients
+from pymc_austerity.proxy.sufficient_statistics import with_statistics
 from pymc_austerity.proxy.third_derivatives import check_triples, third_derivatives
+from pymc_austerity.rows import Rows
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")
@@ -34,8 +34,8 @@ class ProxyPlan:
         Whether the user said ``proxy=None``.
     otherwise : str
         What to do where it is required and cannot be built, a sentence.
-    by_sums : bool
-        Whether sums over the data determine the log-likelihood of all rows, so that the proxy leaves nothing of them.
+    by_statistics : bool
+        Whether the model has sufficient statistics, so that the proxy leaves no remainder.
     """
 
     proxy: Taylor | None
@@ -43,7 +43,7 @@ class ProxyPlan:
     required: bool
     excluded: bool = False
     otherwise: str = "Sample with proxy=None, or NUTS."
-    by_sums: bool = False
+    by_statistics: bool = False
 
     def without(self) -> ProxyPlan:
         """Return the plan that builds none."""
@@ -58,7 +58,7 @@ class ProxyPlan:
             Where a proxy was asked for.
         """
         if self.proxy is not None and bound.known_by_sums:
-            return replace(self, by_sums=True)
+            return replace(self, by_statistics=True)
         if self.proxy is None or bound.of_remainder(self.proxy.order) is not None:
             return self
         if self.required:
@@ -69,8 +69,8 @@ class ProxyPlan:
             )
         return self.without()
 
-    def for_effects(self, effects: Effects, bound: Bound, *at: Any) -> ProxyPlan:
-        """Return the plan for a proxy in the space of the effects: none where rows read more, or a bound reads θ.
+    def for_selected(self, selected: SelectedCoefficients, bound: Bound, *at: Any) -> ProxyPlan:
+        """Return the plan for a proxy in the space of the products: none where rows read more, or a bound reads θ.
 
         Raises
         ------
@@ -79,9 +79,9 @@ class ProxyPlan:
         """
         if self.proxy is None:
             return self
-        if bound.of_effects(effects.likelihood) is None:
-            reason = "a bound on the rows is known for the variables of the step, and not for their effects"
-        elif effects.are_all_that_rows_read(*at):
+        if bound.of_selected(selected.likelihood) is None:
+            reason = "a bound on the rows is known for θ, and not for products of coefficients and indicators"
+        elif selected.are_all_that_rows_read(*at):
             return self
         else:
             reason = "the rows read more of the coefficients and the indicators than their product"
@@ -92,13 +92,12 @@ class ProxyPlan:
         _log.info(f"No proxy: {reason}. Rows are drawn uniformly.")
         return self.without()
 
-    def prepare(self, *arguments: Any, stacklevel: int) -> Prepared | None:
-        """Return what `prepare` learns with the arguments given, or None with a word on why there is no proxy.
+    def prepare(self, given: ToLearn, stacklevel: int) -> Prepared | None:
+        """Return what is learnt from all rows, or None with a warning that says why there is no proxy.
 
         Parameters
         ----------
-        *arguments
-            Of `prepare`.
+        given : ToLearn
         stacklevel : int
             Frames from here to the user's code, for the warning.
 
@@ -107,10 +106,11 @@ class ProxyPlan:
         ValueError
             Where a proxy was asked for and cannot be built, or is of third order in too many dimensions.
         """
-        if self.proxy is not None and self.proxy.order == 3 and not self.by_sums:
-            check_triples(arguments[0])
+        assert self.proxy is not None
+        if self.proxy.order == 3 and not self.by_statistics:
+            check_triples(given.likelihood)
         try:
-            prepared = prepare(*arguments)
+            prepared = prepare(given, self.proxy, self.floor)
         except NoProxyError as error:
             if self.required:
                 raise UnsupportedModelError(
@@ -126,15 +126,12 @@ class ProxyPlan:
                     stacklevel=stacklevel,
                 )
             return None
-        return self._with_more(prepared, *arguments)
-
-    def _with_more(self, prepared: Prepared, likelihood: RowLikelihood, *arguments: Any) -> Prepared:
-        """Return what was prepared, with what the sum over all rows is known by beyond second order."""
-        _, _, _, _, rows, fixed, *_, options, progressbar = arguments
-        second = Expansion(*prepared.expansion[:4])
-        if self.by_sums:
-            return prepared._replace(expansion=with_sums(second, rows, fixed), passes=prepared.passes + 2)
+        second, rows = Expansion(*prepared.expansion[:4]), cast("Rows", given.rows)
+        if self.by_statistics:
+            known = with_statistics(second, rows, given.fixed)
+            return prepared._replace(expansion=known, passes=prepared.passes + 2)
         if prepared.order < 3:
             return prepared
-        cubic = third_derivatives(likelihood, second, rows, fixed, options, progressbar)
+        options, bar = given.compile_kwargs, given.progressbar
+        cubic = third_derivatives(given.likelihood, second, rows, given.fixed, options, bar)
         return prepared._replace(expansion=CubicExpansion(*second, cubic), passes=prepared.passes + 1)

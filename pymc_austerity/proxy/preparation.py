@@ -26,17 +26,18 @@ from pymc_austerity.likelihood import (
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
-from pymc_austerity.proxy.known_by_sums import ExpansionWithSums
 from pymc_austerity.proxy.linear_maps import WIDE, compressed
+from pymc_austerity.proxy.linearisation import FALL, average, linearise
 from pymc_austerity.proxy.mode import Mode, ModeNotFoundError, PriorCurvature, find_mode
 from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.row_sums import RowSums
 from pymc_austerity.proxy.samples import Samples, draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
-from pymc_austerity.proxy.steering import FALL, average, steer
+from pymc_austerity.proxy.sufficient_statistics import ExpansionWithStatistics
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
-from pymc_austerity.rows import DrawnRows, Table
+from pymc_austerity.rows import Table
+from pymc_austerity.rows.storage import DrawnRows
 from pymc_austerity.user_input import finite_values
 
 _log = logging.getLogger("pymc_austerity")
@@ -52,11 +53,11 @@ _MAX_EXPANDED, _MAX_BY_ENTRIES = WIDE, 6_000
 
 
 class Prepared(NamedTuple):
-    """What a step keeps of its preparation: arrays only, so that it travels to other processes.
+    """What a step keeps of its preparation, in arrays that can be pickled.
 
     Attributes
     ----------
-    expansion : Expansion, CubicExpansion or ExpansionWithSums
+    expansion : Expansion, CubicExpansion or ExpansionWithStatistics
     order : int
     move : SurrogateState
         Hamiltonian moves, tuned on the surrogate.
@@ -72,7 +73,7 @@ class Prepared(NamedTuple):
         Passes over all rows, in rows evaluated divided by N.
     """
 
-    expansion: Expansion | CubicExpansion | ExpansionWithSums
+    expansion: Expansion | CubicExpansion | ExpansionWithStatistics
     order: int
     move: SurrogateState
     normal: SurrogateState
@@ -92,33 +93,49 @@ class NoProxyError(RuntimeError):
 
 
 class DiscreteError(NoProxyError):
-    """A proxy makes no sense for this model, which is no fault of it."""
+    """The model has discrete variables, for which there is no proxy."""
 
 
-def prepare(
-    likelihood: RowLikelihood,
-    compile_derivatives: Callable[[], tuple[RowSums, PriorCurvature]],
-    compile_remainders: Callable[[], Density],
-    surrogate: Surrogate,
-    taylor: Taylor,
-    rows: Table,
-    fixed: Sequence[np.ndarray],
-    start: np.ndarray,
-    temperature: float,
-    floor: float | None,
-    compile_kwargs: dict[str, Any] | None,
-    progressbar: bool,
-) -> Prepared:
+class ToLearn(NamedTuple):
+    """The model and the rows that a proxy is learnt from.
+
+    Attributes
+    ----------
+    likelihood : RowLikelihood
+    derivatives : callable
+        Returns the sums over rows and the log prior, with their derivatives, compiled.
+    remainders : callable
+        Returns the density with remainders in place of the rows, compiled; called once there is a mode.
+    surrogate : Surrogate
+    rows : Table
+    fixed : tuple of numpy.ndarray
+        Data that are not indexed by row.
+    start : numpy.ndarray, shape (D + O,)
+        ψ = (θ, others) to start from.
+    temperature : float
+    compile_kwargs : dict or None
+    progressbar : bool
+    """
+
+    likelihood: RowLikelihood
+    derivatives: Callable[[], tuple[RowSums, PriorCurvature]]
+    remainders: Callable[[], Density]
+    surrogate: Surrogate
+    rows: Table
+    fixed: tuple[np.ndarray, ...]
+    start: np.ndarray
+    temperature: float
+    compile_kwargs: dict[str, Any] | None
+    progressbar: bool
+
+
+def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     """Find the centre, expand all rows there, tune a move on the surrogate, and weigh the rows.
 
     Parameters
     ----------
-    compile_derivatives : callable
-        Returns the sums over rows and the log prior, with their derivatives.
-    compile_remainders : callable
-        Returns the density with remainders in place of the rows; called once there is a mode.
-    start : numpy.ndarray
-        ψ = (θ, others) to start from.
+    given : ToLearn
+    taylor : Taylor
     floor : float or None
         Share of uniform draws among weighted rows; None for no weights.
 
@@ -127,6 +144,8 @@ def prepare(
     NoProxyError
         With the reason: a discrete variable, no mode, derivatives that fail their check.
     """
+    likelihood, compile_derivatives, compile_remainders, surrogate, rows, fixed, start, *_ = given
+    temperature, compile_kwargs, progressbar = given.temperature, given.compile_kwargs, given.progressbar
     coordinates = _expanded_coordinates(likelihood)
     samples = draw_samples(rows, coordinates.size)
     try:
@@ -146,12 +165,13 @@ def prepare(
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
-    given = taylor.centre is not None
     of = rows, samples.average
     others, fixed_at = psi[likelihood.theta_size :].copy(), likelihood.fixed_at(fixed)
     around = Surroundings(others, fixed_at, NOWHERE, temperature, (), surrogate.links)
     try:
-        psi, sums, tuned = _settle(full_pass, prior, surrogate, psi, sums, given, of, fixed, around, scaling)
+        psi, sums, tuned = _settle(
+            full_pass, prior, surrogate, psi, sums, taylor.centre is not None, of, fixed, around, scaling
+        )
     except NoFactorError as error:
         raise NoProxyError(str(error)) from error
     d = likelihood.theta_size
@@ -292,16 +312,16 @@ def _settle(
     of_theta = scaling.of_theta(c, d)
 
     def tune(psi: np.ndarray, sums: Sums) -> Tuned:
-        steering = steer(c, psi, sums, lambda: prior(psi, fixed, c).hessian, around.temperature, scaling)
-        tuned = tune_moves(prior, steering, psi, d, fixed, around, run_pilot, of_theta)
+        linearisation = linearise(c, psi, sums, lambda: prior(psi, fixed, c).hessian, around.temperature, scaling)
+        tuned = tune_moves(prior, linearisation, psi, d, fixed, around, run_pilot, of_theta)
         if stays(tuned):
             return tuned
         # A prior that curves down at ψ̂ need not do so further out.
-        steering = steer(c, psi, sums, scaling=scaling)
-        return tune_moves(prior, steering, psi, d, fixed, around, run_pilot, of_theta)
+        linearisation = linearise(c, psi, sums, scaling=scaling)
+        return tune_moves(prior, linearisation, psi, d, fixed, around, run_pilot, of_theta)
 
     def in_posterior(at: np.ndarray, found: Sums) -> bool:
-        """Say whether rows or posterior are about as likely there as at the first centre."""
+        """Return whether rows or posterior are about as likely there as at the first centre."""
         if not all(np.isfinite(part).all() for part in found):
             return False
         falls = first.value - found.value, prior.value(first_psi, fixed) - prior.value(at, fixed)

@@ -16,7 +16,7 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import VECTOR, BothSides, RowLikelihood
 from pymc_austerity.proxy.expansion import compile_remainder
-from pymc_austerity.rows import CHUNK, Rows, nobody
+from pymc_austerity.rows import CHUNK, Rows, no_op
 
 _one_at_a_time = Lock()
 
@@ -72,7 +72,7 @@ class SizesOfRows:
 
         return replace(self, both_sides=both_sides)
 
-    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> np.ndarray:
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = no_op) -> np.ndarray:
         """Return the sizes."""
         with _one_at_a_time:
             both_sides = self.both_sides or self.released().both_sides
@@ -92,7 +92,7 @@ def remainder_sizes(
     centre: np.ndarray,
     fixed: Sequence[np.ndarray],
     rows: Rows,
-    advance: Callable[[int], None] = nobody,
+    advance: Callable[[int], None] = no_op,
 ) -> np.ndarray:
     """Return the root mean square of r_i(θ′) − r_i(θ) over some pairs of draws, for every row, in one pass.
 

@@ -7,7 +7,7 @@ addresses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -39,6 +39,13 @@ from pymc_austerity.likelihood import (
 _FEW = 8
 
 
+#: ``sums(derivatives, psi, data, coordinates)``: Σ ℓ_i over a chunk of rows, its gradient by ψ and its Hessian along
+#: `coordinates`; the data are the fixed arrays and then the rows.
+Sums = Callable[..., tuple[float, np.ndarray, np.ndarray]]
+#: ``hessian(derivatives, psi, data, coordinates)``: the last of these.
+Hessian = Callable[..., np.ndarray]
+
+
 class Derivatives(NamedTuple):
     """Addresses of a model's derivatives.
 
@@ -58,29 +65,6 @@ class Derivatives(NamedTuple):
     along: int
     weight: int = 0
     entries: int = 0
-
-
-class Sums(Protocol):
-    """Sums over a chunk of rows of whichever model the derivatives are of, compiled."""
-
-    def __call__(
-        self, derivatives: Derivatives, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return Σ ℓ_i, its gradient by ψ and its Hessian along `coordinates`.
-
-        The data are the fixed arrays and then the rows.
-        """
-        ...
-
-
-class Hessian(Protocol):
-    """The Hessian of a chunk of rows, compiled."""
-
-    def __call__(
-        self, derivatives: Derivatives, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray
-    ) -> np.ndarray:
-        """Return it along `coordinates`."""
-        ...
 
 
 class RowSums(NamedTuple):

@@ -1,4 +1,4 @@
-"""Parts of the rows that stand for all of them where a pass is not worth it."""
+"""Samples of the rows, for searches that need no pass over all of them."""
 
 from __future__ import annotations
 

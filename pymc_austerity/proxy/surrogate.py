@@ -6,8 +6,8 @@ decides on the remainder alone (surrogate transition method: Liu 2001, §9.4; Ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from pytensor.gradient import grad
@@ -23,15 +23,13 @@ from pymc_austerity.likelihood import (
     Links,
     Reached,
     RowLikelihood,
-    Surroundings,
     prior_slope_at,
     reach_prior_slope,
 )
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
-from pymc_austerity.proxy.robbins_monro import towards_target
+from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.scaling import Scaling
-from pymc_austerity.proxy.steering import Steering
 
 #: Acceptance rate of the inner trajectories: they cost no rows, so they may be careful.
 INNER_TARGET = 0.9
@@ -40,9 +38,17 @@ QUARTER_PERIOD = np.pi / 2
 _MAX_LEAPFROG = 64
 _UNSCALED = Scaling()
 
+#: Gains t^{-0.6}: their sum diverges and the sum of their squares does not.
+_GAIN_EXPONENT = 0.6
+#: ``evaluate(theta, linearisation, surroundings)``: log π̃(θ) and its gradient by θ.
+Evaluate = Callable[..., tuple[float, np.ndarray]]
+#: ``trajectory(rng, theta, state, surroundings)``: θ′, log π̃(θ), log π̃(θ′) and the acceptance probability of a
+#: Hamiltonian transition that is reversible for the surrogate.
+Trajectory = Callable[..., tuple[np.ndarray, float, float, float]]
+
 
 class PathSearch(NamedTuple):
-    """What tuning knows of the paths it may choose from, of arrays only.
+    """The paths that tuning chooses from, and their jumps so far, as arrays.
 
     Attributes
     ----------
@@ -66,7 +72,7 @@ class PathSearch(NamedTuple):
 
 
 class SurrogateState(NamedTuple):
-    """State of a move on the surrogate, of arrays only.
+    """State of a move on the surrogate, as arrays.
 
     Attributes
     ----------
@@ -79,7 +85,7 @@ class SurrogateState(NamedTuple):
         Acceptance rate that tuning aims at.
     t : numpy.ndarray of int64, shape (1,)
     search : PathSearch
-    steering : Steering
+    linearisation : Linearisation
         In place of the likelihood: it steers, and is in no sum that a test uses.
     """
 
@@ -90,7 +96,7 @@ class SurrogateState(NamedTuple):
     target: np.ndarray
     t: np.ndarray
     search: PathSearch
-    steering: Steering
+    linearisation: Linearisation
 
     def with_factor(self, factor: np.ndarray, step_size: float, scaling: Scaling = _UNSCALED) -> SurrogateState:
         """Return the state with another mass matrix, and tuning started anew.
@@ -121,7 +127,7 @@ class SurrogateState(NamedTuple):
 
 
 def path_search(choices: Sequence[tuple[float, int]], size: int) -> PathSearch:
-    """Return a search among pairs of a length and a number of transitions that has seen nothing yet."""
+    """Return a fresh search among pairs of a length and a number of transitions."""
     zeros = np.zeros(len(choices))
     return PathSearch(
         lengths=np.array([length for length, _ in choices]),
@@ -131,24 +137,6 @@ def path_search(choices: Sequence[tuple[float, int]], size: int) -> PathSearch:
         choice=np.zeros(1, np.int64),
         last=np.full(size, np.nan),
     )
-
-
-class Evaluate(Protocol):
-    """The log surrogate and its gradient, compiled."""
-
-    def __call__(self, theta: np.ndarray, steering: Steering, surroundings: Surroundings) -> tuple[float, np.ndarray]:
-        """Return log π̃(θ) and its gradient by θ."""
-        ...
-
-
-class Trajectory(Protocol):
-    """A Hamiltonian transition reversible for the surrogate, compiled."""
-
-    def __call__(
-        self, rng: np.random.Generator, theta: np.ndarray, state: Any, surroundings: Surroundings
-    ) -> tuple[np.ndarray, float, float, float]:
-        """Return θ′, log π̃(θ), log π̃(θ′) and the acceptance probability of the trajectory."""
-        ...
 
 
 class Surrogate(NamedTuple):
@@ -187,17 +175,17 @@ def build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
     """Compile log π̃ and its gradient."""
 
     @njit
-    def evaluate(theta, steering, surroundings):  # type: ignore[no-untyped-def]
+    def evaluate(theta, linearisation, surroundings):  # type: ignore[no-untyped-def]
         others, temperature = surroundings.others, surroundings.temperature
         value, slope = prior_slope(surroundings.links, theta, others, surroundings.fixed)
-        shift = shift_from(steering.centre, steering.coordinates, theta, others)
-        curved = product(steering.hessian, shift)
-        total = value + np.dot(steering.gradient + 0.5 * curved, shift) / temperature
+        shift = shift_from(linearisation.centre, linearisation.coordinates, theta, others)
+        curved = product(linearisation.hessian, shift)
+        total = value + np.dot(linearisation.gradient + 0.5 * curved, shift) / temperature
         slope = slope.copy()
         for k in range(shift.size):
-            c = steering.coordinates[k]
+            c = linearisation.coordinates[k]
             if c < theta.size:
-                slope[c] += (steering.gradient[k] + curved[k]) / temperature
+                slope[c] += (linearisation.gradient[k] + curved[k]) / temperature
         return total, slope
 
     return cached(evaluate)
@@ -217,13 +205,13 @@ def build_trajectory(surrogate: Evaluate) -> Trajectory:
         n_steps = shortest + integer_below(rng, longest + longest // 4 + 2 - shortest)
         momentum = rng.standard_normal(theta.size)
         log_uniform = np.log1p(-rng.random())
-        start, slope = surrogate(theta, state.steering, surroundings)
+        start, slope = surrogate(theta, state.linearisation, surroundings)
         energy = start - 0.5 * np.dot(momentum, momentum)
         position, value = theta.copy(), start
         momentum = momentum + 0.5 * step * transposed_product(state.factor, slope)
         for i in range(n_steps):
             position = position + step * product(state.factor, momentum)
-            value, slope = surrogate(position, state.steering, surroundings)
+            value, slope = surrogate(position, state.linearisation, surroundings)
             if not np.isfinite(value):
                 return theta.copy(), start, start, 0.0
             kick = step if i + 1 < n_steps else 0.5 * step
@@ -242,3 +230,21 @@ def adapt_step_size(state: SurrogateState, acceptance: float) -> None:
     state.t[0] += 1
     state.log_scale[0] = towards_target(state.log_scale[0], acceptance, state.target[0], state.t[0])
     state.log_scale[0] = min(state.log_scale[0], 0.4)  # a leapfrog step of 1.5 is unstable at 2
+
+
+@njit(cache=True)
+def towards_target(log_scale: float, rate: float, target: float, t: int) -> float:
+    """Move a log scale towards its target acceptance rate.
+
+    Robbins and Monro (1951), as in Andrieu and Thoms (2008, Algorithm 4).
+
+    Parameters
+    ----------
+    log_scale : float
+    rate : float
+        Acceptance probability of proposal number `t` (from 1), or whether it was accepted.
+    target : float
+        Acceptance rate to reach.
+    t : int
+    """
+    return log_scale + (rate - target) / t**_GAIN_EXPONENT

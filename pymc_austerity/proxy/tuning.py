@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -15,9 +15,9 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense
+from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.mode import PriorCurvature
 from pymc_austerity.proxy.scaling import Scaling
-from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
     QUARTER_PERIOD,
@@ -46,6 +46,10 @@ _ENOUGH = 200
 _STRETCH, _STRETCH_DENSE = 0.1, 3.0
 #: Directions wider than this are taken for so wide.
 _WIDEST = 3.0
+
+
+#: ``run(rng, theta, state, surroundings, n)``: `n` draws of a chain on the surrogate that adapts its step size.
+RunPilot = Callable[..., np.ndarray]
 
 
 class Tuned(NamedTuple):
@@ -78,19 +82,9 @@ def stays(tuned: Tuned) -> bool:
     return bool(np.isfinite(x).all() and np.abs(x).max() < _AWAY)
 
 
-class RunPilot(Protocol):
-    """A chain on the surrogate that adapts its step size, compiled."""
-
-    def __call__(
-        self, rng: np.random.Generator, theta: np.ndarray, state: Any, surroundings: Surroundings, n: int
-    ) -> np.ndarray:
-        """Return `n` draws."""
-        ...
-
-
 def tune_moves(
     prior: PriorCurvature,
-    steering: Steering,
+    linearisation: Linearisation,
     psi: np.ndarray,
     d: int,
     fixed: Sequence[np.ndarray],
@@ -110,10 +104,10 @@ def tune_moves(
     temperature = around.temperature
     _, slope, curvature = prior(psi, fixed, np.arange(d))
     precision = -curvature
-    own = steering.coordinates < d
-    places = steering.coordinates[own]
-    slope[places] += steering.gradient[own] / temperature
-    precision[np.ix_(places, places)] -= dense(steering.hessian)[np.ix_(own, own)] / temperature
+    own = linearisation.coordinates < d
+    places = linearisation.coordinates[own]
+    slope[places] += linearisation.gradient[own] / temperature
+    precision[np.ix_(places, places)] -= dense(linearisation.hessian)[np.ix_(own, own)] / temperature
     if not np.isfinite(precision).all() or not np.isfinite(slope).all():
         raise NoFactorError("the log posterior has no finite slope and curvature at the centre of the expansion")
     root, shift = _normal_of(scaling.of_hessian(precision), slope, scaling)
@@ -126,13 +120,13 @@ def tune_moves(
         target=np.array([INNER_TARGET]),
         t=np.zeros(1, np.int64),
         search=path_search([(QUARTER_PERIOD, 1)], d),
-        steering=steering,
+        linearisation=linearisation,
     ).with_factor(root, 0.5, scaling)
     state = start.fresh()
     sd = np.sqrt((start.factor**2).sum(axis=1))
-    if d > WIDE or isinstance(steering.hessian, CompressedRows):
+    if d > WIDE or isinstance(linearisation.hessian, CompressedRows):
         largest, smallest = _roots_of_precision(start, sd)
-        saves = _STRETCH * d if isinstance(steering.hessian, CompressedRows) else _STRETCH_DENSE
+        saves = _STRETCH * d if isinstance(linearisation.hessian, CompressedRows) else _STRETCH_DENSE
         if largest < saves * smallest:
             quarter = path_search([(QUARTER_PERIOD / smallest, 1)], d)
             state = state.with_factor(sd, 0.1)._replace(search=quarter)
@@ -190,7 +184,7 @@ def normality_of(surrogate: Surrogate, normal: SurrogateState, draws: np.ndarray
 
     def log_density(points: np.ndarray) -> np.ndarray:
         evaluate = surrogate.evaluate
-        return np.array([uninterrupted(evaluate, theta, normal.steering, around)[0] for theta in points])
+        return np.array([uninterrupted(evaluate, theta, normal.linearisation, around)[0] for theta in points])
 
     excess_new = log_density(proposed) + 0.5 * (z**2).sum(axis=1)
     excess = log_density(draws) + 0.5 * (x**2).sum(axis=1)

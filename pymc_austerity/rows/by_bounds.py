@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -9,13 +10,21 @@ import numpy as np
 
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.rows.sources import RowSource, Share
+from pymc_austerity.rows.sources import RowSource, Share, draw_next, left_of_share, table_size, use_up
 from pymc_austerity.rows.weighted import alias_table
 
 #: Bounds are raised by this share: rounding of the remainders and of ‖z‖ must not break them.
 OUTWARDS = 1e-9
 #: More than the rounding of a sum of shares.
 _OUTWARDS = 1 + 1e-12
+
+
+#: ``rate(state, span)``: the sum of the bounds of all rows that are drawn, at the M of a decision.
+Rate = Callable[..., float]
+#: ``choose(rng, state, span, start, stop)``: row numbers drawn in proportion to their bounds.
+Choose = Callable[..., np.ndarray]
+#: ``limits(state, span, numbers)``: the bounds of some rows.
+Limits = Callable[..., np.ndarray]
 
 
 class BoundTable(NamedTuple):
@@ -42,14 +51,12 @@ class BoundTable(NamedTuple):
     always: np.ndarray
 
     def source(self) -> RowSource:
-        """Return how chains draw from them."""
+        """Return the row source of chains."""
         return RowsByBounds(self)
 
 
 def rows_to_read(bounds: np.ndarray, span: float) -> np.ndarray:
-    """Return the numbers of the rows that are better read at every decision than drawn, in order.
-
-    A row is drawn c_i M times a decision on average, and read once is read for good where that is more than one.
+    """Return the numbers of the rows that would be drawn more than once a decision, c_i M > 1, in order.
 
     Parameters
     ----------
@@ -64,9 +71,9 @@ def rows_to_read(bounds: np.ndarray, span: float) -> np.ndarray:
 def bound_table(bounds: np.ndarray, always: np.ndarray | None = None) -> BoundTable:
     """Make the table for rows with these bounds.
 
-    The probabilities of an alias table are rounded, and a row that is drawn less often than its bound asks for would
-    shift the stationary distribution.  So the bounds are taken from the table: the total is raised until none lies
-    below what was asked for.
+    The probabilities of an alias table are rounded, and a row drawn less often than in proportion to its bound would
+    shift the stationary distribution.  So c_i is taken from the table, and the total raised until no c_i is below its
+    bound.
 
     Parameters
     ----------
@@ -115,32 +122,8 @@ def limits_by_bounds(state: Any, span: float, numbers: np.ndarray) -> np.ndarray
     return state.size[numbers] * span
 
 
-class Rate(Protocol):
-    """The sum of the bounds of all rows that are drawn, compiled."""
-
-    def __call__(self, state: Any, span: Any) -> float:
-        """Return it at the M of a decision."""
-        ...
-
-
-class Choose(Protocol):
-    """The choice of rows in proportion to their bounds, compiled."""
-
-    def __call__(self, rng: np.random.Generator, state: Any, span: Any, start: int, stop: int) -> np.ndarray:
-        """Return row numbers, drawn at the M of a decision."""
-        ...
-
-
-class Limits(Protocol):
-    """The bounds of some rows, compiled."""
-
-    def __call__(self, state: Any, span: Any, numbers: np.ndarray) -> np.ndarray:
-        """Return them at the M of a decision."""
-        ...
-
-
 class BoundedSource(RowSource, Protocol):
-    """What a test that draws by bounds asks of a row source, all of it compiled.
+    """The interface of a row source for tests that draw by bounds, compiled.
 
     Attributes
     ----------
@@ -170,7 +153,7 @@ class RowsByBounds(BoundedSource):
     choose = staticmethod(choose_by_bounds)
 
     def state(self, n_rows: int, share: Share | None = None) -> BoundTable:
-        """Return the table; for fewer rows, on which code is tried, one of the same types that draws none."""
+        """Return the table; for the fewer rows of the warm-up, one of the same types that draws none."""
         table = self.table
         if n_rows >= table.keep.size:
             return table
@@ -202,12 +185,12 @@ class BoundPool(NamedTuple):
     shares: int
 
     def source(self) -> RowSource:
-        """Return how chains draw from them."""
+        """Return the row source of chains."""
         return PooledByBounds(self)
 
 
 class BoundPoolState(NamedTuple):
-    """What a chain knows of its share of such a pool.
+    """The share of one chain of such a pool.
 
     Attributes
     ----------
@@ -229,36 +212,11 @@ class BoundPoolState(NamedTuple):
 
 
 @njit
-def draw_next_by_bounds(rng: np.random.Generator, state: BoundPoolState, start: int, stop: int) -> np.ndarray:
-    """Return the next slots of the share; positions of a test begin with the rows that it reads always."""
-    first = state.first + state.drawn[0] - state.always.size
-    return np.arange(first + start, first + stop)
-
-
-@njit
-def use_up_by_bounds(state: BoundPoolState, n_drawn: int) -> None:
-    """End a test: the slots that it has read are not read again."""
-    state.drawn[0] += max(0, n_drawn - state.always.size)
-
-
-@njit
-def left_by_bounds(state: BoundPoolState) -> int:
-    """Return how many rows a test may read: those that it reads always, and what is left of the share."""
-    return state.always.size + state.end - state.first - state.drawn[0]
-
-
-@njit
-def table_size_by_bounds(state: BoundPoolState, n_stored: int) -> int:
-    """Return N."""
-    return state.n_total
-
-
-@njit
 def choose_next_by_bounds(
     rng: np.random.Generator, state: BoundPoolState, span: float, start: int, stop: int
 ) -> np.ndarray:
     """Return the next slots of the share: all bounds have the same M."""
-    return draw_next_by_bounds(rng, state, start, stop)
+    return draw_next(rng, state, start, stop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,11 +225,11 @@ class PooledByBounds(BoundedSource):
 
     pool: BoundPool
 
-    draw = staticmethod(draw_next_by_bounds)
+    draw = staticmethod(draw_next)
     choose = staticmethod(choose_next_by_bounds)
-    restore = staticmethod(use_up_by_bounds)
-    left = staticmethod(left_by_bounds)
-    n_total = staticmethod(table_size_by_bounds)
+    restore = staticmethod(use_up)
+    left = staticmethod(left_of_share)
+    n_total = staticmethod(table_size)
     complete: ClassVar[bool] = False
     called: ClassVar[str] = "row of the pool number"
 
@@ -285,14 +243,14 @@ class PooledByBounds(BoundedSource):
         return self.pool.n_total
 
     def population(self, n_stored: int) -> RowSource:
-        """Return a source that says what each of the first rows stands for."""
+        """Return the first slots as a source whose `counts` are what each stands for."""
         n_always = self.pool.always.size
         with np.errstate(divide="ignore"):
             counts = self.pool.total / (max(1, n_stored - n_always) * self.pool.size[:n_stored])
         return BoundedSlots(self.pool, np.where(np.arange(counts.size) < n_always, 1.0, counts))
 
     def state(self, n_rows: int, share: Share | None = None) -> BoundPoolState:
-        """Return the share of one chain; for fewer rows, on which code is tried, one that draws none."""
+        """Return the share of one chain; for the fewer rows of the warm-up, one that draws none."""
         pool = self.pool
         if n_rows < pool.size.size:
             none = np.empty(0, np.int64)
@@ -305,7 +263,7 @@ class PooledByBounds(BoundedSource):
 
 @dataclass(frozen=True, eq=False)
 class BoundedSlots(PooledByBounds):
-    """The rows of such a pool as if they were all rows, each standing for `each` of them; not drawn from."""
+    """The slots of such a pool as all rows, each standing for `each` of them."""
 
     each: np.ndarray
 

@@ -45,7 +45,7 @@ class BoundCones(NamedTuple):
     always: np.ndarray
 
     def source(self) -> RowSource:
-        """Return how chains draw from them."""
+        """Return the row source of chains."""
         return RowsByCones(self)
 
 
@@ -112,13 +112,13 @@ class RowsByCones(BoundedSource):
 
     table: BoundCones
 
-    draw = staticmethod(draw_in_order)  # of whoever knows no M
+    draw = staticmethod(draw_in_order)  # without an M
     rate = staticmethod(rate_of_cones)
     choose = staticmethod(choose_by_cones)
     limits = staticmethod(limits_by_cones)
 
     def state(self, n_rows: int, share: Share | None = None) -> BoundCones:
-        """Return the tables; for fewer rows, on which code is tried, some of the same types that draw none."""
+        """Return the tables; for the fewer rows of the warm-up, some of the same types that draw none."""
         table = self.table
         if n_rows >= table.keep.size:
             return table

@@ -1,4 +1,4 @@
-"""All rows in the order of memory, and what a chain remembers of the last time that it read them."""
+"""All rows in the order of memory, and the sums that a chain keeps of its last pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pymc_austerity.rows.storage import CHUNK
 
 
 class LastPass(NamedTuple):
-    """The log-likelihood at the point where a chain is, summed over each chunk of rows.
+    """The log-likelihood at the current point, summed over each chunk of rows.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ def is_at(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> bool:
 
 @njit
 def move_to(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> None:
-    """Write down the point that the sums belong to, where there is room for it."""
+    """Store the point of the sums, where there is room for it."""
     if point.size == theta.size + others.size:
         for k in range(theta.size):
             point[k] = theta[k]
@@ -48,12 +48,12 @@ def move_to(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class InOrder(RowSource):
-    """All rows as they lie in memory: for tests that read everything.
+    """All rows in the order of memory, for tests that read all.
 
     Parameters
     ----------
     n_numbers : int
-        Numbers of a point, of which a chain remembers one; with 0 it remembers none.
+        Numbers of the point that a chain keeps; 0 for none.
     """
 
     n_numbers: int = 0
@@ -61,9 +61,9 @@ class InOrder(RowSource):
     draw = staticmethod(draw_in_order)
 
     def for_points(self, n_numbers: int) -> InOrder:
-        """Return a source that remembers points of so many numbers."""
+        """Return a source that keeps points of so many numbers."""
         return replace(self, n_numbers=n_numbers)
 
     def state(self, n_rows: int, share: Share | None = None) -> LastPass:
-        """Return a memory of nothing: rows have not been read yet."""
+        """Return sums at no point: rows have not been read yet."""
         return LastPass(np.full(self.n_numbers, np.nan), np.zeros((2, -(-n_rows // CHUNK))))

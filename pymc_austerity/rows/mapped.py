@@ -1,4 +1,4 @@
-"""Arrays that lie in files and are mapped into memory: other processes map the file again, and see the same rows."""
+"""Memory-mapped arrays, which are pickled as the path of their file and mapped again."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MappedFile:
 
 @dataclass(frozen=True)
 class SentFile:
-    """A mapped array on its way to another process.
+    """A mapped array as it is pickled.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def _say_once(path: str) -> None:
 
 
 def require_whole(arrays: Sequence[np.ndarray]) -> None:
-    """Refuse mapped files that have become shorter: the system ends a program that reads beyond their end.
+    """Raise an error for mapped files that have become shorter: to read beyond their end would end the program.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Rows that are the same in every array, merged into one with its count.
 
 With m_k rows of the table like row k the log-likelihood is Σ m_k ℓ_k over distinct rows: the rows of a step are then
-m_k ℓ_k, and everything that holds of rows holds of these.
+m_k ℓ_k.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pymc_austerity.rows.storage import Rows
 #: Rows are merged where there are so many of them that to evaluate them takes longer than to call the function, and
 #: where fewer than this share of them are left, though more than one.
 _MANY, _WORTH_IT = 1_000, 0.5
-#: No row counts for more than so many times the average.  A batch of uniform rows that misses one which stands for most
-#: of the table would not know of it; kept in parts, which are drawn apart, it is met.
+#: Largest count, in averages.  A frequent row is kept in several parts, which are drawn apart: a batch that missed a
+#: row standing for most of the table would underestimate its variance.
 _MOST = 4.0
 #: Rows of the first look, at least, and in units of √N.  If half of the rows repeat others, some 200 pairs are among
 #: them; with fewer than so many the table is not read.
@@ -26,7 +26,7 @@ _CHUNK = 65_536
 
 
 def merge_rows(rows: Rows) -> Rows | None:
-    """Return the distinct rows with their counts, or None where they are not fewer than half of many rows.
+    """Return the distinct rows with their counts, or None where they are more than half of the rows, or rows are few.
 
     Rows are the same when all their bits are: 0.0 and −0.0, which 1/x tells apart, are two.  Arrays in files are left
     where they are.

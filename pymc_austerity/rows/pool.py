@@ -1,4 +1,4 @@
-"""Rows that were drawn before sampling, to be read in order, each once."""
+"""Rows that were drawn before sampling and are read in order, each once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.rows.sources import RowSource, Share
+from pymc_austerity.rows.sources import RowSource, Share, draw_next, left_of_share, table_size, use_up
 from pymc_austerity.rows.storage import Rows
 from pymc_austerity.rows.weighted import AliasTable, WeightedRows, weigh_rows
 
@@ -38,16 +37,18 @@ class Pool(NamedTuple):
         return self.rows
 
     def source(self) -> RowSource:
-        """Return how chains draw from them."""
+        """Return the row source of chains."""
         return PooledRows(self.weight, self.n_total, self.shares)
 
 
 class PoolState(NamedTuple):
-    """What a chain knows of its share of a pool.
+    """The share of one chain of a pool.
 
     Attributes
     ----------
     weight : numpy.ndarray of float32, shape (K,)
+    always : numpy.ndarray of int64, shape (0,)
+        No row is read at every decision.
     n_total : int
     first, end : int
         Slots of the share.
@@ -56,43 +57,18 @@ class PoolState(NamedTuple):
     """
 
     weight: np.ndarray
+    always: np.ndarray
     n_total: int
     first: int
     end: int
     drawn: np.ndarray
 
 
-@njit
-def draw_next(rng: np.random.Generator, state: PoolState, start: int, stop: int) -> np.ndarray:
-    """Return the next slots of the share."""
-    first = state.first + state.drawn[0]
-    return np.arange(first + start, first + stop)
-
-
-@njit
-def use_up(state: PoolState, n_drawn: int) -> None:
-    """End a test: the rows that it has read are not read again."""
-    state.drawn[0] += n_drawn
-
-
-@njit
-def left_of_share(state: PoolState) -> int:
-    """Return the rows of the share that are left."""
-    return state.end - state.first - state.drawn[0]
-
-
-@njit
-def table_size(state: PoolState, n_stored: int) -> int:
-    """Return N, the rows that the pool was drawn from."""
-    return state.n_total
-
-
 @dataclass(frozen=True, eq=False)
 class PooledRows(RowSource):
     """The row source of a pool.
 
-    Rows of a pool are independent draws, so those that come next are as good as any.  None is used twice: a decision
-    that reads the rows of an earlier one again would not be independent of it.
+    Rows of a pool are independent draws, read in order.  None is read twice, so that decisions are independent.
     """
 
     weight: np.ndarray
@@ -119,7 +95,7 @@ class PooledRows(RowSource):
         return self.weight
 
     def population(self, n_stored: int) -> RowSource:
-        """Return a source that draws slots with replacement, uniformly: what the pool was drawn for, from itself."""
+        """Return a source that draws slots with replacement, uniformly."""
         k = n_stored
         table = AliasTable(np.ones(k, np.float32), np.arange(k, dtype=np.uint32), np.ones(k, np.float32))
         return SlotsInPlaceOfRows(table, self.weight[:k] * np.float64(self.total / k), self.total)
@@ -133,12 +109,12 @@ class PooledRows(RowSource):
         chain, drawn = (0, np.zeros(1, np.int64)) if share is None else share
         size = self.weight.size // self.n_shares
         first = chain % self.n_shares * size
-        return PoolState(self.weight, self.total, first, min(first + size, n_rows), drawn)
+        return PoolState(self.weight, np.empty(0, np.int64), self.total, first, min(first + size, n_rows), drawn)
 
 
 @dataclass(frozen=True, eq=False)
 class SlotsInPlaceOfRows(WeightedRows):
-    """The slots of a pool as if they were all rows, each standing for `each` of them."""
+    """The slots of a pool as all rows, each standing for `each` of them."""
 
     each: np.ndarray
     total: int

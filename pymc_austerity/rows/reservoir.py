@@ -1,4 +1,4 @@
-"""Rows drawn with replacement in one pass over data that do not fit in memory, by whoever reads a part of them."""
+"""Rows drawn with replacement in one pass over data on disk, by processes that each read a part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pymc_austerity.rows.storage import Rows
 
 #: Added to every size, so that rows which all have none are drawn uniformly.  It changes no size that is not zero.
 _TINY = 1e-290
-#: Slots that no clock fills before the cut-off where it was set by an average that is right: K^-2 of them.
+#: Keys are cut off where a share K^-2 of the slots would stay empty.
 _CUT = 3.0
 
 
@@ -25,8 +25,8 @@ class Offer(NamedTuple):
     ----------
     slots : numpy.ndarray of int64, shape (m,)
         Those that the part may win.
-    clocks, sizes : numpy.ndarray, shape (m,)
-        When its clock rings in these slots, and the size of the row that it puts there.
+    keys, sizes : numpy.ndarray, shape (m,)
+        The exponential keys of the part in these slots, and the size of the row that it puts there.
     arrays : tuple of numpy.ndarray
         These rows.
     weights : tuple of float
@@ -34,7 +34,7 @@ class Offer(NamedTuple):
     """
 
     slots: np.ndarray
-    clocks: np.ndarray
+    keys: np.ndarray
     sizes: np.ndarray
     arrays: tuple[np.ndarray, ...]
     weights: tuple[float, float]
@@ -42,11 +42,11 @@ class Offer(NamedTuple):
     def among(self, chosen: np.ndarray) -> Offer:
         """Return what is offered to some of the slots."""
         arrays = tuple(array[chosen] for array in self.arrays)
-        return Offer(self.slots[chosen], self.clocks[chosen], self.sizes[chosen], arrays, self.weights)
+        return Offer(self.slots[chosen], self.keys[chosen], self.sizes[chosen], arrays, self.weights)
 
 
 class Slots(NamedTuple):
-    """K slots and how rows get into them; small, for it travels to whoever reads rows.
+    """K slots and the rule by which rows win them; sent to the processes that read rows.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class Slots(NamedTuple):
 
     Notes
     -----
-    Every part b of the rows, of weight W_b, has a clock in every slot that rings after an exponential time with rate
-    W_b, and the first to ring has the slot: part b with probability W_b over the sum of all, as it should be.  Within
+    Every part b of the rows, of weight W_b, has in every slot a key that is exponential with rate W_b, and the smallest
+    key wins the slot: part b with probability W_b over the sum of all.  Within
     it rows are in proportion to size.  This is the key of Efraimidis and Spirakis (2006, Weighted random sampling with
-    a reservoir, Information Processing Letters 97, 181), for parts.  The minimum of clocks does not depend on the order
-    in which they are compared, and what a part draws depends on nothing but its number, so the pool is the same
-    whoever reads which part, and when.
+    a reservoir, Information Processing Letters 97, 181), for parts.  The minimum of keys does not depend on the order
+    in which they are compared, and what a part draws depends on its number alone, so the pool is the same
+    whichever process reads a part, and when.
 
     The numbers of a part are those of two SplitMix64 generators (Steele, Lea and Flood 2014), whose k-th number is a
     function of k: what slots need that the part cannot win is never worked out.
@@ -89,20 +89,20 @@ class Slots(NamedTuple):
             Numbers ≥ 0, of each row.
         number : int
         limits : numpy.ndarray, shape (K,), or tuple of float
-            Times after which a clock loses: of each slot, or of those that draw by size and of those that draw
+            Numbers above which a key loses: of each slot, or of those that draw by size and of those that draw
             uniformly.  They save the offers that would lose, and change nothing.
         """
         if not len(rows):
             none = np.empty(0)
             return Offer(none.astype(np.int64), none, none, rows.arrays, (0.0, 0.0))
-        keys = np.random.SeedSequence([self.random_seed, number]).generate_state(2, np.uint64)
+        seeds = np.random.SeedSequence([self.random_seed, number]).generate_state(2, np.uint64)
         cumulative = np.cumsum(np.asarray(sizes, np.float64) + _TINY)
         if isinstance(limits, tuple):
             limits = np.where(self.uniform, limits[1], limits[0])
-        slots, clocks = _early(keys[0], cumulative[-1], float(len(rows)), self.uniform, limits)
-        picked, drawn_by = _picked(keys[1], slots, self.uniform, cumulative)
+        slots, keys = _early(seeds[0], cumulative[-1], float(len(rows)), self.uniform, limits)
+        picked, drawn_by = _picked(seeds[1], slots, self.uniform, cumulative)
         weights = float(cumulative[-1]), float(len(rows))
-        return Offer(slots, clocks, drawn_by, rows.take(picked).arrays, weights)
+        return Offer(slots, keys, drawn_by, rows.take(picked).arrays, weights)
 
 
 @lru_cache(maxsize=4)
@@ -111,9 +111,9 @@ def _uniform(n: int, floor: float, random_seed: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _number(key: np.uint64, k: int) -> float:
-    """Return number k, uniform on [0, 1), of the SplitMix64 generator that starts from `key`."""
-    z = key + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15)
+def _number(seed: np.uint64, k: int) -> float:
+    """Return number k, uniform on [0, 1), of the SplitMix64 generator that starts from `seed`."""
+    z = seed + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
@@ -121,23 +121,23 @@ def _number(key: np.uint64, k: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _early(
-    key: np.uint64, weight: float, n_rows: float, uniform: np.ndarray, limits: np.ndarray
+    seed: np.uint64, weight: float, n_rows: float, uniform: np.ndarray, limits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slots in which the clock of a part rings before its limit, in order, and when."""
-    slots, clocks, n = np.empty(limits.size, np.int64), np.empty(limits.size), 0
+    """Return the slots in which the key of a part is below its limit, in order, and the keys."""
+    slots, keys, n = np.empty(limits.size, np.int64), np.empty(limits.size), 0
     for k in range(limits.size):
-        rate, u = n_rows if uniform[k] else weight, _number(key, k)
-        if u < rate * limits[k]:  # −log(1 − u) ≥ u: most clocks that lose need no logarithm
-            clock = -np.log1p(-u) / rate
-            if clock < limits[k]:
-                slots[n], clocks[n] = k, clock
+        rate, u = n_rows if uniform[k] else weight, _number(seed, k)
+        if u < rate * limits[k]:  # −log(1 − u) ≥ u: most keys that lose need no logarithm
+            key = -np.log1p(-u) / rate
+            if key < limits[k]:
+                slots[n], keys[n] = k, key
                 n += 1
-    return slots[:n].copy(), clocks[:n].copy()
+    return slots[:n].copy(), keys[:n].copy()
 
 
 @njit(cache=True, nogil=True)
 def _picked(
-    key: np.uint64, slots: np.ndarray, uniform: np.ndarray, cumulative: np.ndarray
+    seed: np.uint64, slots: np.ndarray, uniform: np.ndarray, cumulative: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the row of each slot, and its size, by an index of the cumulative sizes (Chen and Asau 1974)."""
     n_rows, total = cumulative.size, cumulative[-1]
@@ -148,7 +148,7 @@ def _picked(
         first[j] = i
     picked, sizes = np.empty(slots.size, np.int64), np.empty(slots.size)
     for j in range(slots.size):
-        u = _number(key, slots[j])
+        u = _number(seed, slots[j])
         i = min(int(u * n_rows), n_rows - 1)
         if not uniform[slots[j]]:
             # What is rounded may lie on either side of the bound of its entry.
@@ -179,15 +179,15 @@ class Reservoir:
 
     Attributes
     ----------
-    clocks : numpy.ndarray, shape (K,)
-        Times of the rows in the slots.
+    keys : numpy.ndarray, shape (K,)
+        Keys of the rows in the slots.
     """
 
     def __init__(self, slots: Slots, average: float = 0.0, n_rows: int = 0):
         self._slots, self._uniform = slots, slots.uniform
         late = _CUT * np.log(slots.n + 1)
         cuts = [late / weight if weight > 0 else np.inf for weight in (average * n_rows, n_rows)]
-        self.clocks = np.where(self._uniform, cuts[1], cuts[0])
+        self.keys = np.where(self._uniform, cuts[1], cuts[0])
         self._filled = np.zeros(slots.n, bool)
         self._sizes = np.zeros(slots.n)
         self._arrays: tuple[np.ndarray, ...] | None = None
@@ -195,8 +195,8 @@ class Reservoir:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Times after which a clock loses in every slot that draws by size, and in every one that draws uniformly."""
-        kinds = self.clocks[~self._uniform], self.clocks[self._uniform]
+        """Numbers above which a key loses in every slot that draws by size, and in every one that draws uniformly."""
+        kinds = self.keys[~self._uniform], self.keys[self._uniform]
         return float(kinds[0].max(initial=0.0)), float(kinds[1].max(initial=0.0))
 
     @property
@@ -205,12 +205,12 @@ class Reservoir:
         return bool(self._filled.all())
 
     def let_in(self, offer: Offer) -> None:
-        """Give the slots to the part that offers, where its clocks are first."""
+        """Give the slots to the part that offers, where its keys are smaller."""
         if self._arrays is None:
             self._arrays = tuple(np.zeros((self._slots.n, *a.shape[1:]), a.dtype) for a in offer.arrays)
-        won = offer.clocks < self.clocks[offer.slots]
+        won = offer.keys < self.keys[offer.slots]
         offer = offer if won.all() else offer.among(won)
-        self.clocks[offer.slots], self._sizes[offer.slots], self._filled[offer.slots] = offer.clocks, offer.sizes, True
+        self.keys[offer.slots], self._sizes[offer.slots], self._filled[offer.slots] = offer.keys, offer.sizes, True
         for stored, new in zip(self._arrays, offer.arrays, strict=True):
             stored[offer.slots] = new
         self._weights.append(offer.weights)

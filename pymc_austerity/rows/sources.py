@@ -1,7 +1,8 @@
-"""How the rows of a batch are chosen where they all count the same."""
+"""The interface of a row source, and rows drawn uniformly without replacement."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -10,9 +11,20 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
 
+#: ``draw(rng, state, start, stop)``: numbers of the stored rows at these positions of the current test.
+DrawRows = Callable[..., np.ndarray]
+#: ``restore(state, n_drawn)`` puts the state in order after a test that drew so many rows.
+RestoreRows = Callable[..., None]
+#: ``weigh(state, numbers, new, old)`` multiplies the terms of these rows by their weights, in place.
+WeighRows = Callable[..., None]
+#: ``n_total(state, n_stored)``: N, the rows of a sum over all rows.
+TotalRows = Callable[..., int]
+#: ``left(state)``: how many rows the current test may draw.
+RowsLeft = Callable[..., int]
+
 
 class Share(NamedTuple):
-    """Which chain draws, of those that share the rows, and how far it has come.
+    """One of the chains that share the rows, and the rows that it has drawn.
 
     Attributes
     ----------
@@ -28,68 +40,28 @@ class Share(NamedTuple):
 
 @njit
 def stored(state, n_stored):  # type: ignore[no-untyped-def]
-    """Return the number of rows that are stored: those are all there are."""
+    """Return the number of stored rows."""
     return n_stored
 
 
 @njit
 def no_end(state):  # type: ignore[no-untyped-def]
-    """Return a number that no test draws: rows never run out."""
+    """Return 2⁶²: rows do not run out."""
     return 2**62
 
 
 @njit
 def nothing_to_restore(order: np.ndarray, n_drawn: int) -> None:
-    """Leave things as they are: nothing was shuffled."""
+    """Do nothing."""
 
 
 @njit
 def weigh_equally(order: np.ndarray, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
-    """Leave the row terms as they are."""
-
-
-class DrawRows(Protocol):
-    """The choice of rows, compiled."""
-
-    def __call__(self, rng: np.random.Generator, state: Any, start: int, stop: int) -> np.ndarray:
-        """Return the numbers, among the stored rows, of the rows at positions start..stop of the current test."""
-        ...
-
-
-class RestoreRows(Protocol):
-    """The end of a test, compiled."""
-
-    def __call__(self, state: Any, n_drawn: int) -> None:
-        """Put the state in order after `n_drawn` rows."""
-        ...
-
-
-class WeighRows(Protocol):
-    """The weights of rows, compiled."""
-
-    def __call__(self, state: Any, numbers: np.ndarray, new: np.ndarray, old: np.ndarray) -> None:
-        """Multiply the terms of the rows with these numbers by their weights, in place."""
-        ...
-
-
-class TotalRows(Protocol):
-    """The number of rows that a sum over all rows has, compiled."""
-
-    def __call__(self, state: Any, n_stored: int) -> int:
-        """Return N, from the number of stored rows."""
-        ...
-
-
-class RowsLeft(Protocol):
-    """The number of rows that the current test may draw, compiled."""
-
-    def __call__(self, state: Any) -> int:
-        """Return it."""
-        ...
+    """Do nothing."""
 
 
 class RowSource(Protocol):
-    """How the rows of a batch are chosen; a class that inherits from this one answers the rest by default.
+    """How the rows of a batch are drawn; a class that inherits from this one has the defaults below.
 
     Attributes
     ----------
@@ -131,7 +103,7 @@ class RowSource(Protocol):
         return None
 
     def population(self, n_stored: int) -> RowSource:
-        """Return a source that draws as this one does from rows that can all be read, to judge a test by.
+        """Return a source that draws in the same way from rows that can all be read, for diagnostics.
 
         Where the stored rows are not all rows, the first `n_stored` of them stand for all.
         """
@@ -142,7 +114,7 @@ class RowSource(Protocol):
         return n_stored
 
     def for_points(self, n_numbers: int) -> RowSource:
-        """Return a source for points of so many numbers, which one that remembers a point must know."""
+        """Return a source for points of so many numbers, for sources that keep a point."""
         return self
 
     def state(self, n_rows: int, share: Share | None = None) -> Any:
@@ -162,7 +134,7 @@ def draw_without_replacement(rng: np.random.Generator, order: np.ndarray, start:
 
 @njit
 def restore_order(order: np.ndarray, n_drawn: int) -> None:
-    """Put `order` back to 0..N−1 in O(n_drawn) time, so that a test leaves nothing behind for the next one.
+    """Put `order` back to 0..N−1 in O(n_drawn) time, for the next test.
 
     Started from the identity, a Fisher–Yates shuffle moves the entry of a position p ≥ n_drawn only when p is
     drawn, so the positions out of place are the first n_drawn and those of the rows drawn.
@@ -210,3 +182,30 @@ class Uniform(RowSource):
     def state(self, n_rows: int, share: Share | None = None) -> np.ndarray:
         """Return the row numbers in order, which `draw` shuffles and `restore` puts back."""
         return np.arange(n_rows, dtype=np.uint32 if n_rows < 2**32 else np.int64)
+
+
+# Of rows that were drawn before sampling: `state` has the slots of a chain's share, first to end, how many of them are
+# drawn, N, and the slots that are read at every decision, which lie before the share.
+@njit
+def draw_next(rng: np.random.Generator, state: Any, start: int, stop: int) -> np.ndarray:
+    """Return the next slots of the share; positions of a test begin with the rows that it reads always."""
+    first = state.first + state.drawn[0] - state.always.size
+    return np.arange(first + start, first + stop)
+
+
+@njit
+def use_up(state: Any, n_drawn: int) -> None:
+    """End a test: its slots are read once."""
+    state.drawn[0] += max(0, n_drawn - state.always.size)
+
+
+@njit
+def left_of_share(state: Any) -> int:
+    """Return how many rows a test may read: those that it reads always, and what is left of the share."""
+    return state.always.size + state.end - state.first - state.drawn[0]
+
+
+@njit
+def table_size(state: Any, n_stored: int) -> int:
+    """Return N, the rows that were drawn from."""
+    return state.n_total

@@ -1,4 +1,4 @@
-"""Where rows live: arrays in memory, or files that are mapped into it."""
+"""The data of a step: arrays in memory or mapped files, and the interface of all tables of rows."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from pymc_austerity.rows.weighted import row_table
 CHUNK = 4096
 
 
+#: ``gather(arrays, numbers)``: the rows with these numbers of every array, contiguous and in that order.
+Gather = Callable[..., tuple[np.ndarray, ...]]
+
+
 class DrawnRows(Protocol):
     """Rows with weights, as chains draw them."""
 
@@ -30,8 +34,8 @@ class DrawnRows(Protocol):
         ...
 
 
-def nobody(n: int) -> None:
-    """Tell nobody how many rows are done."""
+def no_op(n: int) -> None:
+    """Do nothing: the callback of a pass without a progress bar."""
 
 
 class Work(Protocol):
@@ -43,10 +47,10 @@ class Work(Protocol):
         ...
 
     def released(self) -> Work:
-        """Return the same for several threads at once."""
+        """Return the same with code that releases the GIL."""
         ...
 
-    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = nobody) -> Any:
+    def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = no_op) -> Any:
         """Return what is learnt from some rows.
 
         Parameters
@@ -61,7 +65,7 @@ class Work(Protocol):
 
 
 class Table(Protocol):
-    """All rows of the data, wherever they are, for what is learnt in passes over them."""
+    """All rows of the data, in memory or on disk, as passes read them."""
 
     @property
     def reading_passes(self) -> int:
@@ -79,12 +83,12 @@ class Table(Protocol):
         """Yield all rows, part by part, in the same order each time."""
         ...
 
-    def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
+    def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is learnt from each part of the rows, in their order: the same parts each time."""
         ...
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return the numbers and arrays that `learn` returns from a pass, or did in a set-up that was cut short."""
+        """Return the numbers and arrays that `learn` returns, from a checkpoint where there is one."""
         ...
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
@@ -95,7 +99,7 @@ class Table(Protocol):
         """Return the arrays of at most `n` rows, to try something on."""
         ...
 
-    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> DrawnRows:
+    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> DrawnRows:
         """Return rows that are drawn in proportion to their sizes, a share of `floor` of them uniformly.
 
         Parameters
@@ -186,15 +190,15 @@ class Rows:
         """Return the arrays of at most `n` rows, to try something on."""
         return tuple(a[: min(len(self), n)] for a in self.arrays)
 
-    def each(self, work: Work, advance: Callable[[int], None] = nobody) -> Iterator[Any]:
+    def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is learnt from all rows."""
         yield work(self, advance=advance)
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Learn it: a pass over rows in memory is not kept."""
+        """Return what `learn` returns: rows in memory have no checkpoint."""
         return learn()
 
-    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = nobody) -> DrawnRows:
+    def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> DrawnRows:
         """Weigh all rows by their sizes."""
         return row_table(sizes_of(self, advance=advance), floor)
 
@@ -213,14 +217,6 @@ def _received(arrays: tuple[np.ndarray | SentFile, ...], first: np.ndarray | Non
 
 def _row_contiguous(array: np.ndarray) -> np.ndarray:
     return np.require(array, requirements=["C", "A"])
-
-
-class Gather(Protocol):
-    """The copying of rows, compiled."""
-
-    def __call__(self, arrays: tuple[np.ndarray, ...], rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the rows with these numbers of every array, contiguous and in that order."""
-        ...
 
 
 @njit

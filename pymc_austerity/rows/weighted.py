@@ -15,7 +15,7 @@ _Rows = TypeVar("_Rows")
 
 
 class AliasTable(NamedTuple):
-    """Walker's alias table for the row probabilities, and what each row counts for when it is drawn.
+    """Walker's alias table for the row probabilities, and the weight of each row.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class AliasTable(NamedTuple):
         return rows
 
     def source(self) -> RowSource:
-        """Return how chains draw from them."""
+        """Return the row source of chains."""
         return WeightedRows(self)
 
 

@@ -6,13 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError
+from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, Reads
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import ProxyPlan, Taylor
 from pymc_austerity.rows import Uniform, Weighted
 
 ProxyChoice = Taylor | Literal["auto"] | None
 
+#: What a test that reads by bounds says where there is no proxy.
+_NEEDS_PROXY = (
+    "MHSS reads rows by bounds on what a proxy leaves of them. Use PenaltyMH, which needs no bound and does without a "
+    "proxy where it has to."
+)
 #: A step that does without a proxy.
 _NONE = ProxyPlan(None, None, required=False)
 
@@ -34,9 +39,9 @@ def plan_proxy(
     _check_kinds(proposal, proxy, rows)
     moves, weighted = proposal is not None and proposal.needs_proxy, isinstance(rows, Weighted)
     because = "" if proposal is None else proposal.no_proxy_because
-    if test.without_proxy and (proxy is None or because):
+    if test.reads is Reads.BY_BOUNDS and (proxy is None or because):
         excluded = "proxy=None" if proxy is None else f"proposal={proposal!r}, {because},"
-        raise ValueError(f"{excluded} excludes a proxy, and {test.without_proxy}.")
+        raise ValueError(f"{excluded} excludes a proxy, and {_NEEDS_PROXY}")
     if because:
         if isinstance(proxy, Taylor) or weighted:
             raise ValueError(
@@ -57,9 +62,9 @@ def plan_proxy(
             )
         return replace(_NONE, excluded=True)
     floor = _floor(test, rows)
-    if test.without_proxy:
+    if test.reads is Reads.BY_BOUNDS:
         chosen = proxy if isinstance(proxy, Taylor) else Taylor()
-        return ProxyPlan(chosen, floor, required=True, otherwise=f"{test.without_proxy}.")
+        return ProxyPlan(chosen, floor, required=True, otherwise=_NEEDS_PROXY)
     if isinstance(proxy, Taylor):
         return ProxyPlan(proxy, floor, required=True)
     if callable(bound) and not (moves or weighted):
@@ -80,7 +85,7 @@ def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, 
             f"data= does not go with {name}: rows of blocks are drawn before sampling, and {test.needs_all_rows}. Use "
             "PenaltyMH, MinibatchBarker or MHSS."
         )
-    if proposal is not None and (proposal.reads_rows or proposal.expands_effects):
+    if proposal is not None and (proposal.reads_rows or proposal.selects_coefficients):
         raise ValueError(
             f"data= does not go with proposal={proposal!r}, which reads rows in a way of its own. Leave proposal= out, "
             "or use CrankNicolson, SurrogateHMC or a walk."
@@ -93,7 +98,7 @@ def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, 
     if plan.proxy.order == 3:
         raise ValueError("data= goes with proxies of first and second order. Use Taylor(order=2).")
     otherwise = "Rows in blocks need a proxy; a part of the rows that fits in memory can be sampled without."
-    weighted = None if test.draws_by_bounds else 1.0 if plan.floor is None else plan.floor
+    weighted = None if test.reads is Reads.BY_BOUNDS else 1.0 if plan.floor is None else plan.floor
     return replace(plan, floor=weighted, required=True, otherwise=otherwise)
 
 

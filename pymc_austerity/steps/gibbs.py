@@ -18,13 +18,14 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
-from pymc_austerity.gibbs import Incidence, SweepOutcome, build_sweep, check_incidence, incidence_of, looks_of
+from pymc_austerity.gibbs import Factors, Incidence, SweepOutcome, build_sweep, check_incidence, incidence_of, looks_of
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import (
     Density,
     ModelData,
     ModelKey,
     RowLikelihood,
+    Surroundings,
     check_rows,
     compile_density,
     flatten,
@@ -225,8 +226,9 @@ class ApproxGibbs(CheckedStep):
     def _call(
         self, theta: np.ndarray, others: np.ndarray, incidence: Incidence, chosen: np.ndarray, rngs: Any
     ) -> SweepOutcome:
-        at = (self._linked.links, theta, others, *self._data_at, incidence)
-        outcome = uninterrupted(self._sweep, *at, self._looks, self._n_values, chosen, *rngs)
+        around = Surroundings(others, *self._data_at, 1.0, (), self._linked.links)
+        factors = Factors(incidence, self._looks, self._n_values)
+        outcome = uninterrupted(self._sweep, theta, around, factors, chosen, *rngs)
         return SweepOutcome(*outcome)
 
     def _compile(self, density: Density) -> None:

@@ -16,7 +16,7 @@ from pymc.step_methods.state import RandomGeneratorState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import DECIDED, AcceptanceTest
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.groups import (
@@ -338,9 +338,9 @@ def _check_arguments(
             f"refreshed={refreshed!r} must lie in (0, 1]: it is the share of the groups that move by themselves in a "
             'draw, and a group that never does keeps its z. Use 0.2, or "auto".'
         )
-    if test is not None and (isinstance(test, type) or not hasattr(test, "draws_by_bounds")):
+    if test is not None and (isinstance(test, type) or not hasattr(test, "reads")):
         raise TypeError(f"GroupMH: test= wants a test such as pma.Exact(), and got {shown(test)}.")
-    if test is not None and test.draws_by_bounds:
+    if test is not None and test.reads is Reads.BY_BOUNDS:
         raise ValueError(
             f"test={test} needs a bound on what the rows do, and none is known for moves of groups. Use the default, "
             "or pma.Exact(), which reads all rows."

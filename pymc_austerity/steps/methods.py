@@ -7,14 +7,8 @@ from typing import Any, Literal, Unpack
 
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import (
-    Barker,
-    ConcentrationBound,
-    Inequality,
-    NoisePenalty,
-    SequentialT,
-    empirical_bernstein_serfling,
-)
+from pymc_austerity.acceptance import Barker, ConcentrationBound, NoisePenalty, SequentialT
+from pymc_austerity.acceptance.concentration import Inequality, empirical_bernstein_serfling
 from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.diagnostics import check_tolerance
 from pymc_austerity.steps.designing_step import TUNING_EPSILON, DesigningStep

@@ -18,7 +18,8 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Parts
 from pymc_austerity.likelihood import Density
 from pymc_austerity.progress import Phases
-from pymc_austerity.proxy import Taylor, check_triples
+from pymc_austerity.proxy import Taylor
+from pymc_austerity.proxy.third_derivatives import check_triples
 from pymc_austerity.rows import largest_count
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
@@ -148,7 +149,7 @@ class MHSS(RowStep):
             options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
         self._may_choose = order == "auto" and not callable(bound) and not isinstance(proxy, Taylor)
         super().__init__(ScalableSubsampling(), vars, bound=bound, **options)
-        if self.decider.parts.plan.by_sums:
+        if self.decider.parts.plan.by_statistics:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
         else:
             _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {self.decider.n_rows:,} rows a draw.")
@@ -156,7 +157,7 @@ class MHSS(RowStep):
     def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         second = super()._assemble(parts, check, phases)
         plan = second.parts.plan
-        of_rows = second.compiled.effects is None and not plan.by_sums
+        of_rows = second.compiled.selected is None and not plan.by_statistics
         if not (self._may_choose and of_rows and second.row_source.complete):
             return second
         with phases("Choosing the order"):
@@ -214,7 +215,7 @@ def _predict_third_order(decider: Decider) -> float:
 def _draws_of_surrogate(decider: Decider) -> np.ndarray:
     """Return draws of θ from the surrogate."""
     assert decider.prepared is not None
-    if decider.compiled.effects is None:
+    if decider.compiled.selected is None:
         return decider.prepared.draws
     rng, state, draws = np.random.default_rng(0), decider.new_state(), [decider.parts.theta0]
     for _ in range(_PROPOSALS):

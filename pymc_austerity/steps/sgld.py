@@ -11,7 +11,7 @@ from pymc.model import Model
 from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import AlwaysAccept
+from pymc_austerity.acceptance.uncorrected import AlwaysAccept
 from pymc_austerity.kernel import Schedule
 from pymc_austerity.proposals import Langevin
 from pymc_austerity.proxy import Taylor

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pymc_austerity.acceptance import NO_SHAPE, add_shape, growing_sizes
+from pymc_austerity.acceptance.acceptance_test import growing_sizes
 from pymc_austerity.acceptance.by_looks import merge_batch
-from pymc_austerity.acceptance.moments import absolute_moments, third_central_moment
+from pymc_austerity.acceptance.moments import NO_SHAPE, absolute_moments, add_shape, third_central_moment
 
 
 @given(st.integers(2, 5_000), st.floats(1.01, 4.0), st.integers(2, 10**7))
@@ -43,7 +43,7 @@ def test_moments_agree_however_the_rows_are_cut(differences, cuts):
 
 
 @given(values, st.lists(st.integers(1, 79), max_size=6))
-def test_the_third_moment_is_that_of_all_rows_however_they_are_cut(differences, cuts):
+def test_third_moment_however_rows_are_cut(differences, cuts):
     n, mean, m2, shape = cut(differences, cuts)
     third = third_central_moment(shape, n, mean, np.sqrt(m2 / (n - 1)))
     scale = 1 + np.abs(differences).max()
@@ -65,7 +65,7 @@ def test_means_that_are_added_in_place_of_merged_would_be_seen():
     assert not np.isclose(np.mean([p.mean() for p in parts]), cut(differences, [3])[1])
 
 
-def test_sums_are_of_differences_and_the_bound_is_the_formula_about_another_centre():
+def test_absolute_moments_about_another_centre():
     new, old = np.random.default_rng(5).normal(size=(2, 30))
     differences = new - old
     shape = add_shape(NO_SHAPE, 0, differences[:4].mean(), new[:4], old[:4])

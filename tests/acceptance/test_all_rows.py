@@ -9,11 +9,10 @@ from numba import njit, types
 from toy import AnyTest, Toggle, shift_model
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import BAD_ROW, DECIDED, Exact, ExactBarker
+from pymc_austerity.acceptance import BAD_ROW, DECIDED, Exact, ExactBarker, Reads
 from pymc_austerity.compile.addresses import addresses, arrays_at
-from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.transition import build_transition
-from pymc_austerity.likelihood import Links
+from pymc_austerity.kernel.transition import TransitionArguments, build_transition, pack_generators
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.likelihood.density import LinkedDensity
 from pymc_austerity.rows import CHUNK, InOrder
 
@@ -52,8 +51,8 @@ def chain():
     at = addresses((values, calls), TABLE)
 
     @njit
-    def call(at, nowhere, theta, others, row_state, state, looks, temperature, generators):
-        return transition(Links(), theta, others, nowhere, at, row_state, state, looks, temperature, generators, (), ())
+    def call(theta, generators, given):
+        return transition(theta, generators, given)
 
     row_state = InOrder().for_points(2).state(N)
     rng = [np.random.default_rng(k) for k in range(3)]
@@ -61,23 +60,15 @@ def chain():
     def make(theta, jump, other=0.0, temperature=1.0, size=N):
         calls[0] = 0
         nowhere, state = addresses((np.zeros(1),), VECTORS), np.array([jump])
-        fields = call(
-            at,
-            nowhere,
-            np.array([theta]),
-            np.array([other]),
-            row_state,
-            state,
-            Exact().looks(size),
-            temperature,
-            pack_generators(*rng),
-        )
+        around = Surroundings(np.array([other]), nowhere, at, temperature, ())
+        given = TransitionArguments(around, row_state, state, Exact().looks(size), ())
+        fields = call(np.array([theta]), pack_generators(*rng), given)
         return fields, int(calls[0])
 
     return make, values, row_state
 
 
-def test_rows_are_evaluated_at_the_proposal_alone_unless_something_else_has_changed(chain):
+def test_rows_are_evaluated_at_the_proposal_alone(chain):
     make, values, _ = chain
     uphill = 0.1 * np.sign(values.sum())
     assert make(0.0, uphill)[1] == 6  # three chunks at both ends
@@ -93,7 +84,7 @@ def test_rows_are_evaluated_at_the_proposal_alone_unless_something_else_has_chan
 
 
 @pytest.mark.parametrize("size", [N - 1, 2 * CHUNK, 7])
-def test_a_look_at_fewer_rows_tells_how_far_they_differ_and_is_not_remembered(chain, size):
+def test_look_at_fewer_rows_is_not_kept(chain, size):
     make, values, _ = chain
     make(0.0, 1e-3)
     found, n_calls = make(0.0, 2.0, temperature=4.0, size=size)
@@ -109,7 +100,7 @@ def test_a_look_at_fewer_rows_tells_how_far_they_differ_and_is_not_remembered(ch
         assert (found[6], found[8]) == (0.0, True)
 
 
-def test_a_row_that_is_impossible_ends_the_reading_and_what_is_known_stays_right(chain):
+def test_impossible_row_ends_the_reading(chain):
     make, values, row_state = chain
     downhill = -50 * np.sign(values.sum())
     assert not make(1.0, downhill)[0][2]
@@ -126,13 +117,13 @@ def test_a_row_that_is_impossible_ends_the_reading_and_what_is_known_stays_right
     assert found[5] == pytest.approx(downhill * values.sum(), rel=1e-12)
 
 
-def test_a_chain_at_a_point_that_a_row_forbids_stops_with_its_number(chain):
+def test_impossible_current_point_names_the_row(chain):
     make, _, _ = chain
     found, _ = make(2 * ABYSS, 1.0)
     assert found[1:9] == (BAD_ROW, False, 2 * CHUNK, 1, -np.inf, 0.0, CHUNK + 3, False)
 
 
-def test_the_log_ratio_of_a_million_rows_is_exact_to_a_billionth():
+def test_log_ratio_of_a_million_rows_is_exact():
     n = 1_000_000
     values = np.random.default_rng(8).normal(size=n) / np.sqrt(n)
     step = AnyTest(Exact(), proposal=Toggle(), model=shift_model(values), rng=0)
@@ -150,11 +141,11 @@ def test_the_log_ratio_of_a_million_rows_is_exact_to_a_billionth():
 
 
 class Forgetful(Exact):
-    remembers = False
+    reads = Reads.NONE
 
 
 class ForgetfulBarker(ExactBarker):
-    remembers = False
+    reads = Reads.NONE
 
 
 @pytest.fixture(

@@ -63,14 +63,14 @@ def test_draws_are_those_of_the_exact_test(sample, exact, step):
 
 
 @pytest.mark.slow
-def test_draws_that_read_fewer_rows_differ_and_so_do_those_of_another_test(sample):
+def test_draws_of_fewer_rows_or_another_test_differ(sample):
     careless = sample(partial(pma.ApproxMH, epsilon=0.2, batch_size=100, **WALK)).posterior["slope"]
     exact, barker = sample(METROPOLIS), sample(BARKER)
     assert not np.array_equal(careless, exact.posterior["slope"])
     assert barker.sample_stats["accepted"].mean() < exact.sample_stats["accepted"].mean()
 
 
-def test_a_test_that_is_not_exact_is_no_argument_of_the_exact_step():
+def test_exact_step_refuses_another_test():
     with pm.Model():
         pm.Normal("y", pm.Normal("mu"), observed=np.arange(9.0))
         with pytest.raises(TypeError, match="its own step"):

@@ -35,14 +35,14 @@ def threshold_by_hand(looks, *, normal=NOISE.normal, bias=0.0):
     return -(bias + np.sqrt(SIGMA**2 - 0.7**2) * normal + added)
 
 
-def test_the_threshold_is_noise_that_is_missing_and_the_correction():
+def test_threshold_is_missing_noise_and_correction():
     looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
     for look in (0, 1):
         found = barker_threshold(looks, look, MOMENTS, SCALE, NOISE)
         assert found == pytest.approx(threshold_by_hand(looks), rel=1e-9)
 
 
-def test_skewness_is_in_the_noise_of_the_first_look_and_in_the_estimate_of_later_ones():
+def test_skewness_is_in_the_noise_and_later_in_the_bias():
     looks = Barker(40, sigma=SIGMA, skewness=True).looks(N_TOTAL)
     skewed = skew_against(MOMENTS, SCALE, SIGMA**2 - 0.7**2, NOISE.normal)
     bias = stopping_bias(MOMENTS, SCALE)
@@ -53,7 +53,7 @@ def test_skewness_is_in_the_noise_of_the_first_look_and_in_the_estimate_of_later
     assert second == pytest.approx(threshold_by_hand(looks, bias=bias), rel=1e-9)
 
 
-def test_the_bias_of_stopping_is_the_third_moment_over_the_variance():
+def test_stopping_bias_is_third_moment_over_variance():
     """E[mean] − μ = −Cov(Σl_i, n)/n² with n in proportion to the variance, smaller by the share of rows left."""
     assert stopping_bias(MOMENTS, SCALE) == pytest.approx(SCALE * THIRD / (SD**2 * 40) * 0.6, rel=1e-9)
 
@@ -101,7 +101,7 @@ def test_all_rows_are_compared_with_a_logistic_number():
             assert decide(looks, 2, all_rows, log_ratio - SCALE * MEAN, SCALE, NOISE) == verdict
 
 
-def test_the_estimate_is_compared_with_the_threshold_once_its_variance_is_below_sigma_squared():
+def test_decision_needs_a_variance_below_sigma_squared():
     looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
     for log_ratio, verdict in ((-1e-6, REJECT), (1e-6, ACCEPT)):
         offset = log_ratio + barker_threshold(looks, 0, MOMENTS, SCALE, NOISE) - SCALE * MEAN
@@ -112,7 +112,7 @@ def test_the_estimate_is_compared_with_the_threshold_once_its_variance_is_below_
 
 
 @pytest.mark.parametrize(("times", "decides"), [(1.01, True), (0.99, False)])
-def test_a_batch_further_from_normal_than_the_tolerance_reads_on(times, decides):
+def test_batch_beyond_normality_tolerance_reads_on(times, decides):
     looks = Barker(40, sigma=SIGMA, normality_tol=times * normality_error(MOMENTS)).looks(N_TOTAL)
     assert (decide_barker(looks, 0, MOMENTS, 0.0, SCALE, NOISE) != UNDECIDED) == decides
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, Looks
 from pymc_austerity.acceptance.by_looks import WITH_REPLACEMENT, read_by_looks
-from pymc_austerity.acceptance.decision import BAD_BOUND, DECIDED, ROWS_SPENT, Decision, RowReader
+from pymc_austerity.acceptance.decision import BAD_BOUND, DECIDED, ROWS_SPENT, Decision, Question, RowReader
 from pymc_austerity.acceptance.moments import third_central_moment
 from pymc_austerity.rows import CHUNK
 from pymc_austerity.rows.sources import RowSource
@@ -97,7 +97,9 @@ def read(
     source = source or Backwards()
     conclude = read_by_looks(RowReader(_terms, source), _at_look, tell, shape)
     state, looks = WEIGHT.copy(), Looks(np.array(sizes), np.zeros(len(sizes)))
-    found = conclude(np.random.default_rng(1), state, looks, terms, n_total, bound, offset, SCALE, float(look))
+    found = conclude(
+        np.random.default_rng(1), state, looks, Question(terms, n_total, bound, offset, SCALE, float(look))
+    )
     return Decision(*found), state
 
 
@@ -109,7 +111,7 @@ def of_mean(rows, n_total):
 
 
 @pytest.mark.parametrize(("look", "n"), [(0, 5), (1, CHUNK + 3)])
-def test_a_look_at_some_rows_is_the_mean_of_those_and_its_standard_error(look, n):
+def test_look_returns_mean_and_standard_error(look, n):
     found, state = read([5, CHUNK + 3, N], look=look)
     assert found == (True, DECIDED, n, look + 1, *of_mean(TERMS[::-1][:n], N), -1, False, N)
     assert state[0] == n
@@ -131,13 +133,13 @@ def test_weighed_rows_come_from_a_population_without_end():
     assert found == (True, DECIDED, 5, 1, *of_mean(rows, np.inf), -1, False, WITH_REPLACEMENT)
 
 
-def test_the_last_look_of_weighed_rows_reads_all_from_the_first_on_without_weights():
+def test_last_look_of_weighted_rows_reads_all_rows():
     found, _ = read([5, N], source=Weighed(), look=1)
     log_ratio, _ = of_mean(TERMS, N)
     assert found == (True, DECIDED, 5 + N, 2, log_ratio, 0.0, -1, True, N)
 
 
-def test_rows_that_are_all_there_are_but_not_all_rows_are_read_to_the_end_and_no_further():
+def test_incomplete_rows_are_read_to_their_end():
     found, _ = read([4, 6], source=SixOfMany(), look=1, n_total=6)
     log_ratio, _ = of_mean(TERMS[::-1][:6], 6)
     assert found == (True, DECIDED, 6, 2, log_ratio, 0.0, -1, False, 6)

@@ -89,7 +89,7 @@ def test_wrong_decisions_are_rarer_than_delta_on_skewed_rows(inequality, gap):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [Rule, VarianceForSd, CounterStands])
-def test_many_looks_at_hard_rows_decide_wrongly_no_more_often_than_delta_unless_a_mistake_is_planted(rule):
+def test_many_looks_at_hard_rows_keep_to_delta(rule):
     """Rows for which the inequality is nearly sharp, a mean next to ψ, and hundreds of looks."""
     n, delta = 30_000, 0.1
     inequality = empirical_bernstein if rule is VarianceForSd else hoeffding_serfling
@@ -168,7 +168,7 @@ def test_look_k_may_fail_with_the_probability_of_the_paper():
         (20, -0.01, REJECT),
     ],
 )
-def test_the_mean_is_compared_with_psi_once_it_is_beyond_both_terms_of_the_bound(n, distance, verdict):
+def test_mean_is_compared_with_psi_beyond_the_bound(n, distance, verdict):
     looks = BoundedLooks(np.array([10, 20]), np.array([0.5, 9.0]), np.array([0.25, 9.0]))
     log_u, offset, scale = 0.3, 0.6, 3.0
     moments = Moments(n, 20, (log_u - offset) / scale + distance, 2.0, 4.0)
@@ -178,7 +178,7 @@ def test_the_mean_is_compared_with_psi_once_it_is_beyond_both_terms_of_the_bound
     assert decide_outside_bound(looks, n // 10 - 1, small, offset, scale, log_u) == verdict
 
 
-def test_the_defaults_are_those_documented_and_weights_are_refused():
+def test_defaults_and_refusal_of_weights():
     rule = ConcentrationBound()
     assert (rule.delta, rule.gamma, rule.p, rule.batch_size) == (0.01, 2.0, 2.0, 50)
     assert rule.inequality is empirical_bernstein_serfling
@@ -190,20 +190,3 @@ def test_the_defaults_are_those_documented_and_weights_are_refused():
 def test_looks_grow_geometrically_to_all_rows():
     sizes = ConcentrationBound(gamma=1.5, batch_size=50).looks(1_000).sizes
     assert sizes.tolist() == [50, 75, 113, 170, 255, 383, 575, 863, 1_000]
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "error", "message"),
-    [
-        ({"delta": 0.0}, ValueError, "between 0 and 1"),
-        ({"delta": 1.0}, ValueError, "between 0 and 1"),
-        ({"delta": 1.5}, ValueError, "between 0 and 1"),
-        ({"gamma": 1.0}, ValueError, "must be above 1"),
-        ({"p": 1.0}, ValueError, "must be above 1"),
-        ({"batch_size": 1}, ValueError, "at least 2 rows"),
-        ({"inequality": "hoeffding"}, TypeError, "without calling it"),
-    ],
-)
-def test_settings_out_of_range_are_refused(kwargs, error, message):
-    with pytest.raises(error, match=message):
-        ConcentrationBound(**kwargs)

@@ -4,33 +4,31 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance import AcceptanceTest, Reads
+from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.barker import Barker, ExactBarker
 from pymc_austerity.acceptance.concentration import ConcentrationBound
-from pymc_austerity.acceptance.fixed_batch import FixedBatch
-from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.scalable_subsampling import ScalableSubsampling
 from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance.uncorrected import FixedBatch
 
-#: uses_proxy, corrects_noise, designable, reads_moments, resolves_remainders, draws_by_bounds.
+#: Which rows it reads, and whether the noise of a batch is part of it.
 DESCRIPTIONS = {
-    Exact(): "--dm--",
-    ExactBarker(): "---m--",
-    SequentialT(0.01, 500): "p-dm--",
-    FixedBatch(100): "p--m--",
-    NoisePenalty(200): "pn-m--",
-    Barker(100): "pn-m--",
-    ConcentrationBound(): "p--m--",
-    ScalableSubsampling(): "pn--rb",
+    Exact(): (Reads.ALL, False),
+    ExactBarker(): (Reads.ALL, False),
+    SequentialT(0.01, 500): (Reads.BATCHES, False),
+    FixedBatch(100): (Reads.BATCHES, False),
+    NoisePenalty(200): (Reads.BATCHES, True),
+    Barker(100): (Reads.BATCHES, True),
+    ConcentrationBound(): (Reads.BATCHES, False),
+    ScalableSubsampling(): (Reads.BY_BOUNDS, True),
 }
-FACTS = ("uses_proxy", "corrects_noise", "designable", "reads_moments", "resolves_remainders", "draws_by_bounds")
 
 
 @pytest.mark.parametrize("test", DESCRIPTIONS, ids=lambda test: type(test).__name__)
 def test_what_it_is_known_by(test: AcceptanceTest):
-    found = "".join(letter if getattr(test, fact) else "-" for fact, letter in zip(FACTS, "pndmrb"))
-    assert found == DESCRIPTIONS[test]
+    assert (test.reads, test.corrects_noise) == DESCRIPTIONS[test]
 
 
 @pytest.mark.parametrize("test", DESCRIPTIONS, ids=lambda test: type(test).__name__)

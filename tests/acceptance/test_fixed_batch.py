@@ -6,7 +6,7 @@ import pytest
 from evidence import MAX_Z, moment_z
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.fixed_batch import FixedBatch
+from pymc_austerity.acceptance.uncorrected import FixedBatch
 
 N = 2_000
 
@@ -53,11 +53,6 @@ def test_the_spread_grows_as_the_batch_shrinks(draws):
     sd = [draws[n].std() * np.sqrt(N) for n in (N, N // 4, N // 16)]
     assert sd[0] < sd[1] < sd[2]
     assert sd[2] > 1.3
-
-
-def test_a_batch_of_one_row_is_refused():
-    with pytest.raises(ValueError, match="over-dispersed"):
-        FixedBatch(1)
 
 
 def test_a_batch_beyond_the_data_is_all_rows():

@@ -49,27 +49,10 @@ def test_looks_are_whole_batches_and_end_at_all_rows(n_rows, batch):
     assert 0 < steps[-1] <= max(batch, 2)
 
 
-def test_bounds_are_critical_values_of_t_with_the_finite_population_correction():
+def test_bounds_are_corrected_critical_values_of_t():
     sizes, bounds = SequentialT(0.03, 50).looks(170)
     n = sizes[:-1]
     assert bounds[:-1] == pytest.approx(stats.t.isf(0.03, n - 1) / np.sqrt(n) * np.sqrt(1 - (n - 1) / 169))
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ((-0.01, 500), r"epsilon=-0.01 .* between 0 and 0.5.*0.01"),
-        ((0.51, 500), r"epsilon=0.51 .* stop when it knows least"),
-        ((float("nan"), 500), r"epsilon=nan"),
-        ((0.01, 1), r"batch_size=1 .* at least 2 rows.*standard deviation.*500"),
-        ((0.01, 2.5), r"batch_size=2.5 must be a whole number"),
-        ((0.01, 500, False, 0.49), r"alpha=0.49 is not between 0.5"),
-        ((0.01, 500, False, 1.01), r"alpha=1.01 is not between 0.5"),
-    ],
-)
-def test_settings_out_of_range_are_refused(settings, told):
-    with pytest.raises(ValueError, match=told):
-        SequentialT(*settings)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.8, 1.0])
@@ -89,7 +72,7 @@ def test_the_ends_of_the_ranges_are_settings(settings):
     assert (test.looks(10).bounds[:-1] == (np.inf if test.epsilon == 0 else 0)).all()
 
 
-def test_with_replacement_there_is_no_finite_population_correction():
+def test_with_replacement_there_is_no_correction():
     drawn_again = SequentialT(0.03, 50, alpha=0.7).with_replacement()
     assert drawn_again == SequentialT(0.03, 50, True, 0.7)
     n = np.array([50, 100, 150])
@@ -98,7 +81,7 @@ def test_with_replacement_there_is_no_finite_population_correction():
     assert drawn_again.looks(170).bounds[:-1] == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_test_that_was_designed_is_read_from_what_was_recorded():
+def test_designed_test_is_read_from_the_record():
     test = SequentialT(0.01, 500)
     designed = SequentialT(0.002, 300, alpha=0.7)
     assert test.as_recorded({"epsilon": 0.002, "batch_size": 300.0, "alpha": 0.7}) == designed
@@ -180,7 +163,7 @@ def test_frequencies_catch_a_planted_mistake(planted):
     assert min(p_values) < LEVEL
 
 
-def test_acceptance_probability_is_the_law_averaged_over_the_uniform_number():
+def test_acceptance_probability_averages_over_the_uniform():
     log_u = np.log((np.arange(40) + 0.5) / 40)
     laws = [law_of_test(tuple(VALUES[:9]), (v - OFFSET) / 9, EPSILON, 3) for v in log_u]
     expected = np.mean([sum(p for (accepted, _), p in law.items() if accepted) for law in laws])

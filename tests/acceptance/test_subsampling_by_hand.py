@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, RowReader
+from pymc_austerity.acceptance import BAD_BOUND, BAD_ROW, DECIDED, Question, RowReader
 from pymc_austerity.acceptance.decision import OUT_OF_REACH, ROWS_SPENT, Decision
 from pymc_austerity.acceptance.scalable_subsampling import ScalableSubsampling, keep_probability, log_factor, thin
 from pymc_austerity.rows import CHUNK
@@ -82,9 +82,8 @@ def conclude():
 
     def decide(source, rate, *, new=NEW, old=OLD, left=10**6, always=ALWAYS, seed=1, noise=NOISE):
         state = State(LIMITS, always, np.array([float(rate)]), np.array([left]), np.array([-1]))
-        found = compiled[source](
-            np.random.default_rng(seed), state, TEST.looks(N), (new, old), N, 1.0, OFFSET, N / TEMPERATURE, noise
-        )
+        asked = Question((new, old), N, 1.0, OFFSET, N / TEMPERATURE, noise)
+        found = compiled[source](np.random.default_rng(seed), state, TEST.looks(N), asked)
         return Decision(*found), state.used[0]
 
     return decide
@@ -106,7 +105,7 @@ def by_hand(rate, seed, always=ALWAYS):
 
 
 @pytest.mark.parametrize("source", [Table, Pool])
-def test_rows_that_are_drawn_are_thinned_and_others_count_exactly(conclude, source):
+def test_drawn_rows_are_thinned_and_others_exact(conclude, source):
     verdicts = set()
     for seed in range(40):
         n, log_ratio = by_hand(5.0, seed)
@@ -157,13 +156,13 @@ def test_an_impossible_row_ends_the_reading_of_all(conclude, row, read):
     assert found == (False, DECIDED, read, 1, -np.inf, 0.0, -1, read == N, NOTHING)
 
 
-def test_an_impossible_row_among_those_that_are_always_read_is_a_part_of_the_rows(conclude):
+def test_impossible_row_among_those_always_read(conclude):
     found, _ = conclude(Table, 5.0, new=np.where(np.arange(N) == 7, -np.inf, NEW))
     assert found == (False, DECIDED, ALWAYS.size, 1, -np.inf, NOTHING, -1, False, NOTHING)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_row_beyond_its_bound_is_named_wherever_it_is_in_the_batch(conclude, place):
+def test_row_beyond_its_bound_is_named(conclude, place):
     rng = np.random.default_rng(1)
     n = ALWAYS.size + rng.poisson(10.0)
     row = rng.integers(2, N - 2, n - ALWAYS.size)[place]

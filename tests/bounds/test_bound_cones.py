@@ -16,7 +16,7 @@ from pymc_austerity.bounds.whitened_bound import Whitened, typical_span
 from pymc_austerity.compile.addresses import NOWHERE
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.likelihood import Links, Place, read_model
-from pymc_austerity.rows import RowsByCones, cone_table
+from pymc_austerity.rows.by_cones import RowsByCones, cone_table
 
 N, SIZE, RADIUS = 600, 8, 7.0
 RNG = np.random.default_rng(11)

@@ -15,7 +15,7 @@ from toy import NoCorrection
 import pymc_austerity as pma
 from pymc_austerity.acceptance.decision_error import acceptance_error
 from pymc_austerity.acceptance.operating_characteristic import (
-    looks_of,
+    looks_of_design,
     operating_characteristic,
     stopping_probabilities,
 )
@@ -63,7 +63,7 @@ def test_values_of_the_authors_at_a_tie(epsilon, error, look):
 
 
 def test_error_at_a_tie_is_half_the_probability_to_stop_early():
-    looks = looks_of(SequentialT(0.03, 120, alpha=0.7), N)
+    looks = looks_of_design(SequentialT(0.03, 120, alpha=0.7), N)
     below, above = stopping_probabilities(looks, np.zeros(1))
     assert below == pytest.approx(above)
     assert operating_characteristic(looks).worst_error == pytest.approx((below + above).sum() / 2)
@@ -74,7 +74,7 @@ def test_random_walk_drawn_as_in_proposition_2_stops_as_computed(settings):
     """Simulate the conditional normal laws of equations 11 and 12, written out as they stand there."""
     mu_std, n = 1.2, 200_000
     rng, test = np.random.default_rng(11), SequentialT(**settings)
-    looks = looks_of(test, N)
+    looks = looks_of_design(test, N)
     z, before, inside = np.zeros(n), 0.0, np.ones(n, bool)
     found = []
     for now, bound in zip(looks.shares[:-1], looks.bounds):
@@ -121,7 +121,7 @@ def test_a_missing_finite_population_correction_is_seen_in_error_and_share():
 
 
 def test_rows_with_replacement_are_a_brownian_motion_in_the_share():
-    looks = looks_of(SequentialT(0.05, 200, replacement=True), N)
+    looks = looks_of_design(SequentialT(0.05, 200, replacement=True), N)
     assert looks.information == pytest.approx(looks.shares[:-1])
     assert looks.shares[-1] == pytest.approx(1.9)  # nine looks, then all rows one by one
     rng, n, mu_std = np.random.default_rng(5), 200_000, 1.0
@@ -147,7 +147,7 @@ def test_limits():
 
 
 def test_more_nodes_change_nothing(monkeypatch):
-    looks = looks_of(SequentialT(0.02, 100, alpha=0.9), 20_000)
+    looks = looks_of_design(SequentialT(0.02, 100, alpha=0.9), 20_000)
     mu_std = np.array([0.0, 0.5, 2.0, 8.0])
     coarse = stopping_probabilities(looks, mu_std)
     monkeypatch.setattr("pymc_austerity.acceptance.operating_characteristic._NODES_PER_SD", 4.0)

@@ -8,7 +8,8 @@ from numba import njit
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, NoisePenalty, standard_error
+from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, NoisePenalty
+from pymc_austerity.acceptance.moments import standard_error
 from pymc_austerity.diagnostics import place_of_draws, spot_check
 from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.diagnostics.drawn_states import drawn_states

@@ -26,7 +26,7 @@ from pymc_austerity.likelihood import (
     model_data,
     with_blocks,
 )
-from pymc_austerity.rows import with_counts
+from pymc_austerity.rows.merged import with_counts
 
 PACKAGE = Path(pymc_austerity.__file__).parent
 #: Relative difference of sums of the same numbers that were multiplied and added in another order.

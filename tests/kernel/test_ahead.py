@@ -9,7 +9,7 @@ import pytest
 from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
-from pymc_austerity.kernel import Ahead, Chain, ahead
+from pymc_austerity.kernel import Chain, ahead
 
 N = 300
 RNG = np.random.default_rng(21)
@@ -148,7 +148,7 @@ def sent(step, k, point):
 
 
 @pytest.mark.parametrize("interfere", [moved, saved, sent])
-def test_what_happens_in_between_finds_the_chain_where_its_last_draw_left_it(model_and_step, interfere, monkeypatch):
+def test_interference_finds_the_chain_at_its_last_draw(model_and_step, interfere, monkeypatch):
     model, step = model_and_step
     found = follow(model, step, 40, interfere)
     one_at_a_time(monkeypatch)
@@ -172,20 +172,6 @@ def test_beside_other_steps_no_draw_is_made_ahead():
         step = walk(vars=[beta])
         pm.sample(50, tune=20, step=[step, pm.Slice([scale])], chains=1, cores=1, random_seed=1, **QUIET)
     assert step._ahead._n_draws == 1
-
-
-def test_whose_point_is_not_the_last_draw_waits_for_the_next(mhss):
-    """In single precision, say, no point is: what was made ahead would be thrown away at every draw."""
-    model, step = mhss
-    made = []
-
-    def rounded(step, k, point):
-        made.append(step._ahead._n_draws)
-        return step, {"beta": point["beta"].astype(np.float32).astype(float)}
-
-    follow(model, step, 12, rounded)
-    assert max(made) < 32
-    assert made[-1] == 1
 
 
 def test_draws_before_an_impossible_one_are_given_first(monkeypatch):
@@ -214,12 +200,3 @@ def test_draws_before_an_impossible_one_are_given_first(monkeypatch):
         draw_on()
     assert str(stop.value) == str(expected.value)
     np.testing.assert_array_equal(found, draws)
-
-
-def test_calls_stay_short(mhss, monkeypatch):
-    """As many draws as fit into the time that a call may take; one, where that is more."""
-    monkeypatch.setattr(ahead, "_SECONDS", 0.0)
-    model, step = mhss
-    follow(model, step, 5)
-    assert step._ahead._n_draws == 1
-    assert isinstance(step._ahead, Ahead)

@@ -81,7 +81,7 @@ def settled_at(*times):
 @pytest.mark.parametrize(
     "interfere", [moved_at(), moved_at(2), moved_at(10), settled_at(1, 2, 9, 40), settled_at(*range(50))]
 )
-def test_whatever_happens_the_draws_and_the_chain_are_those_of_one_at_a_time(hours, interfere, monkeypatch):
+def test_draws_ahead_are_those_of_one_at_a_time(hours, interfere, monkeypatch):
     draws, streams = follow(50, Walk(), interfere=interfere)
     one_by_one = Walk()
     expected, left = follow(50, one_by_one, alone=False, interfere=interfere)

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 import pymc_austerity as pma
-from pymc_austerity.kernel import compiled, decider
+from pymc_austerity.kernel import decider, parts
 
 X = np.random.default_rng(1).normal(size=(300, 2))
 LABELS = (np.random.default_rng(2).random(len(X)) < expit(X @ [1.0, -0.5])).astype(int)
@@ -38,8 +38,8 @@ def test_rows_are_compiled_only_where_they_decide(options):
     assert ("density" in made, "interpreted" in made) == ((True, False) if options else (False, True))
 
 
-def test_rows_that_depend_on_their_batch_are_refused_before_anything_is_learnt(monkeypatch):
-    monkeypatch.setattr(compiled, "interpret_rows", scaled(compiled.interpret_rows, True))
+def test_rows_that_depend_on_their_batch_are_refused(monkeypatch):
+    monkeypatch.setattr(parts, "interpret_rows", scaled(parts.interpret_rows, True))
     monkeypatch.setattr(decider, "_learn", None)
     with pytest.raises(pma.NotRowWiseError):
         built()
@@ -51,10 +51,10 @@ def test_sums_that_were_compiled_wrongly_are_refused(monkeypatch):
         built()
 
 
-def test_rows_that_decide_after_all_are_checked_as_they_were_compiled(monkeypatch):
+def test_rows_without_a_proxy_are_checked_as_compiled(monkeypatch):
     separable = (X[:, 0] > 0).astype(int)
     with pytest.warns(UserWarning, match="No proxy could be built"):
         built(separable, pm.Flat)
-    monkeypatch.setattr(compiled, "compile_rows", scaled(compiled.compile_rows, False))
+    monkeypatch.setattr(parts, "compile_rows", scaled(parts.compile_rows, False))
     with pytest.warns(UserWarning, match="No proxy could be built"), pytest.raises(pma.NotRowWiseError):
         built(separable, pm.Flat)

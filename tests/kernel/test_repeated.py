@@ -9,7 +9,8 @@ from numba import njit
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.kernel.repeated import RepeatedTransition
-from pymc_austerity.kernel.transition import Outcome
+from pymc_austerity.kernel.transition import Outcome, TransitionArguments
+from pymc_austerity.likelihood import Surroundings
 
 
 class State(NamedTuple):
@@ -20,23 +21,22 @@ def adding(step, row=-1):
     """A transition that adds a number to θ, and reads as many rows as the first entry of the data says."""
 
     @njit
-    def transition(
-        links, theta, others, fixed, arrays, row_state, state, looks, temperature, generators, constants, expansion
-    ):
-        rows = int(arrays[0][0])
-        return Outcome(theta + step, DECIDED, True, rows, 1, 0.0, 0.0, row, False, temperature)[:]
+    def transition(theta, generators, given):
+        around = given.surroundings
+        return Outcome(theta + step, DECIDED, True, int(around.arrays[0][0]), 1, 0.0, 0.0, row, False, 1.0)[:]
 
     return transition
 
 
 def run(repeated, array, n_draws=3, n_transitions=2):
     """θ after each draw, and the rows that were read."""
-    at = (), np.zeros(2), np.empty(0), (), (array,), (), State(np.zeros(1)), (), 1.0, (), (), ()
-    thetas, numbers = repeated(n_draws, n_transitions, *at)
+    around = Surroundings(np.empty(0), (), (array,), 1.0, ())
+    given = TransitionArguments(around, (), State(np.zeros(1)), (), ())
+    thetas, numbers = repeated(n_draws, n_transitions, np.zeros(2), (), given)
     return thetas[:, 0].tolist(), numbers[:, 2].tolist()
 
 
-def test_draws_follow_each_other_and_count_what_their_transitions_read():
+def test_draws_count_the_rows_of_their_transitions():
     assert run(RepeatedTransition(adding(0.5)), np.full(3, 7.0)) == ([1.0, 2.0, 3.0], [14.0] * 3)
 
 

@@ -14,10 +14,8 @@ N = 400
 STEPS = {
     "ExactMH": lambda **kwargs: pma.ExactMH(proxy=None, **kwargs),
     "ExactBarker": lambda **kwargs: pma.ExactMH(proxy=None, test=pma.ExactBarker(), **kwargs),
-    "ApproxMH": lambda **kwargs: pma.ApproxMH(proxy=None, epsilon=0.001, batch_size=100, **kwargs),
     "MHSubLhd": lambda **kwargs: pma.MHSubLhd(proxy=None, bound="scan", **kwargs),
     "MinibatchBarker": lambda **kwargs: pma.MinibatchBarker(proxy=None, **kwargs),
-    "MinibatchMH": lambda **kwargs: pma.MinibatchMH(proxy=None, batch_size=N, **kwargs),
 }
 
 
@@ -54,15 +52,11 @@ def test_the_likelihood_is_tempered_and_the_prior_is_not(model, name):
     assert np.abs(moment_z(run.posterior["mu"].to_numpy(), 4 / 404, np.sqrt(50 / 404))).max() > MAX_Z
 
 
-@pytest.mark.parametrize("schedule", [pma.Annealing(500, 150, 20.0), pma.TemperatureDrop(500, 150, 20.0)])
+@pytest.mark.parametrize("schedule", [pma.Annealing(500, 150, 20.0), pma.TemperatureDrop(500, 10**9, 20.0)])
 def test_every_draw_is_kept_at_the_final_temperature(model, schedule):
     run = _sample(model, STEPS["ExactMH"], schedule, tune=200)
     assert _z(run, 20.0) < MAX_Z
     assert _z(run, 500.0) > MAX_Z
-
-
-def test_a_schedule_longer_than_tuning_ends_with_it(model):
-    assert _z(_sample(model, STEPS["ExactMH"], pma.TemperatureDrop(500, 10**9, 20.0), tune=200), 20.0) < MAX_Z
 
 
 def test_a_constant_schedule_is_the_number_draw_for_draw(model):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numba import njit
 from numba.core import event
-from toy import AnyTest, ScriptedT, Toggle, shift_model, walk
+from toy import AnyTest, Toggle, shift_model, walk
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.rows import CHUNK
 
@@ -40,32 +40,14 @@ def test_log_ratio_of_all_rows_is_that_of_the_model(full_step, n_rows):
     assert (up["n_rows"], up["full_data"], up["log_ratio_sd"]) == (n_rows, True, 0.0)
 
 
-def test_temperature_divides_the_likelihood_and_not_the_prior():
-    (stat,) = _toggle_step(Exact(), 500, temperature=4.0).step({"mu": np.array(0.0)})[1]
-    assert stat["log_ratio"] == pytest.approx(_values(500).sum() / 4 - 0.5)
-
-
-def test_partial_reads_report_estimate_standard_error_and_rows():
-    n_rows, n = 10_000, 6_000  # a batch of two chunks
-    step, values = _toggle_step(ScriptedT(0.5, n), n_rows), _values(n_rows)
-    step.chain._row_state[:] = order = np.random.default_rng(9).permutation(n_rows)
-    (stat,) = step.step({"mu": np.array(0.0)})[1]
-    read = values[order[:n]]
-    assert (stat["n_rows"], stat["n_stages"], stat["full_data"]) == (n, 1, False)
-    assert np.isnan(stat["accept"])
-    assert stat["log_ratio"] == pytest.approx(n_rows * read.mean() - 0.5)
-    correction = np.sqrt(1 - (n - 1) / (n_rows - 1))
-    assert stat["log_ratio_sd"] == pytest.approx(n_rows * read.std(ddof=1) / np.sqrt(n) * correction)
-
-
-def test_a_test_leaves_the_rows_in_order_and_reads_others_next_time():
+def test_rows_are_in_order_after_a_decision():
     step = _toggle_step(SequentialT(0.5, 50), 1_000)
     estimates = [s["log_ratio"] for s in walk(step, {"mu": np.array(0.0)}, 50)[1]]
     assert np.array_equal(step.chain._row_state, np.arange(1_000))
     assert len(np.unique(np.abs(estimates))) == 50
 
 
-def test_the_same_generator_gives_the_same_draws_whatever_ran_before():
+def test_same_generator_gives_the_same_draws():
     step = AnyTest(SequentialT(0.1, 100), model=shift_model(_values(2_000)), tune=True)
     runs = []
     for seed in (3, 4, 3):

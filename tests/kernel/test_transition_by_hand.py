@@ -5,11 +5,10 @@ import pytest
 from numba import njit, types
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
-from pymc_austerity.acceptance.metropolis import Exact
+from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.compile.addresses import addresses, arrays_at
-from pymc_austerity.kernel.generators import pack_generators
-from pymc_austerity.kernel.transition import build_transition
-from pymc_austerity.likelihood import Links
+from pymc_austerity.kernel.transition import TransitionArguments, build_transition, pack_generators
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.likelihood.density import LinkedDensity
 from pymc_austerity.proxy.expansion import Expansion, expanded_sum
 from pymc_austerity.rows.in_order import InOrder
@@ -58,21 +57,19 @@ def run(request):
     expands = request.param
     density = LinkedDensity(_log_prior, _both_sides, *([expanded_sum] if expands else []))
     transition = build_transition(density, _propose, Exact(), InOrder(), _bound)
-    links, looks, expansion = Links(), Exact().looks(N), EXPANSION if expands else ()
     data_at = addresses(FIXED, VECTORS), addresses((VALUES,), VECTORS)
+    around = Surroundings(OTHERS, *data_at, TEMPERATURE, EXPANSION if expands else ())
 
     @njit
-    def call(data_at, theta, row_state, state, looks, generators, constants, expansion):
-        return transition(
-            links, theta, OTHERS, data_at[0], data_at[1], row_state, state, looks, TEMPERATURE, generators, constants,
-            expansion,
-        )  # fmt: skip
+    def call(theta, generators, given):
+        return transition(theta, generators, given)
 
     def run(theta, jump, log_q_ratio=0.25, seed=1, bound=np.inf):
         generators = [np.random.default_rng(seed + k) for k in range(3)]
         state, theta = np.array([*jump, log_q_ratio]), np.asarray(theta)
-        row_state = InOrder().state(N)
-        found = call(data_at, theta, row_state, state, looks, pack_generators(*generators), (bound,), expansion)
+        packed = pack_generators(*generators)
+        given = TransitionArguments(around, InOrder().state(N), state, Exact().looks(N), (bound,))
+        found = call(theta, packed, given)
         return found, generators, expands
 
     return run
@@ -114,7 +111,7 @@ def test_the_bound_on_rows_is_that_of_the_model(run):
     assert 0 <= found[7] < N
 
 
-def test_a_proposal_that_does_not_move_decides_nothing_and_leaves_the_generators_where_a_decision_does(run):
+def test_proposal_in_place_decides_nothing(run):
     found, generators, _ = run([0.4, -0.2], [0.0, 0.0])
     np.testing.assert_array_equal(found[0], [0.4, -0.2])
     assert found[1:9] == (DECIDED, False, N_READ, 0, 0.0, 0.0, -1, False)

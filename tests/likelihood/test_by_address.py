@@ -137,7 +137,7 @@ def test_another_model_of_such_data_shares_all_code_that_is_not_its_own():
         moved = theta + [0.3, -0.2]
         at = decider.surroundings(np.empty(0))
         assert at.links == decider.links
-        value = decider.offset_of(at.links, moved, theta, 0.0, at.others, at.fixed, 1.0, at.expansion)[1]
+        value = decider.offset_of(moved, theta, 0.0, at)[1]
         prior = [decider.density.log_prior(t, at.others)[0].item() for t in (moved, theta)]
         known = [decider.density.known_sum(t, at.others, at.expansion) for t in (moved, theta)]
         assert value == prior[0] - prior[1] + (known[0] - known[1])

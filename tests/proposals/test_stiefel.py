@@ -125,7 +125,7 @@ def test_a_walk_whose_scale_depends_on_where_it_is_is_not(walk):
 
 
 @pytest.mark.slow
-def test_the_matrix_stays_orthonormal_for_a_hundred_thousand_steps(walk):
+def test_matrix_stays_orthonormal_for_100_000_steps(walk):
     wandered, theta, _ = walk
     positions = wandered(2, 100_000)
     found = matrices(positions)
@@ -153,7 +153,7 @@ def test_a_rotation_is_as_likely_as_its_inverse():
     assert _asymmetry_p(np.array([random_rotation(rng, 4, 0.7) for _ in range(20_000)])) > LEVEL
 
 
-def test_a_rotation_from_the_factorisation_of_a_perturbed_identity_is_not():
+def test_rotation_by_factorisation_is_not_symmetric():
     """W′ from the QR decomposition of W + noise leaves the uniform law alone, but is no symmetric proposal."""
     rng = np.random.default_rng(4)
     q, r = np.linalg.qr(np.eye(4) + 0.5 * rng.standard_normal((20_000, 4, 4)))
@@ -248,7 +248,7 @@ def test_it_stands_beside_steps_for_other_variables():
 # Bad starts and bad settings
 
 
-def test_a_start_off_the_manifold_is_refused_when_the_step_is_built():
+def test_start_off_the_manifold_is_refused():
     model = circle_model(lambda: pm.Flat("W", shape=(2, 2), initval=[[1.0, 0.1], [0.0, 1.0]]))
     with pytest.raises(ValueError, match=r"start of 'W' is not orthonormal.*off by 0\.1.*UniformStiefel"):
         pma.ExactMH(model=model, proposal=pma.StiefelWalk())
@@ -261,7 +261,7 @@ def test_a_proxy_is_refused():
             pma.ApproxMH(model=model, proposal=pma.StiefelWalk(), **arguments)
 
 
-def test_a_start_off_the_manifold_given_to_pm_sample_is_refused_at_the_first_step():
+def test_start_off_the_manifold_in_pm_sample_is_refused():
     with circle_model(DECLARED["Flat"]):
         step = pma.ExactMH(proposal=pma.StiefelWalk())
         with pytest.raises(ValueError, match=r"current value of \['W'\] is not orthonormal.*qr"):
@@ -282,14 +282,6 @@ def test_a_start_off_the_manifold_given_to_pm_sample_is_refused_at_the_first_ste
 def test_a_prior_that_makes_no_sense_is_refused(arguments, told):
     with pm.Model(), pytest.raises(ValueError, match=told):
         pma.UniformStiefel("W", **arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"), [({"scale": -1.0}, "scale=-1.0.*radians"), ({"target_accept": 2.0}, "target_accept=2.0")]
-)
-def test_a_walk_that_cannot_work_is_refused(arguments, told):
-    with pytest.raises(ValueError, match=told):
-        pma.StiefelWalk(**arguments)
 
 
 # Amari distance

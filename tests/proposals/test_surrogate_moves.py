@@ -12,7 +12,7 @@ import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.proposals.crank_nicolson import build_student, propose_normal
 from pymc_austerity.proposals.surrogate_hmc import _TRIALS, adapt_path
-from pymc_austerity.proxy.steering import Steering
+from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.surrogate import path_search
 
 D, NU, PAIRS = 3, 4.0, 40_000
@@ -20,7 +20,7 @@ D, NU, PAIRS = 3, 4.0, 40_000
 
 def state(fresh=0.6, paths=((1.0, 1),)):
     """A state of a move about a normal approximation that is neither centred nor white."""
-    nothing = Steering(np.zeros(D), np.arange(0), np.empty(0), np.empty((0, 0)))
+    nothing = Linearisation(np.zeros(D), np.arange(0), np.empty(0), np.empty((0, 0)))
     return surrogate_state(np.log(fresh), path_search(paths, D), nothing)
 
 
@@ -47,12 +47,12 @@ def asymmetry(propose, nu):
     return differences.mean() / (differences.std() / np.sqrt(PAIRS))
 
 
-def test_moves_are_reversible_for_the_distribution_they_are_about():
+def test_moves_are_reversible_for_their_law():
     assert abs(asymmetry(propose_normal, np.inf)) < 4
     assert abs(asymmetry(build_student(NU), NU)) < 4
 
 
-def test_a_move_with_the_wrong_noise_or_about_another_distribution_is_caught():
+def test_move_with_wrong_noise_or_law_is_caught():
     assert abs(asymmetry(forgets_the_scale, NU)) > 8
     assert abs(asymmetry(propose_normal, NU)) > 8
 
@@ -145,19 +145,3 @@ def test_the_tails_are_those_of_the_posterior(build, proposal):
         error = float(az.mcse(below.to_dataset(name="below"))["below"])
         assert abs(float(below.mean()) - q) < 4.5 * error
         assert error < 0.02
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: pma.SurrogateHMC(step_size=0.0), "step_size=0.0.*positive"),
-        (lambda: pma.SurrogateHMC(path_length="long"), "path_length='long' must be a number or 'adapt'"),
-        (lambda: pma.SurrogateHMC(transitions=0), "transitions=0.*at least 1"),
-        (lambda: pma.SurrogateHMC(transitions=1.5), "transitions=1.5 must be a whole number or 'adapt'"),
-        (lambda: pma.CrankNicolson(rho="best"), "rho='best' must be a number or 'adapt'"),
-        (lambda: pma.CrankNicolson(degrees_of_freedom=0), "degrees_of_freedom=0.*positive"),
-    ],
-)
-def test_settings_out_of_range_are_refused(build, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        build()

@@ -71,7 +71,7 @@ def test_the_remainder_shrinks_with_the_order_of_the_expansion(name):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_what_is_left_of_a_row_is_by_hand_and_values_of_other_steps_are_expanded_as_well(order):
+def test_remainder_of_a_row_by_hand(order):
     y = np.linspace(-2.0, 3.0, 7)
     with pm.Model() as model:
         mu, log_sigma = pm.Normal("mu"), pm.Normal("log_sigma")
@@ -162,10 +162,6 @@ def test_parts_that_need_a_proxy_say_so():
             pma.ApproxMH(proxy=None, proposal=pma.SurrogateHMC())
         with pytest.raises(ValueError, match="a proxy leaves.*Leave out proxy"):
             pma.ApproxMH(proxy=None, rows=pma.Weighted())
-    with pytest.raises(ValueError, match="must be 1, 2 or 3"):
-        pma.Taylor(order=4)
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\)"):
-        pma.CrankNicolson(rho=1.0)
 
 
 SAMPLING = {"tune": 500, "chains": 2, "cores": 1, "random_seed": 6, "progressbar": False, "quiet": True}
@@ -204,7 +200,7 @@ def poisson_model():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("proposal", [pma.SurrogateHMC(), pma.CrankNicolson()], ids=["hmc", "crank-nicolson"])
-def test_the_posterior_is_that_of_all_rows_at_a_fraction_of_them(poisson_model, proposal):
+def test_posterior_of_all_rows_from_a_fraction(poisson_model, proposal):
     with poisson_model:
         step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted(), batch_size=50, proposal=proposal)
         idata = pm.sample(step=step, draws=8_000, compute_convergence_checks=False, **SAMPLING)
@@ -280,7 +276,7 @@ def test_variables_of_other_steps_are_expanded_too():
     assert max(np.abs(moment_z(x, *of_x)).max() for x, of_x in zip(draws, without, strict=True)) > MAX_Z
 
 
-def test_a_given_centre_is_taken_as_it_is_and_costs_one_pass_less_than_a_search():
+def test_given_centre_costs_one_pass():
     model, X, y = logistic(2_000)
     with model:
         step = pma.ExactMH(proxy=pma.Taylor(order=1, centre={"beta": [0.9, -0.4, 0.3]}), rows=pma.Uniform())

@@ -76,7 +76,7 @@ def test_remainders_of_the_order_are_in_order():
             assert (said_of(lambda s, power=power: s**power, order) is None) == right
 
 
-def test_remainders_of_a_lower_order_are_told_with_what_they_shrank_by():
+def test_remainders_of_a_lower_order_are_named():
     assert said_of(lambda s: 0.1 * s**2) == (
         "the remainder of an expansion of order 2 shrank by 4.00 when the step halved, where 2^3 was due"
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from pymc_austerity.proxy import mode, scaling, steering, tuning
+from pymc_austerity.proxy import linearisation, mode, scaling, tuning
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import dense
 from pymc_austerity.proxy.scaling import Scaling
@@ -21,7 +21,7 @@ def many(monkeypatch):
     """Return what makes a matrix of this size count as very large."""
 
     def pretend():
-        for module in (mode, scaling, steering, tuning):
+        for module in (mode, scaling, linearisation, tuning):
             monkeypatch.setattr(module, "WIDE", SIZE - 1)
 
     return pretend
@@ -72,10 +72,10 @@ def test_the_flattest_directions_are_the_same(many):
 def test_a_hessian_is_taken_for_concave_where_it_is(many, bent):
     hessian = -PRECISION + bent * np.eye(SIZE)
     at = (np.arange(SIZE), np.zeros(SIZE), Sums(0.0, SLOPE, hessian))
-    before = dense(steering.steer(*at).hessian)
+    before = dense(linearisation.linearise(*at).hessian)
     assert np.array_equal(before, hessian) == (bent == 0)
     many()
-    np.testing.assert_array_equal(dense(steering.steer(*at).hessian), before)
+    np.testing.assert_array_equal(dense(linearisation.linearise(*at).hessian), before)
 
 
 @pytest.mark.parametrize("collinear", [False, True])

@@ -94,7 +94,7 @@ def logistic():
 
 
 @pytest.mark.parametrize("x", [Z, 1e-6 * Z, 1e6 * Z, Z + 1e4], ids=["one", "1e-6", "1e6", "offset"])
-def test_separable_classes_have_their_mode_at_infinity_in_any_unit(logistic, x):
+def test_separable_classes_in_any_unit(logistic, x):
     with pytest.raises(ModeNotFoundError, match="the mode lies at infinity, as for separable classes"):
         logistic(x=x, labels=(Z > 0).astype(int))
     labels = (RNG.random(N) < 1 / (1 + np.exp(-Z))).astype(int)
@@ -102,7 +102,7 @@ def test_separable_classes_have_their_mode_at_infinity_in_any_unit(logistic, x):
     assert abs(b - 1) < 0.3
 
 
-def test_a_few_rows_without_an_event_are_not_taken_for_separable_classes(logistic):
+def test_few_rows_without_events_are_not_separable(logistic):
     labels, x = np.zeros(60_000, int), RNG.normal(size=60_000)
     labels[[5, 17_000, 30_000, 44_444]] = 1
     a, b = logistic(x=x, labels=labels)

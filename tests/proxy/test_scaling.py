@@ -83,7 +83,7 @@ def _of_standardised(units, size):
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_the_mode_and_the_spread_around_it_are_those_of_standardised_columns(search, name):
+def test_mode_and_spread_as_of_standardised_columns(search, name):
     expected, curvature, own = search(UNITS["standardised"])
     assert own.matrix is None  # what is well scaled stays as it is, draw for draw
     psi, found, scaling = search(UNITS[name])
@@ -124,7 +124,7 @@ def test_what_the_rows_do_not_multiply_by_data_keeps_its_unit():
 
 
 @pytest.mark.slow
-def test_draws_read_as_many_rows_in_any_units_and_have_the_same_moments():
+def test_draws_are_the_same_in_any_units():
     """One step whose data are replaced, so that it is compiled once."""
     moments = {}
     with pm.Model():

@@ -7,8 +7,8 @@ from toy import FACTOR, surrogate_state
 
 from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
 from pymc_austerity.likelihood import Links, Reached, Surroundings
+from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.scaling import Scaling
-from pymc_austerity.proxy.steering import Steering
 from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
     QUARTER_PERIOD,
@@ -24,7 +24,7 @@ D = 3
 CENTRE, COORDINATES = np.array([0.2, 0.0, -0.5, 0.7, 0.0]), np.array([0, 2, 3])
 GRADIENT = np.array([0.4, -1.0, 2.0])
 HESSIAN = -np.array([[2.0, 0.5, 0.3], [0.5, 1.0, -0.2], [0.3, -0.2, 3.0]])
-STEERING = Steering(CENTRE, COORDINATES, GRADIENT, HESSIAN)
+STEERING = Linearisation(CENTRE, COORDINATES, GRADIENT, HESSIAN)
 FIXED = types.Tuple((types.float64[::1],))
 OTHERS, TEMPERATURE = np.array([1.5, 0.9]), 2.0
 NO_WALL, START = np.inf, np.array([0.3, -0.6, 0.1])
@@ -89,7 +89,7 @@ def by_hand(seed, step, path, wall=NO_WALL, no_slope=NO_WALL):
     return theta, start, log_surrogate(theta, wall), min(1.0, np.exp(ratio))
 
 
-def test_the_surrogate_is_the_prior_and_the_quadratic_over_the_temperature(compiled):
+def test_surrogate_is_prior_and_tempered_quadratic(compiled):
     value, slope = compiled[0](START, STEERING, around())
     assert value == pytest.approx(log_surrogate(START), rel=1e-12)
     assert slope == pytest.approx(slope_of(START), rel=1e-6)
@@ -110,7 +110,7 @@ def test_a_trajectory_is_leapfrog_in_whitened_coordinates(compiled, step, path, 
     assert found_kept == kept
 
 
-def test_a_trajectory_that_leaves_the_posterior_stays_where_it_was(compiled):
+def test_trajectory_that_leaves_the_posterior_stays(compiled):
     stayed = 0
     for seed in range(12):
         found = compiled[1](np.random.default_rng(seed), START, state(), around(wall=1.0))
@@ -148,11 +148,11 @@ def test_the_step_size_follows_its_target_and_stays_stable():
 def on_a_normal():
     """The state of a move of a quarter period on a normal target."""
     normal = STEERING._replace(gradient=np.zeros(3), hessian=np.zeros((3, 3)))
-    at = state(0.1)._replace(factor=np.eye(D), steering=normal, target=np.array([INNER_TARGET]))
+    at = state(0.1)._replace(factor=np.eye(D), linearisation=normal, target=np.array([INNER_TARGET]))
     return at._replace(search=path_search([(QUARTER_PERIOD, 1)], D))
 
 
-def test_a_trajectory_of_a_quarter_period_forgets_where_it_began(compiled, on_a_normal):
+def test_quarter_period_forgets_its_start(compiled, on_a_normal):
     rng, theta, draws = np.random.default_rng(5), OTHERS[0] + np.zeros(D), []
     for _ in range(300):
         theta = compiled[1](rng, theta, on_a_normal, around())[0]
@@ -173,7 +173,7 @@ def test_tuned_trajectories_are_careful(compiled, on_a_normal):
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "dense", "scaled"])
-def test_a_new_factor_comes_with_its_inverse_and_tuning_begins_anew(kind):
+def test_new_factor_comes_with_its_inverse(kind):
     at, matrix = state(), np.diag([2.0, 5.0, 0.1]) @ np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2)[0]
     adapt_step_size(at, 0.8)
     if kind == "diagonal":

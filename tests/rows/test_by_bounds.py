@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from pymc_austerity.rows import RowsByBounds, bound_table, rows_to_read
+from pymc_austerity.rows.by_bounds import RowsByBounds, bound_table, rows_to_read
 
 BOUNDS = st.lists(st.one_of(st.just(0.0), st.floats(1e-300, 1e6)), min_size=1, max_size=40).map(np.array)
 
@@ -37,11 +37,11 @@ def test_rows_that_are_always_read_are_never_drawn(bounds, data):
     assert (table.size[rest] >= bounds[rest] * (1 - 1e-15)).all()
 
 
-def test_a_row_is_always_read_where_it_would_be_drawn_more_than_once():
+def test_row_drawn_more_than_once_is_always_read():
     assert rows_to_read(np.array([0.2, 0.6, 0.0, 3.0]), 2.0).tolist() == [1, 3]
 
 
-def test_code_is_tried_on_fewer_rows_without_reaching_for_others():
+def test_warm_up_on_fewer_rows():
     full = RowsByBounds(bound_table(np.arange(1.0, 9.0), np.array([7])))
     few = full.state(3)
     assert full.state(8) is full.table

@@ -5,7 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from pymc_austerity.rows import Rows, merge_rows, number_in_table, with_counts
+from pymc_austerity.rows import Rows, number_in_table
+from pymc_austerity.rows.merged import merge_rows, with_counts
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def _as_columns(rows):
     return np.column_stack([a.reshape(len(a), -1).astype(float) for a in rows.values])
 
 
-def test_distinct_rows_come_once_with_how_often_they_are_in_the_table(table):
+def test_distinct_rows_come_with_their_counts(table):
     merged = merge_rows(table)
     expected, counts = np.unique(_as_columns(table), axis=0, return_counts=True)
     order = np.lexsort(_as_columns(merged).T[::-1])
@@ -43,7 +44,7 @@ def test_zeros_of_either_sign_are_two_rows():
     assert np.signbit(merged.arrays[0]).tolist() == [False, True, False]
 
 
-def test_rows_are_left_where_more_than_half_of_them_are_distinct():
+def test_mostly_distinct_rows_are_left():
     assert merge_rows(Rows((np.repeat(np.arange(900), 2),))) is None
     assert len(merge_rows(Rows((np.repeat(np.arange(600), 3),)))) == 600
 
@@ -60,7 +61,7 @@ def test_of_a_large_table_some_rows_tell_whether_to_look_at_all(repeats, merged)
     assert (found is not None) == merged
 
 
-def test_a_row_that_stands_for_most_of_the_table_is_kept_in_parts():
+def test_very_frequent_row_is_kept_in_parts():
     """Uniform batches that miss it would otherwise know nothing of most of the table."""
     values = np.concatenate([np.zeros(9_000), np.repeat(np.arange(1.0, 101.0), 10)])
     merged = merge_rows(Rows((values,)))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_austerity.rows import BoundPool, Pool, Rows, Share
+from pymc_austerity.rows import Pool, Rows, Share
+from pymc_austerity.rows.by_bounds import BoundPool
 
 ALWAYS, K, N = 3, 1_000, 10**9
 SIZES = np.random.default_rng(1).lognormal(0, 1, K)
@@ -88,7 +89,7 @@ def test_slots_stand_for_all_rows_where_a_test_is_judged():
 
 
 @pytest.mark.parametrize("n", [K, 100])
-def test_slots_by_bounds_stand_for_all_rows_where_a_run_is_judged(n):
+def test_slots_by_bounds_stand_for_all_rows(n):
     counts = bounded().population(ALWAYS + n).counts
     assert counts[:ALWAYS].tolist() == [1, 1, 1]
     np.testing.assert_allclose(counts[ALWAYS:] * SIZES[:n] * n, 5e8)

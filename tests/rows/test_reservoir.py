@@ -46,7 +46,7 @@ def test_a_slot_holds_each_row_with_its_probability(order, cuts):
     assert fit(filled(offers(order, cuts))) > 1e-4
 
 
-def test_one_part_is_drawn_from_in_proportion_to_size_however_skewed():
+def test_one_part_is_drawn_in_proportion_to_size():
     skewed = np.random.default_rng(3).lognormal(0, 6, N)
     pool = filled(offers(np.arange(N), cuts=[], sizes=skewed))
     expected = (1 - FLOOR) * skewed / skewed.sum() + FLOOR / N
@@ -60,18 +60,18 @@ def test_numbers_are_those_that_are_published():
     assert first == [(z >> 11) * 2.0**-53 for z in (6457827717110365317, 3203168211198807973)]
 
 
-def test_places_that_go_with_the_clocks_would_be_seen(monkeypatch):
-    """Planted mistake: one number serves for when a clock rings and for where in the part the row lies."""
+def test_places_that_go_with_the_keys_would_be_seen(monkeypatch):
+    """Planted mistake: one number serves for the key of a part and for where in the part the row lies."""
     picked = reservoirs._picked
-    keys = []
+    seeds = []
     early = reservoirs._early
 
-    def noting(key, *rest):
-        keys.append(key)
-        return early(key, *rest)
+    def noting(seed, *rest):
+        seeds.append(seed)
+        return early(seed, *rest)
 
     monkeypatch.setattr(reservoirs, "_early", noting)
-    monkeypatch.setattr(reservoirs, "_picked", lambda key, *rest: picked(keys[-1], *rest))
+    monkeypatch.setattr(reservoirs, "_picked", lambda seed, *rest: picked(seeds[-1], *rest))
     assert fit(filled(offers(ORDERS["light rows first"]))) < 1e-10
 
 
@@ -81,12 +81,12 @@ def test_slots_are_independent_of_each_other():
     assert stats.chi2_contingency(pairs).pvalue > 1e-4
 
 
-def test_the_pool_does_not_depend_on_who_comes_first_nor_on_what_is_not_offered():
+def test_pool_does_not_depend_on_the_order_of_offers():
     everything = list(offers(ORDERS["light rows first"]))
     pool = filled(everything)
     late = Reservoir(DRAWN)
     for number, numbers in reversed(list(enumerate(np.split(ORDERS["light rows first"], CUTS)))):
-        limits = late.clocks if number % 2 else late.limits  # as in this process, or as a worker is told
+        limits = late.keys if number % 2 else late.limits  # as in this process, or as a worker is told
         late.let_in(DRAWN.offer(Rows((numbers,)), SIZES[numbers], number, limits))
     cut_off = filled(everything, average=SIZES.mean(), n_rows=N)
     for other in (filled(reversed(everything)), late.pool(1), cut_off):
@@ -108,14 +108,14 @@ def test_a_part_without_rows_changes_nothing():
     assert np.array_equal(filled([*empty, *offers(order), *empty]).weight, filled(offers(order)).weight)
 
 
-def test_clocks_by_the_number_of_parts_would_be_seen():
-    """Planted mistake: every part has a clock as fast as any other's, whatever it weighs."""
-    alike = (o._replace(clocks=o.clocks * o.weights[0]) for o in offers(ORDERS["light rows first"]))
+def test_keys_by_the_number_of_parts_would_be_seen():
+    """Planted mistake: every part has a key as small as any other's, whatever it weighs."""
+    alike = (o._replace(keys=o.keys * o.weights[0]) for o in offers(ORDERS["light rows first"]))
     assert fit(filled(alike)) < 1e-10
 
 
 def test_parts_that_draw_the_same_numbers_would_be_seen():
-    """Planted mistake: the seed of a part is not its own, so that the clocks of all parts are in step."""
+    """Planted mistake: the seed of a part is not its own, so that the keys of all parts are in step."""
     numbers = np.split(ORDERS["light rows first"], CUTS)
     same = (DRAWN.offer(Rows((part,)), SIZES[part], 3, (np.inf, np.inf)) for part in numbers)
     assert fit(filled(same)) < 1e-10
@@ -141,6 +141,6 @@ def test_a_row_keeps_its_columns_together():
     reservoir = Reservoir(slots)
     for k, part in enumerate(np.split(np.arange(N), CUTS)):
         rows = Rows((part, np.column_stack([part, -part])))
-        reservoir.let_in(slots.offer(rows, SIZES[part], k, reservoir.clocks))
+        reservoir.let_in(slots.offer(rows, SIZES[part], k, reservoir.keys))
     number, both = reservoir.pool(1).rows.arrays
     assert np.array_equal(both, np.column_stack([number, -number]))

@@ -5,30 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pymc_austerity.rows import Uniform, draw_subset, row_table
-from pymc_austerity.rows.weighted import alias_table
+from pymc_austerity.rows.sources import draw_subset
+from pymc_austerity.rows.weighted import alias_table, row_table
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-@given(st.integers(1, 200), st.data())
-def test_after_any_draws_the_order_is_the_identity_again(n_rows, data):
-    stops = sorted(data.draw(st.lists(st.integers(0, n_rows), min_size=1, max_size=5)))
-    rows, rng = Uniform(), np.random.default_rng(data.draw(seeds))
-    order, drawn = rows.state(n_rows), []
-    for start, stop in zip([0, *stops], stops):
-        drawn.extend(rows.draw(rng, order, start, stop).tolist())
-    assert len(set(drawn)) == stops[-1]  # each row once
-    rows.restore(order, stops[-1])
-    assert np.array_equal(order, np.arange(n_rows))
-
-
-def test_an_order_restored_one_position_short_would_be_seen():
-    rows, rng, n_rows = Uniform(), np.random.default_rng(1), 100
-    order = rows.state(n_rows)
-    rows.draw(rng, order, 0, 20)
-    rows.restore(order, 19)
-    assert not np.array_equal(order, np.arange(n_rows))
 
 
 @given(st.integers(1, 300), st.integers(1, 300), seeds)

@@ -6,12 +6,8 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.acceptance_test import NeedsDistinctRowsError
-from pymc_austerity.acceptance.barker import Barker
-from pymc_austerity.acceptance.fixed_batch import FixedBatch
-from pymc_austerity.acceptance.metropolis import Exact
-from pymc_austerity.acceptance.penalty import NoisePenalty
-from pymc_austerity.acceptance.sequential import SequentialT
+from pymc_austerity.acceptance.all_rows import Exact
+from pymc_austerity.acceptance.uncorrected import FixedBatch
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.rows.weighted import Weighted, draw_weighted, row_table, weigh_rows
 from pymc_austerity.steps.defaults import plan_proxy
@@ -27,13 +23,6 @@ def test_rows_come_with_their_probability():
     table = row_table(SIZES, floor=0.2)
     expected = 0.8 * SIZES / SIZES.sum() + 0.2 / 8
     assert stats.chisquare(frequencies(table), 200_000 * expected).pvalue > 1e-4
-
-
-def test_a_table_without_its_aliases_is_caught():
-    table = row_table(SIZES, floor=0.2)
-    broken = table._replace(alias=np.arange(8, dtype=np.uint32))
-    expected = 0.8 * SIZES / SIZES.sum() + 0.2 / 8
-    assert stats.chisquare(frequencies(broken), 200_000 * expected).pvalue < 1e-10
 
 
 def test_the_weighted_mean_is_unbiased_and_unweighted_it_is_not():
@@ -56,7 +45,7 @@ def test_sizes_are_weighed_in_any_unit():
     np.testing.assert_allclose(small.weight, table.weight, rtol=1e-5)
 
 
-def test_a_table_is_a_source_of_weighted_rows_which_compiled_code_is_found_by():
+def test_table_is_a_source_and_a_key():
     table = row_table(SIZES, floor=0.2)
     source = table.source()
     assert source.weighted
@@ -66,27 +55,15 @@ def test_a_table_is_a_source_of_weighted_rows_which_compiled_code_is_found_by():
     assert len({Weighted(), Weighted(0.2), Weighted(0.3)}) == 2
 
 
-def test_rows_without_remainders_are_drawn_uniformly():
-    np.testing.assert_allclose(row_table(np.zeros(5), floor=0.2).weight, 1.0)
-
-
-def test_a_floor_of_one_draws_uniformly():
-    np.testing.assert_allclose(row_table(SIZES, Weighted(1.0).floor).weight, 1.0)
-
-
-@pytest.mark.parametrize("floor", [0.0, -1.0, 1.5])
-def test_a_floor_out_of_range_is_refused(floor):
+def test_sizes_of_zero_and_a_floor_of_one_draw_uniformly():
+    for table in (row_table(np.zeros(5), floor=0.2), row_table(SIZES, Weighted(1.0).floor)):
+        np.testing.assert_allclose(table.weight, 1.0)
     with pytest.raises(ValueError, match=r"must lie in \(0, 1\]"):
-        Weighted(floor)
+        Weighted(1.5)
 
 
 def test_tests_that_need_equal_rows_refuse_weights():
-    assert SequentialT(0.01, 100).with_replacement().replacement
-    for test in (Barker(100), NoisePenalty(100)):
-        assert test.with_replacement() is test
     for test in (Exact(), FixedBatch(100)):
-        with pytest.raises(NeedsDistinctRowsError, match="without replacement"):
-            test.with_replacement()
         with pytest.raises(ValueError, match="without replacement.*Use rows"):
             plan_proxy(test, None, "auto", Weighted(), None)
 

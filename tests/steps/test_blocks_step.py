@@ -12,7 +12,7 @@ from pymc.exceptions import SamplingError
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import OUT_OF_REACH
+from pymc_austerity.acceptance.decision import OUT_OF_REACH
 from pymc_austerity.blocks import BlockTable, table_passes
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
@@ -126,7 +126,7 @@ def test_a_pool_from_the_head_of_the_table_would_be_seen(truth, monkeypatch):
         slots = self._slots._replace(floor=floor)
         reservoir = Reservoir(slots)
         for number, piece in enumerate(islice(self.pieces(), 3)):
-            reservoir.let_in(slots.offer(piece, sizes_of(piece), number, reservoir.clocks))
+            reservoir.let_in(slots.offer(piece, sizes_of(piece), number, reservoir.keys))
         return reservoir.pool(self._shares)._replace(n_total=len(self))
 
     monkeypatch.setattr(BlockTable, "weighed", from_the_head)

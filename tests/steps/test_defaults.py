@@ -11,7 +11,7 @@ from scipy import special
 from zoo import SPLIT
 
 import pymc_austerity as pma
-from pymc_austerity.kernel.starting_point import draw_start
+from pymc_austerity.kernel.chain import draw_start
 from pymc_austerity.proposals.crank_nicolson import adapt_rho
 from pymc_austerity.rows.weighted import WeightedRows
 

@@ -11,8 +11,8 @@ from scipy.special import expit
 from toy import AnyTest, Toggle, shift_model
 
 import pymc_austerity as pma
+from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.decision_error import acceptance_error
-from pymc_austerity.acceptance.metropolis import Exact
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.demo import rand_health_insurance, regression
 from pymc_austerity.diagnostics.remedies import decision_remedy

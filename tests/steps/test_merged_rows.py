@@ -151,8 +151,8 @@ def test_sums_that_determine_a_likelihood_are_weighted():
     few, weight = moment_rows(merged.rows)
     density, plain = compile_density(merged.likelihood), compile_density(table.likelihood)
     theta, none = np.array([0.3, -0.2, 0.5]), np.empty(0)
-    by_sums = weight * density.both_sides(theta, theta, none, *few.arrays)[0].sum()
-    assert by_sums == pytest.approx(plain.both_sides(theta, theta, none, *table.rows.arrays)[0].sum(), rel=1e-10)
+    by_statistics = weight * density.both_sides(theta, theta, none, *few.arrays)[0].sum()
+    assert by_statistics == pytest.approx(plain.both_sides(theta, theta, none, *table.rows.arrays)[0].sum(), rel=1e-10)
 
 
 def test_a_row_without_density_has_the_number_that_it_has_in_the_table():

@@ -89,5 +89,5 @@ def test_no_row_breaks_its_bound_in_any_sub_model(run):
 
 
 def test_a_bound_of_ones_own_is_none_on_effects():
-    with selection(), pytest.raises(ValueError, match="not for their effects.*PenaltyMH"):
+    with selection(), pytest.raises(ValueError, match="not for products.*PenaltyMH"):
         pma.MHSS(proposal=pma.ReversibleJump("beta", "included"), bound=lambda centre, factor, radius: np.ones(N))

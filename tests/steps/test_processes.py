@@ -22,7 +22,7 @@ from pymc.exceptions import SamplingError
 from toy import shift_model
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import ROWS_SPENT
+from pymc_austerity.acceptance.decision import ROWS_SPENT
 from pymc_austerity.compile.lean_njit import LeanDispatcher
 from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.steps.draw_progress import DrawStats, begin_run

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytensor
@@ -10,32 +11,18 @@ import pytensor.tensor as pt
 from numba import types
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_austerity.compile.addresses import Addresses, arrays_at, tuple_of
+from pymc_austerity.compile.addresses import arrays_at, tuple_of
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Block, Law, Links, Reached, RowLikelihood, build_call, reach
+from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Block, Law, Reached, RowLikelihood, build_call, reach
 
 _LOC_SCALE_DF = types.UniTuple(VECTOR, 3)
 
 
-class ExcludedLaw(Protocol):
-    """The law from which excluded coefficients are drawn."""
-
-    def __call__(
-        self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return loc, scale and df, each of shape (D,), for a θ in which the coefficient is excluded."""
-        ...
-
-
-class LinkedExcludedLaw(Protocol):
-    """The law of whichever model the links lead to, compiled."""
-
-    def __call__(
-        self, links: Links, theta: np.ndarray, others: np.ndarray, fixed: Addresses
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what an `ExcludedLaw` returns."""
-        ...
+#: ``law(theta, others, *fixed)``: loc, scale and df, each of shape (D,), of coefficients that are excluded.
+ExcludedLaw = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]
+#: ``law(links, theta, others, fixed)``: the same for the model that the links lead to.
+LinkedExcludedLaw = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]) -> ExcludedLaw:
@@ -59,7 +46,7 @@ def constant_law(loc: np.ndarray, scale: np.ndarray, df: np.ndarray) -> Excluded
 
 
 def reach_law(law: ExcludedLaw, likelihood: RowLikelihood) -> Reached:
-    """Compile a law of a model for code that is compiled for all models, and find it."""
+    """Compile the law of a model and return its function pointer."""
     fixed = tuple_of(likelihood.fixed)
 
     @njit

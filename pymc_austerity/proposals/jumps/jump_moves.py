@@ -11,9 +11,9 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import LAPLACE, NORMAL
-from pymc_austerity.proposals.adaptation import adapt_scale
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
 from pymc_austerity.proposals.proposal import Propose
+from pymc_austerity.proxy import towards_target
 
 UPDATE, BIRTH, DEATH = 0, 1, 2
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -183,4 +183,4 @@ def adapt_updates(state: JumpState, theta: np.ndarray, accepted: bool) -> None:
     if j < 0:
         return
     state.updates[j] += 1
-    state.log_scales[j] = adapt_scale(state.log_scales[j], accepted, state.target[0], state.updates[j])
+    state.log_scales[j] = towards_target(state.log_scales[j], accepted, state.target[0], state.updates[j])

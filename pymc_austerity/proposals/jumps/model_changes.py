@@ -16,14 +16,6 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw
 from pymc_austerity.proposals.jumps.inclusion_odds import choose_weighted, flip_weights, log_share, seat_weights
 from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
-from pymc_austerity.proposals.jumps.jump_signatures import (
-    ChangeModel,
-    Exclude,
-    Include,
-    LeaveOut,
-    LogLeftOut,
-    UpdateModel,
-)
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import conditional, sweep
 
@@ -32,8 +24,13 @@ from pymc_austerity.proposals.jumps.tableau import conditional, sweep
 _RHO = (0.0, 0.9)
 
 
+#: ``change(rng, theta, included, tableau, state, surroundings)`` moves θ to another model in place: log q(θ|θ′) −
+#: log q(θ′|θ), and up to two coefficients that came or went, −1 for none.
+ChangeModel = Callable[..., tuple[float, int, int]]
+
+
 class Corrections(NamedTuple):
-    """The parts of the moves that a mistake would spoil without being seen; the tests plant mistakes here.
+    """Parts of the moves that tests replace by planted mistakes.
 
     Attributes
     ----------
@@ -64,20 +61,24 @@ CORRECT = Corrections(regression_shift, choice_ratio, choice_ratio)
 
 
 class Membership(NamedTuple):
-    """How a coefficient comes into a model and leaves it, compiled.
+    """How a coefficient comes into a model and leaves it, compiled; all return a log density.
 
     Attributes
     ----------
-    include : Include
-    exclude : Exclude
-    leave_out : LeaveOut
-    log_left_out : LogLeftOut
+    include : callable
+        ``include(rng, theta, included, tableau, state, p)`` draws coefficient p, shifts the others: that of the draw.
+    exclude : callable
+        ``exclude(theta, included, tableau, state, p)`` takes the shift back: that of a draw which would lead here.
+    leave_out : callable
+        ``leave_out(rng, theta, p, state, surroundings)`` draws the value of an excluded coefficient: that of the value.
+    log_left_out : callable
+        ``log_left_out(theta, p, state, surroundings)``: that of the value that an excluded coefficient has.
     """
 
-    include: Include
-    exclude: Exclude
-    leave_out: LeaveOut
-    log_left_out: LogLeftOut
+    include: Callable[..., float]
+    exclude: Callable[..., float]
+    leave_out: Callable[..., float]
+    log_left_out: Callable[..., float]
 
 
 def build_membership(family: int, excluded_law: LinkedExcludedLaw, shift: Callable[..., float]) -> Membership:
@@ -186,8 +187,8 @@ def cholesky_of(matrix: np.ndarray, own: np.ndarray) -> np.ndarray:
     return lower
 
 
-def build_update(membership: Membership, redraw: bool) -> UpdateModel:
-    """Compile a move of all included parameters about the normal law of their model.
+def build_update(membership: Membership, redraw: bool) -> Callable[..., float]:
+    """Compile a move of all included parameters about the normal law of their model, which returns its log ratio.
 
     Parameters
     ----------

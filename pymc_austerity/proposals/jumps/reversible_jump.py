@@ -18,7 +18,7 @@ from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_u
 from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.proposal import Move, Proposal, Target, adapt_nothing
-from pymc_austerity.proxy import Effects, Prepared, build_effects
+from pymc_austerity.proxy import Prepared, SelectedCoefficients, select_coefficients
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class ReversibleJump(Proposal):
     array([1., 0., 0., 0.])
     """
 
-    expands_effects: ClassVar[bool] = True
+    selects_coefficients: ClassVar[bool] = True
 
     coefficients: Variable | str
     indicators: Variable | str
@@ -146,16 +146,16 @@ class ReversibleJump(Proposal):
                 "transition nothing is proposed. Leave it out for 100."
             )
 
-    def effects(self, likelihood: RowLikelihood) -> Effects:
+    def selected(self, likelihood: RowLikelihood) -> SelectedCoefficients:
         """Return what the rows read: the product of coefficients and indicators, which a proxy expands."""
         beta, gamma = self._blocks(likelihood)
-        effects = build_effects(likelihood, beta, gamma)
-        if unread := [b.name for b in effects.likelihood.blocks if b.name not in effects.likelihood.read]:
+        selected = select_coefficients(likelihood, beta, gamma)
+        if unread := [b.name for b in selected.likelihood.blocks if b.name not in selected.likelihood.read]:
             raise ValueError(
                 f"ReversibleJump moves what the rows read, and they do not read {unread}. Leave these variables to "
                 f"another step: pm.sample(step=[PenaltyMH([{beta.name}, {gamma.name}], proposal=...), pm.Slice(...)])."
             )
-        return effects
+        return selected
 
     def for_model(self, target: Target) -> Move:
         """Return the proposal for one model."""
@@ -195,12 +195,12 @@ class ReversibleJump(Proposal):
 
     def _on_surrogate(self, target: Target, prepared: Prepared, largest: int) -> Move:
         """Return moves on the surrogate of the full model."""
-        likelihood, effects = target.likelihood, self.effects(target.likelihood)
+        likelihood, selected = target.likelihood, self.selected(target.likelihood)
         beta, gamma = self._blocks(likelihood)
         inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
         log_prior = compile_part(inputs, [likelihood.log_prior], **target.compile_kwargs)
         family, excluded_law = self._excluded_law(likelihood, beta, target.compile_kwargs)
-        sub_models = SubModels(effects, prepared.move.steering, target.fixed, log_prior, family, excluded_law)
+        sub_models = SubModels(selected, prepared.move.linearisation, target.fixed, log_prior, family, excluded_law)
 
         def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> SurrogateJumpState:
             _check_start(theta[gamma.start : gamma.stop], self.smallest, largest)

@@ -9,7 +9,9 @@ import numpy as np
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import LAPLACE, NORMAL, LogPrior
 from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw
-from pymc_austerity.proxy import Effects, Steering, dense
+from pymc_austerity.proxy import SelectedCoefficients
+from pymc_austerity.proxy.linear_maps import dense
+from pymc_austerity.proxy.linearisation import Linearisation
 
 #: Probabilities of a flip, a swap and an update.
 _KINDS = (0.55, 0.3, 0.15)
@@ -62,8 +64,8 @@ class SubModels(NamedTuple):
 
     Attributes
     ----------
-    effects : Effects
-    steering : Steering
+    selected : SelectedCoefficients
+    linearisation : Linearisation
         Of the full model.
     fixed : tuple of numpy.ndarray
     log_prior : LogPrior
@@ -72,8 +74,8 @@ class SubModels(NamedTuple):
     excluded_law : ExcludedLaw
     """
 
-    effects: Effects
-    steering: Steering
+    selected: SelectedCoefficients
+    linearisation: Linearisation
     fixed: tuple[np.ndarray, ...]
     log_prior: LogPrior
     family: int
@@ -81,13 +83,13 @@ class SubModels(NamedTuple):
 
     def state(self, theta: np.ndarray, smallest: int, largest: int) -> SurrogateJumpState:
         """Return the arrays for a chain that starts with the indicators of θ."""
-        effects, steering = self.effects, self.steering
-        hessian = dense(steering.hessian)
-        size = effects.coefficients.size
-        own, inner = effects.indicators >= 0, steering.coordinates < size
-        centre, others = steering.centre[:size], steering.centre[size:]
+        selected, linearisation = self.selected, self.linearisation
+        hessian = dense(linearisation.hessian)
+        size = selected.coefficients.size
+        own, inner = selected.indicators >= 0, linearisation.coordinates < size
+        centre, others = linearisation.centre[:size], linearisation.centre[size:]
         at_centre = theta.copy()
-        at_centre[effects.coefficients] = centre
+        at_centre[selected.coefficients] = centre
         loc, precision, log_odds = np.zeros((3, size))
         loc[own], scale, df = self.excluded_law(at_centre, others, *self.fixed)
         spread = {NORMAL: 1.0, LAPLACE: 2.0}.get(self.family, df / np.maximum(df - 2, 1.0))
@@ -96,14 +98,14 @@ class SubModels(NamedTuple):
         curvature = -hessian[np.ix_(inner, inner)]
         return SurrogateJumpState(
             log_scale=np.zeros(1),
-            places=effects.coefficients.copy(),
-            switches=effects.indicators.copy(),
+            places=selected.coefficients.copy(),
+            switches=selected.indicators.copy(),
             limits=np.array([smallest, largest]),
             curvature=np.ascontiguousarray(curvature),
-            linear=steering.gradient[inner] + curvature @ centre,
+            linear=linearisation.gradient[inner] + curvature @ centre,
             cross=-hessian[np.ix_(inner, ~inner)],
-            other_places=steering.coordinates[~inner] - size,
-            other_centre=steering.centre[steering.coordinates[~inner]],
+            other_places=linearisation.coordinates[~inner] - size,
+            other_centre=linearisation.centre[linearisation.coordinates[~inner]],
             prior_loc=loc,
             prior_precision=precision,
             prior_log_odds=log_odds,
@@ -112,7 +114,7 @@ class SubModels(NamedTuple):
 
     def _prior_log_odds(self, theta: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return log p(γ with j) − log p(γ without j), the other indicators as in θ; zero where that is not finite."""
-        places = self.effects.indicators[self.effects.indicators >= 0]
+        places = self.selected.indicators[self.selected.indicators >= 0]
         odds = np.zeros(places.size)
         for k, place in enumerate(places):
             sides = []

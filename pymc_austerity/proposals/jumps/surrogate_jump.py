@@ -6,6 +6,8 @@ remainders alone, as for the other moves on a surrogate (Liu 2001, §9.4).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pymc_austerity.compile.bounded_integers import integer_below
@@ -13,7 +15,6 @@ from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import LinkedLogPrior, log_prior_at
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
-from pymc_austerity.proposals.jumps.jump_signatures import LogSurrogate
 from pymc_austerity.proposals.jumps.model_changes import (
     CORRECT,
     Corrections,
@@ -27,23 +28,23 @@ from pymc_austerity.proposals.jumps.tableau import sweep, swept_tableau
 from pymc_austerity.proposals.proposal import Propose
 
 
-def build_log_surrogate(log_prior: LinkedLogPrior) -> LogSurrogate:
-    """Compile the log density of the surrogate, up to a constant."""
+def build_log_surrogate(log_prior: LinkedLogPrior) -> Callable[..., float]:
+    """Compile the log density of the surrogate, up to a constant, given the linear term of the summed proxy."""
 
     @njit
     def log_surrogate(theta, linear, state, surroundings):  # type: ignore[no-untyped-def]
         prior = log_prior(surroundings.links, theta, surroundings.others, surroundings.fixed)
-        effects = theta[state.places]
-        for p in range(effects.size):
+        selected = theta[state.places]
+        for p in range(selected.size):
             if state.switches[p] >= 0:
-                effects[p] *= theta[state.switches[p]]
+                selected[p] *= theta[state.switches[p]]
         proxy = 0.0
-        for p in range(effects.size):
-            if effects[p] != 0.0:
+        for p in range(selected.size):
+            if selected[p] != 0.0:
                 curved = 0.0
-                for q in range(effects.size):
-                    curved += state.curvature[p, q] * effects[q]
-                proxy += (linear[p] - 0.5 * curved) * effects[p]
+                for q in range(selected.size):
+                    curved += state.curvature[p, q] * selected[q]
+                proxy += (linear[p] - 0.5 * curved) * selected[p]
         return prior + proxy / surroundings.temperature
 
     return log_surrogate

@@ -231,16 +231,22 @@ def paper_posterior(X, labels):
 
 @pytest.mark.contract
 @pytest.mark.slow
-def test_the_papers_prior_by_quadrature_with_its_scale_moved_by_another_step():
+@pytest.mark.parametrize(
+    ("settings", "proxy"),
+    [({"birth_scale": 0.5, "update_scale": 0.3}, None), ({"transitions": 5}, "auto")],
+    ids=["by rows", "by a proxy"],
+)
+def test_prior_of_the_paper_by_quadrature(settings, proxy):
     X, labels = paper_rows()
     inclusion, means = paper_posterior(X, labels)
     with paper_model(X, labels, collapsed=False) as model:
-        jump = pma.ReversibleJump("beta", "gamma", birth_scale=0.5, update_scale=0.3, smallest=1)
-        steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump, proxy=None), pm.Slice([model["log_nu"]])]
+        jump = pma.ReversibleJump("beta", "gamma", smallest=1, **settings)
+        steps = [pma.ExactMH([model["beta"], model["gamma"]], proposal=jump, proxy=proxy), pm.Slice([model["log_nu"]])]
         run = pm.sample(
             6_000, tune=500, step=steps, chains=2, cores=1, random_seed=1, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
+    assert (steps[0].decider.prepared is not None) == (proxy is not None)
     gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
     assert gamma.sum(axis=-1).min() == 1
     z = [mean_z(gamma[..., j], inclusion[j]) for j in range(SIZE)]
@@ -297,11 +303,6 @@ def with_odd_ones():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pma.ReversibleJump("beta", "gamma", birth_scale=0), "standard deviation"),
-        (lambda: pma.ReversibleJump("beta", "gamma", excluded=[1, -1]), "standard deviation"),
-        (lambda: pma.ReversibleJump("beta", "gamma", birth_centre=np.inf), "finite"),
-        (lambda: pma.ReversibleJump("beta", "gamma", weights=(1, 1, 0)), "three positive numbers"),
-        (lambda: pma.ReversibleJump("beta", "gamma", target_accept=1), "between 0 and 1"),
         (lambda: pma.ReversibleJump("beta", "gamma", smallest=3, largest=2), "0 ≤ smallest < largest"),
         (lambda: pma.ReversibleJump("beta", "gamma", birth_scale=[1.0, 1.0]), "shape"),
         (lambda: pma.ReversibleJump("beta", "gamma", smallest=1), "initval"),

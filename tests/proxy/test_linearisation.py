@@ -14,36 +14,36 @@ from pymc_austerity.kernel.decider import _learn
 from pymc_austerity.proxy import preparation, samples
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
-from pymc_austerity.proxy.steering import average, steer
+from pymc_austerity.proxy.linearisation import average, linearise
 
 pytestmark = pytest.mark.slow
 
 GROUPS, PER_GROUP, SPREAD = 150, 6, 2.0
 
 
-def test_a_hessian_is_made_concave_and_one_that_is_concave_keeps_its_zeros():
-    concave = steer(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), arrow()))
+def test_hessian_is_made_concave():
+    concave = linearise(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), arrow()))
     np.testing.assert_array_equal(dense(concave.hessian), arrow())
     bent = arrow()
     bent[0, 0] = 3.0
     assert np.linalg.eigvalsh(bent)[-1] > 1
-    repaired = steer(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), bent))
+    repaired = linearise(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), bent))
     assert np.linalg.eigvalsh(dense(repaired.hessian))[-1] < 1e-9
     np.testing.assert_array_equal(repaired.gradient, np.ones(40))
 
 
-def test_a_hessian_that_curves_up_is_kept_where_the_prior_holds_it():
+def test_hessian_held_by_the_prior_is_kept():
     """Made concave by itself it would be too narrow beside a prior that curves down more than it curves up."""
     bent = np.diag([-4.0, 3.0])
     at = (np.arange(2), np.zeros(2), Sums(0.0, np.zeros(2), bent))
-    np.testing.assert_array_equal(dense(steer(*at, lambda: np.diag([-1.0, -5.0])).hessian), bent)
+    np.testing.assert_array_equal(dense(linearise(*at, lambda: np.diag([-1.0, -5.0])).hessian), bent)
     for prior, temperature in ((np.diag([-1.0, -2.0]), 1.0), (np.diag([-1.0, -5.0]), 0.5)):
-        concave = steer(*at, lambda prior=prior: prior, temperature)
+        concave = linearise(*at, lambda prior=prior: prior, temperature)
         np.testing.assert_allclose(dense(concave.hessian), np.diag([-4.0, 0.0]))
 
 
 @pytest.mark.slow
-def test_rows_that_are_only_part_of_the_data_are_not_taken_for_the_whole():
+def test_part_of_the_rows_is_scaled_to_all():
     """Weibull lifetimes: the likelihood of those that ended is no hill, and the censored ones are in the prior."""
     rng = np.random.default_rng(6)
     time, limit = 9.0 * rng.weibull(1.1, 1_500), rng.uniform(3, 5, 1_500)
@@ -98,7 +98,7 @@ def test_averages_are_expectations_over_the_posterior():
     assert np.abs(averaged(at_the_centre)).min() > 20
 
 
-def test_the_mirror_image_of_a_tail_is_no_point_of_the_posterior():
+def test_mirror_image_of_a_tail_is_left_out():
     """Of draws as far out as −200 the images have curvatures up to e^100, beside which all others vanish."""
     rng = np.random.default_rng(4)
     tail = np.column_stack([-30 * rng.exponential(size=24), 0.3 * rng.standard_normal((24, 2))])
@@ -108,7 +108,7 @@ def test_the_mirror_image_of_a_tail_is_no_point_of_the_posterior():
     assert found.hessian[1, 1] == pytest.approx(-1, abs=0.5)
 
 
-def test_where_the_likelihood_is_not_finite_the_derivatives_at_the_centre_serve():
+def test_derivatives_at_the_centre_serve_without_density():
     def breaks(psi, fixed, rows):
         return Sums(np.nan, np.full(3, np.nan), np.full((3, 3), np.nan))
 
@@ -168,7 +168,7 @@ def off_by(prepared, mean, sd):
 
 
 @pytest.mark.slow
-def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(groups, steered, monkeypatch):
+def test_surrogate_corrects_a_scale_of_many_coefficients(groups, steered, monkeypatch):
     mean, sd = groups.exact()
     prepared = prepared_again(steered)
     np.testing.assert_array_equal(prepared.draws, steered.decider.prepared.draws)
@@ -182,14 +182,14 @@ def test_the_surrogate_knows_that_many_coefficients_make_the_error_look_small(gr
 
 
 @pytest.mark.slow
-def test_a_model_of_many_groups_is_sampled_right_and_by_sparse_products(groups, steered):
+def test_many_groups_are_sampled_by_sparse_products(groups, steered):
     mean, sd = groups.exact()
     with groups.model:
         idata = pm.sample(
             5_000, tune=500, chains=2, cores=1, step=steered, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    assert isinstance(steered.decider.prepared.move.steering.hessian, CompressedRows)
+    assert isinstance(steered.decider.prepared.move.linearisation.hessian, CompressedRows)
     assert steered.decider.prepared.move.factor.ndim == 1
     draws = group(idata, "posterior")
     draws = draws.assign(sigma=np.log(draws["sigma"])) if hasattr(draws, "assign") else draws

@@ -1,4 +1,4 @@
-"""The quadratic that steers: the expansion of the likelihood, averaged over the spread of the posterior.
+"""Statistical linearisation: the quadratic that agrees with the log-likelihood on average over the posterior.
 
 At the mode a quadratic matches the likelihood in one point, and the surrogate inherits what the likelihood is there:
 the spread of many coefficients makes every scale of an error look too small, and a skewed posterior has its mean
@@ -29,7 +29,7 @@ FALL = 50.0
 _ROUNDING = 1e-10
 
 
-class Steering(NamedTuple):
+class Linearisation(NamedTuple):
     """A quadratic in what the rows read of ψ = (θ, others), concave or held by the prior.
 
     Attributes
@@ -46,14 +46,14 @@ class Steering(NamedTuple):
     hessian: LinearMap
 
 
-def steer(
+def linearise(
     coordinates: np.ndarray,
     psi: np.ndarray,
     sums: Sums,
     curvature_of_prior: Callable[[], np.ndarray] | None = None,
     temperature: float = 1.0,
     scaling: Scaling | None = None,
-) -> Steering:
+) -> Linearisation:
     """Return the expansion at ψ̂, such that the surrogate does not grow without bound.
 
     Parameters
@@ -72,11 +72,11 @@ def steer(
     scaling = Scaling() if scaling is None else scaling
     hessian = sums.hessian
     if hessian.shape[0] > WIDE and _is_concave(scaling.of_hessian(hessian)):
-        return Steering(psi, coordinates, sums.gradient, compressed(hessian))
+        return Linearisation(psi, coordinates, sums.gradient, compressed(hessian))
     values, vectors = linalg.eigh(scaling.of_hessian(hessian))
     if values[-1] > _ROUNDING * np.abs(values).max() and not _held(hessian / temperature, curvature_of_prior, scaling):
         hessian = np.ascontiguousarray(scaling.to_hessian((vectors * np.minimum(values, 0.0)) @ vectors.T))
-    return Steering(psi, coordinates, sums.gradient, compressed(hessian))
+    return Linearisation(psi, coordinates, sums.gradient, compressed(hessian))
 
 
 def _is_concave(hessian: np.ndarray) -> bool:

@@ -1,15 +1,14 @@
-"""What rows read of coefficients that indicators switch on and off: their products, the effects.
+"""What rows read of coefficients that indicators switch on and off: their products γ∘β.
 
 Rows see (β, γ) through γ∘β alone, so ℓ_i(β, γ) = ℓ_i(γ∘β, 1): every sub-model is a point in the space of the model
-with all coefficients included, where some effects are zero.  One expansion of the rows in that space, around the mode
-of the full model, is a proxy for all sub-models.
+with all coefficients included, where some are zero.  One expansion of the rows in that space, around the mode of the
+full model, is a proxy for all sub-models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import pytensor.tensor as pt
@@ -25,29 +24,25 @@ from pymc_austerity.rows import Rows
 _POINTS, _ROWS = 4, 500
 
 
-class EffectsOf(Protocol):
-    """The parameters of the full model, compiled."""
-
-    def __call__(self, theta: np.ndarray) -> np.ndarray:
-        """Return γ∘β, and the other variables of the step as they are."""
-        ...
+#: ``of(theta)``: γ∘β, and the other variables of the step.
+Products = Callable[..., np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Effects:
+class SelectedCoefficients:
     """The model with all coefficients included, and the map from θ = (β, γ, …) to its parameters.
 
     Attributes
     ----------
     likelihood : RowLikelihood
         Of the full model: θ without the indicators.
-    of : EffectsOf
+    of : Products
     coefficients, indicators : numpy.ndarray of int64, shape (E,)
         For each parameter of the full model, its position in θ and that of its indicator, −1 where it has none.
     """
 
     likelihood: RowLikelihood
-    of: EffectsOf
+    of: Products
     coefficients: np.ndarray
     indicators: np.ndarray
 
@@ -97,8 +92,8 @@ class Effects:
         return True
 
 
-def build_effects(likelihood: RowLikelihood, coefficients: Block, indicators: Block) -> Effects:
-    """Return the effects of a model whose θ holds these coefficients and indicators."""
+def select_coefficients(likelihood: RowLikelihood, coefficients: Block, indicators: Block) -> SelectedCoefficients:
+    """Return the selected coefficients of a model whose θ holds these coefficients and indicators."""
     kept = [b for b in likelihood.blocks if b != indicators]
     sources = np.concatenate([np.arange(b.start, b.stop) for b in kept])
     switches = np.full(sources.size, -1)
@@ -106,7 +101,7 @@ def build_effects(likelihood: RowLikelihood, coefficients: Block, indicators: Bl
     switches[first : first + coefficients.stop - coefficients.start] = np.arange(indicators.start, indicators.stop)
     stops = np.cumsum([b.stop - b.start for b in kept])
     blocks = tuple(b._replace(start=s - (b.stop - b.start), stop=s) for b, s in zip(kept, stops.tolist(), strict=True))
-    theta = pt.dvector("effects", shape=(blocks[-1].stop,))
+    theta = pt.dvector("selected", shape=(blocks[-1].stop,))
     at = {old.name: theta[new.start : new.stop] for old, new in zip(kept, blocks, strict=True)}
     ones = pt.ones(indicators.stop - indicators.start)
     full = pt.concatenate([at.get(b.name, ones) for b in likelihood.blocks])
@@ -125,10 +120,10 @@ def build_effects(likelihood: RowLikelihood, coefficients: Block, indicators: Bl
 
     @njit
     def of(theta):  # type: ignore[no-untyped-def]
-        effects = theta[sources]
-        for i in range(effects.size):
+        selected = theta[sources]
+        for i in range(selected.size):
             if switches[i] >= 0:
-                effects[i] *= theta[switches[i]]
-        return effects
+                selected[i] *= theta[switches[i]]
+        return selected
 
-    return Effects(full_model, of, sources, switches)
+    return SelectedCoefficients(full_model, of, sources, switches)

@@ -1,7 +1,6 @@
-"""The log-likelihood of all rows where a few sums over the data determine it.
+"""Models with sufficient statistics: a few sums over the data determine the log-likelihood of all rows.
 
-A few rows with the same sums stand for all of them (`moment_rows`), so that the sum over all rows is known exactly at
-every θ, and nothing is left for a test to read.
+A few rows with the same sums (`moment_rows`) give the sum over all rows exactly at every θ; remainders are zero.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from pymc_austerity.proxy.linear_maps import LinearMap
 from pymc_austerity.rows import Rows
 
 
-class ExpansionWithSums(NamedTuple):
-    """The expansion, which moves are made by, and the rows that stand for all, which decisions are made by.
+class ExpansionWithStatistics(NamedTuple):
+    """The expansion, for proposals, and the rows that stand for all, for decisions.
 
     Attributes
     ----------
@@ -43,13 +42,13 @@ class ExpansionWithSums(NamedTuple):
     weight: float
 
 
-def with_sums(expansion: Expansion, rows: Rows, fixed: Sequence[np.ndarray]) -> ExpansionWithSums:
+def with_statistics(expansion: Expansion, rows: Rows, fixed: Sequence[np.ndarray]) -> ExpansionWithStatistics:
     """Return the expansion with what one pass over the data finds to stand for all rows."""
     few, weight = moment_rows(rows)
-    return ExpansionWithSums(*expansion, tuple(fixed), few.arrays, weight)
+    return ExpansionWithStatistics(*expansion, tuple(fixed), few.arrays, weight)
 
 
-def compile_known_density(density: Density) -> Density:
+def compile_statistics_density(density: Density) -> Density:
     """Return `density` with its rows known by their sums: what is left of each is zero."""
     both_sides = density.both_sides
 
