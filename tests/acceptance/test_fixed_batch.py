@@ -47,9 +47,6 @@ def draws(model):
 def test_all_rows_give_the_posterior_and_fewer_spread_it(draws):
     assert np.abs(moment_z(draws[N], 0.0, 1 / np.sqrt(N))).max() < MAX_Z
     assert moment_z(draws[N // 4], 0.0, 1 / np.sqrt(N))[1] > MAX_Z
-
-
-def test_the_spread_grows_as_the_batch_shrinks(draws):
     sd = [draws[n].std() * np.sqrt(N) for n in (N, N // 4, N // 16)]
     assert sd[0] < sd[1] < sd[2]
     assert sd[2] > 1.3

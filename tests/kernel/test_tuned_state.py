@@ -105,19 +105,6 @@ def test_the_state_of_the_last_chain_is_restored(ran):
         assert not equal(restored(step, stats, chain=0), expected)
 
 
-def test_every_draw_of_a_chain_is_made_with_the_restored_state(ran):
-    """What is restored beyond the recorded arrays makes no difference: proposals are those of the chain."""
-    _, step, idata, _ = ran
-    theta, others = step.decider.parts.theta0, step.decider.parts.others0
-    found, expected = (
-        [step.decider.propose(theta, others, state, rng).theta_new for _ in range(20)]
-        for state in (state_of_chain(step.decider, group(idata, "sample_stats"), -1), step.chain.state)
-        for rng in [np.random.default_rng(1)]
-    )
-    assert np.array_equal(found, expected)
-    assert np.ptp(expected, axis=0).max() > 0
-
-
 @pytest.mark.filterwarnings("ignore:The data type .* does not have a Zarr V3 specification")
 def test_files_keep_it(ran, tmp_path):
     _, step, idata, expected = ran

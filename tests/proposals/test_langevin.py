@@ -14,7 +14,6 @@ from toy import AnyTest, walk
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.all_rows import Exact
-from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.likelihood import Links, Surroundings, read_model
 from pymc_austerity.proposals import langevin
@@ -118,16 +117,6 @@ def test_on_all_rows_it_is_mala():
     np.testing.assert_allclose(draws, expected, rtol=1e-9)
     assert 100 < len(np.unique(draws)) < 300
     assert {s["n_rows"] for s in statistics} == {1_200}  # 600 for the gradient, 600 for the test
-
-
-def test_all_rows_decide_as_the_exact_test():
-    runs = []
-    for test in (Exact(), SequentialT(0.0, 100)):
-        step = AnyTest(test, proxy=None, proposal=pma.Langevin(batch_size=30), model=normal_model(), tune=True)
-        step.start_chain(np.random.default_rng(3))
-        runs.append(walk(step, {"mu": np.array(0.35)}, 400)[0])
-    assert np.array_equal(*runs)
-    assert len(np.unique(runs[0])) > 50
 
 
 ROWS_OF_ITS_OWN, FORGOTTEN, ALL_ROWS = range(3)
@@ -334,19 +323,6 @@ def test_sgld_on_all_rows_is_an_autoregression():
     error = expected * np.sqrt(2 * (1 + 0.25) / (1 - 0.25) / 20_000)  # correlation ½, of squares ¼
     assert abs(np.mean(shift**2) - expected) < 4.4 * error
     assert abs(np.mean(shift**2) - SD**2) > 4.4 * error
-
-
-def test_under_pm_sample_it_agrees_with_the_posterior():
-    with normal_model():
-        step = pma.ApproxMH(epsilon=0.001, batch_size=100, proxy=None, proposal=pma.Langevin(batch_size=200))
-        idata = pm.sample(
-            2_000, tune=500, chains=2, cores=2, step=step, random_seed=8, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    draws = idata.posterior["mu"].to_numpy()
-    assert abs(draws.mean() - POSTERIOR.mean()) < 0.3 * SD
-    assert draws.std() == pytest.approx(SD, rel=0.15)
-    assert (idata.sample_stats["n_rows"] >= 300).all()
 
 
 def test_discrete_variables_are_refused_by_name():
