@@ -140,14 +140,14 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     for of in read:
         k = next(k for k, known in enumerate(distinct) if equal_computations([of.effects], [known.effects]))
         own = _of_shape(new[:, ends[k] - widths[k] : ends[k]], n_groups, of.shape[1:]) if several else new
-        by_row[of.by_row] = pt.moveaxis(own[of.index], 0, of.row_axis)
+        by_row[of.read] = pt.moveaxis(own if of.index is None else own[of.index], 0, of.axis)
     return _Change(effects, new, inverse, log_prior, by_row)
 
 
 def _is_part(of: EffectsRead) -> bool:
     """Whether the effects are entries of their source as they are."""
     between = nodes_between(of.source, of.effects)
-    return of.row_axis == 0 and all(isinstance(node.op, Subtensor | ViewOp) for node in between)
+    return of.axis == 0 and all(isinstance(node.op, Subtensor | ViewOp) for node in between)
 
 
 def _inverse(

@@ -16,6 +16,7 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, io_toposort, toposort
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
@@ -41,12 +42,12 @@ class EffectsRead:
     ----------
     effects : Variable
         Groups on the first axis, shape (G, ...).
-    by_row : Variable
-        What takes the place of ``effects[index]`` in the graph of the model.
-    index : Variable
+    read : Variable
+        ``effects[index]`` in the graph of the model, or the effects themselves where rows read a function of them.
+    index : Variable or None
         Vector of whole numbers.
-    row_axis : int
-        Axis of `by_row` along which the rows lie.
+    axis : int
+        Axis of `read` along which the rows lie, or the groups.
     source : Variable
         The variable of the model that `effects` are affine in.
     source_axis : int
@@ -56,9 +57,9 @@ class EffectsRead:
     """
 
     effects: Variable
-    by_row: Variable
-    index: Variable
-    row_axis: int
+    read: Variable
+    index: Variable | None
+    axis: int
     source: Variable
     source_axis: int
     shape: tuple[int, ...] = ()
@@ -83,10 +84,12 @@ def effects_read(model: Model) -> list[EffectsRead]:
     found: dict[Variable, EffectsRead | None] = {}
     for node in nodes:
         if (taken := _taken_by_group(node)) is not None:
-            by_row, effects = _scaled(node.outputs[0], *taken, clients, terms)
-            if by_row not in found:
-                found[by_row] = _affine_in_one(model, effects, by_row, *taken[1:], unbounded)
-    affine = [of for of in found.values() if of is not None]
+            read, effects = _scaled(node.outputs[0], *taken, clients, terms)
+            if read not in found:
+                above = set(ancestors([effects], blockers=model.basic_RVs))
+                sources = [rv for rv in reversed(unbounded) if rv in above]
+                found[read] = _affine(effects, read, *taken[1:], sources) or _part_affine(node.inputs[0], sources)
+    affine = list({of.read: of for of in found.values() if of is not None}.values())
     shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
     return [replace(of, shape=a, source_shape=b) for of, a, b in zip(affine, shapes[::2], shapes[1::2], strict=True)]
 
@@ -131,7 +134,7 @@ def _is_number(index: Any) -> bool:
 
 
 def _scaled(
-    by_row: Variable,
+    read: Variable,
     effects: Variable,
     index: Variable,
     row_axis: int,
@@ -142,15 +145,15 @@ def _scaled(
 
     ``tau * z[g]`` are entries of ``tau * z``.
     """
-    while row_axis == 0 and by_row not in terms and len(clients.get(by_row, ())) == 1:
-        (node,) = clients[by_row]
-        which = [k for k, var in enumerate(node.inputs) if var is by_row]
-        others = [var for var in node.inputs if var is not by_row]
+    while row_axis == 0 and read not in terms and len(clients.get(read, ())) == 1:
+        (node,) = clients[read]
+        which = [k for k, var in enumerate(node.inputs) if var is read]
+        others = [var for var in node.inputs if var is not read]
         if len(which) != 1 or not keeps_affine(node.op, which) or not _same_for_rows(node, which[0], others):
             break
-        effects = node.op(*[effects if var is by_row else var for var in node.inputs])
-        by_row = node.outputs[0]
-    return by_row, effects
+        effects = node.op(*[effects if var is read else var for var in node.inputs])
+        read = node.outputs[0]
+    return read, effects
 
 
 def _same_for_rows(node: Apply, own: int, others: Sequence[Variable]) -> bool:
@@ -160,24 +163,33 @@ def _same_for_rows(node: Apply, own: int, others: Sequence[Variable]) -> bool:
     return isinstance(node.op, Dot) and own == 0 and node.inputs[0].type.ndim == 2
 
 
-def _affine_in_one(
-    model: Model,
-    effects: Variable,
-    by_row: Variable,
-    index: Variable,
-    row_axis: int,
-    unbounded: Sequence[Variable],
+def _affine(
+    effects: Variable, read: Variable, index: Variable | None, axis: int, sources: Sequence[Variable]
 ) -> EffectsRead | None:
-    """Return the effects with the variable that they are affine in, the last defined where there are several."""
-    between = set(ancestors([effects], blockers=model.basic_RVs))
-    for source in reversed([rv for rv in unbounded if rv in between]):
+    """Return the effects with the first variable that they are affine in, if there is one."""
+    for source in sources:
         try:
             require_affine(effects, [source])
         except NotImplementedError:
             continue
-        axis = axis_entering(effects, 0, source)
-        if axis is not None:
-            return EffectsRead(effects, by_row, index, row_axis, source, axis)
+        source_axis = axis_entering(effects, 0, source)
+        if source_axis is not None:
+            return EffectsRead(effects, read, index, axis, source, source_axis)
+    return None
+
+
+def _part_affine(indexed: Variable, sources: Sequence[Variable]) -> EffectsRead | None:
+    """Return the last affine part of what is indexed, a function of which the rows read: η of ``invlogit(η)[g]``."""
+    for source in sources:
+        for node in reversed(nodes_between(source, indexed)):
+            part = node.outputs[0]
+            (rest,) = graph_replace([indexed], {part: part.type()}, strict=False)
+            if source in ancestors([rest]):
+                break
+            for axis in range(part.type.ndim):
+                found = _affine(pt.moveaxis(part, axis, 0), part, None, axis, [source])
+                if found is not None:
+                    return found
     return None
 
 

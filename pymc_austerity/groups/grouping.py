@@ -166,7 +166,7 @@ def find_groups(model: Model, data: ModelData) -> Groups:
         except GroupsNotFoundError as error:
             reasons.append(str(error))
     if not found:
-        raise GroupsNotFoundError(" ".join(reasons))
+        raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
     found = sorted(found, key=lambda factor: -len(factor.own))
     groups, all_factors = (_together(data, found, few) for few in (_FEW_GROUPS, 0))
     return replace(groups, all_factors=all_factors) if len(groups.own) < len(all_factors.own) else groups
