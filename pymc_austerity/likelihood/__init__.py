@@ -4,7 +4,7 @@ May import `rows`.
 """
 
 from pymc_austerity.likelihood.affine import keeps_affine, require_affine, row_predictor
-from pymc_austerity.likelihood.axis import RowAxis
+from pymc_austerity.likelihood.axis import NotRowWiseError, RowAxis
 from pymc_austerity.likelihood.by_address import (
     ONE_VECTOR,
     TOTAL_AND_SLOPE,
@@ -36,7 +36,6 @@ from pymc_austerity.likelihood.density import (
     interpret_rows,
     numba_options,
 )
-from pymc_austerity.likelihood.indices import entries_taken, plain_indices
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, split, with_blocks
 from pymc_austerity.likelihood.links import (
     BothSides,
@@ -49,9 +48,10 @@ from pymc_austerity.likelihood.links import (
 )
 from pymc_austerity.likelihood.model_arrays import ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_data import ModelData, read_model
+from pymc_austerity.likelihood.model_graph import array_of, entries_taken, is_array_leaf, leaf_identity, plain_indices
 from pymc_austerity.likelihood.precision import in_double, left_in_single
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL, Law
-from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError
+from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries, reads_few_entries
@@ -63,7 +63,6 @@ from pymc_austerity.likelihood.row_graph import (
     row_graph,
     simplified_rows,
 )
-from pymc_austerity.likelihood.row_leaves import array_of, is_array_leaf, leaf_identity
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
 from pymc_austerity.likelihood.row_terms import RowTerms
 

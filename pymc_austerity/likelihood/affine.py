@@ -18,8 +18,7 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
-from pymc_austerity.likelihood.axis import RowAxis
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.axis import NotRowWiseError, RowAxis
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 
 #: Elementwise functions that are linear in all their arguments together.

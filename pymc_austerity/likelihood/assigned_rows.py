@@ -12,40 +12,16 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import walk
 from pytensor.tensor.type import TensorType
 
-from pymc_austerity.likelihood.indices import ASSIGNS, bounds_of, constant_of, plain_indices
+from pymc_austerity.likelihood.model_graph import ASSIGNS, bounds_of, constant_of, plain_indices, variables_of
 
 
 def find_assigned_rows(graphs: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> dict[Variable, np.ndarray]:
-    """Return, for every variable of which entries are set or raised by constant numbers, which these are.
-
-    Parameters
-    ----------
-    graphs : sequence of Variable
-    n_rows : int
-        Number of rows: only variables of this length, or of one that is not known, are looked at.
-    stop : iterable of Variable
-        What lies above them is left alone.
-
-    Returns
-    -------
-    dict
-        From the variable that results to an array of `n_rows` booleans.
-    """
-    blocked = set(stop)
-
-    def parents(var: Variable) -> list[Variable]:
-        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
-
-    found = {var: _assigned(var.owner, n_rows) for var in walk(graphs, parents, bfs=False) if var.owner is not None}
+    """Return, for every variable of `n_rows` entries of which some are set by constant numbers, the mask of these."""
+    made = [var for var in variables_of(graphs, stop) if var.owner is not None]
+    found = {var: _assigned(var.owner, n_rows) for var in made}
     return {var: mask for var, mask in found.items() if mask is not None}
-
-
-def is_assigned(var: Variable) -> bool:
-    """Whether entries of a variable are set or raised."""
-    return var.owner is not None and isinstance(var.owner.op, ASSIGNS)
 
 
 def _assigned(node: Apply, n_rows: int) -> np.ndarray | None:
@@ -84,7 +60,6 @@ def assign_by_mask(node: Apply, inputs: Sequence[Variable], masks: Mapping[Varia
     Parameters
     ----------
     node : Apply
-        Where the model sets or raises entries.
     inputs : sequence of Variable
         Its inputs for the batch.
     masks : mapping of Variable to Variable

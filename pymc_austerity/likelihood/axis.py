@@ -6,11 +6,25 @@ from collections.abc import Sequence
 from math import prod
 from typing import Literal, NamedTuple
 
+from pytensor import scalar
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import walk
+from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import TensorType
 
-from pymc_austerity.likelihood.rebuild import NotRowWiseError, OneEntryARowError
+from pymc_austerity.likelihood.model_graph import constant_of, plain_indices
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+
+class NotRowWiseError(UnsupportedModelError):
+    """The log-likelihood of a model cannot be split into one term per row of the data."""
+
+
+class OneEntryARowError(NotRowWiseError):
+    """A variable of the model has an entry for each row, so that its entries grow with the data."""
 
 
 class RowAxis(NamedTuple):
@@ -58,18 +72,14 @@ def refuse(node: Apply, what: str) -> NotRowWiseError:
 def refuse_entries(node: Apply, var: Variable, axis: int) -> NotRowWiseError:
     """Return an error that names the variable of the model whose entries meet the rows one by one."""
     length = var.type.shape[axis] or 1
-    for source in walk([var], parents):
+    sources = list(walk([var], lambda v: v.owner and v.owner.inputs))
+    for source in sources:
         entries = prod(n or 1 for n in source.type.shape) if source.name and isinstance(source.type, TensorType) else 0
         if entries >= length > 1:
             return OneEntryARowError(f"{source.name!r} has {entries} entries that belong to single rows")
-    named = next((source.name for source in walk([var], parents) if source.name), None)
+    named = next((source.name for source in sources if source.name), None)
     of = f" computed from {named!r}" if named else ""
     return refuse(node, f"what has shape {var.type.shape}{of} and is not indexed by row meets the rows")
-
-
-def parents(var: Variable) -> list[Variable]:
-    """Return what a variable is computed from."""
-    return [] if var.owner is None else list(var.owner.inputs)
 
 
 def single_axis(node: Apply, axes: Sequence[RowAxis]) -> RowAxis:
@@ -77,3 +87,28 @@ def single_axis(node: Apply, axes: Sequence[RowAxis]) -> RowAxis:
     if len({a.at(a.axis) for a in axes}) > 1:
         raise refuse(node, "rows meet rows along different axes, so every row reads every other,")
     return axes[0].at(axes[0].axis)
+
+
+def is_number_of_rows(length: Variable) -> bool:
+    """Return whether a number of kind "length" is shown to be the number of rows, and not twice it or one less."""
+    node = length.owner
+    if node is None or isinstance(node.op, Shape_i):
+        return True
+    if isinstance(node.op, TensorFromScalar | ScalarFromTensor):
+        return is_number_of_rows(node.inputs[0])
+    if isinstance(node.op, Subtensor):
+        source = node.inputs[0].owner
+        return source is not None and isinstance(source.op, Shape) and constant_of(plain_indices(node)[0]) is not None
+    if not isinstance(node.op, Elemwise):
+        return False
+    if isinstance(node.op.scalar_op, scalar.Mul):
+        rest = [v for v in node.inputs if constant_of(v) != 1]
+        return len(rest) == 1 and is_number_of_rows(rest[0])
+    same = isinstance(node.op.scalar_op, scalar.Cast | scalar.Identity | scalar.ScalarMinimum)
+    return same and all(map(is_number_of_rows, node.inputs))
+
+
+def entry_is_number_of_rows(shape: Variable, position: int) -> bool:
+    """Return whether the entry of a shape that depends on the number of rows may be that number."""
+    made = shape.owner is not None and isinstance(shape.owner.op, MakeVector)
+    return not made or is_number_of_rows(shape.owner.inputs[position])

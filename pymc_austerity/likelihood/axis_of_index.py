@@ -8,9 +8,16 @@ from typing import Any
 from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
-from pymc_austerity.likelihood.indices import bounds_of, constant_of, index_inputs, plain_indices
-from pymc_austerity.likelihood.number_of_rows import is_number_of_rows
+from pymc_austerity.likelihood.axis import (
+    LENGTH,
+    Axes,
+    RowAxis,
+    is_number_of_rows,
+    refuse,
+    refuse_entries,
+    single_axis,
+)
+from pymc_austerity.likelihood.model_graph import bounds_of, constant_of, index_inputs, plain_indices
 
 
 def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> RowAxis | None:

@@ -15,9 +15,8 @@ from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood.axis import parents
-from pymc_austerity.likelihood.indices import plain_indices
-from pymc_austerity.likelihood.prior_draw import prior_draw
+from pymc_austerity.likelihood.model_graph import plain_indices
+from pymc_austerity.likelihood.prior_laws import prior_draw
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -162,5 +161,5 @@ def _indices(model: Model, terms: RowTerms) -> list[_Index]:
 
 def _nearest_name(variable: Variable, names: Mapping[str, str]) -> str | None:
     """Return the name of the nearest variable above that has one, as the model knows it."""
-    named = next((v.name for v in walk([variable], parents) if v.name), None)
+    named = next((v.name for v in walk([variable], lambda v: v.owner and v.owner.inputs) if v.name), None)
     return named and names.get(named, named)

@@ -22,7 +22,7 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.type import DenseTensorType
 
 from pymc_austerity.digests import digest_of, digest_of_all, number_of
-from pymc_austerity.likelihood.row_leaves import array_of
+from pymc_austerity.likelihood.model_graph import array_of
 
 #: Of larger files that are mapped and not written to, so many pieces of so many bytes are looked at.
 _LARGE_FILE, _PIECES, _BYTES = 2**28, 4_096, 2**14

@@ -16,8 +16,9 @@ from pymc_austerity.likelihood.finite_rows import FindRow, compile_row_finder, r
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
-from pymc_austerity.likelihood.row_leaves import leaf_identity
-from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood, row_likelihood
+from pymc_austerity.likelihood.model_graph import leaf_identity
+from pymc_austerity.likelihood.row_data import DataSource
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import Rows
 from pymc_austerity.rows.merged import merge_rows, with_counts

@@ -1,14 +1,21 @@
-"""Laws of free variables that can be drawn from and evaluated in compiled code: location–scale families."""
+"""Conditional priors of free variables: those of a location–scale family as graphs, and draws from any."""
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.graph.basic import Variable
+
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
+
+_log = logging.getLogger("pymc_austerity")
 
 NORMAL, LAPLACE, STUDENT = 0, 1, 2
 
@@ -32,12 +39,6 @@ class Law(NamedTuple):
 
 def prior_laws(model: Model, variables: Sequence[Variable]) -> dict[str, Law]:
     """Return the laws of those value variables that are normal, Laplace, Student or Cauchy and not transformed.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    variables : sequence of Variable
-        Value variables.
 
     Returns
     -------
@@ -72,3 +73,24 @@ _FAMILIES = {
     pm.StudentT.rv_type: STUDENT,
     pm.Cauchy.rv_type: STUDENT,
 }
+
+
+def prior_draw(model: Model, names: Sequence[str], rng: np.random.Generator, draws: int = 1) -> dict[str, np.ndarray]:
+    """Draw free variables, named as their values are; nothing where a distribution has no random draws.
+
+    Returns
+    -------
+    dict
+        Arrays of the shape of each variable, with a first axis for the draws where there are several.
+    """
+    if not names:
+        return {}
+    variables = {value.name: rv for value, rv in model.values_to_rvs.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's word on parameters that another draw would not have
+        try:
+            drawn = pm.draw([variables[name] for name in names], draws=draws, random_seed=rng, mode=BY_NUMPY)
+        except Exception as error:  # a distribution without random draws, or a parent without any
+            _log.debug(f"{names} have no draws from their prior, so they are left where they start ({error}).")
+            return {}
+    return dict(zip(names, map(np.asarray, drawn), strict=True))

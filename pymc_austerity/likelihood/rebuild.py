@@ -9,46 +9,36 @@ it is made again, and only then is the log-probability derived.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
-from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor import scalar
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.replace import graph_replace
+from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
 from pymc_austerity.likelihood.assigned_rows import assign_by_mask
-from pymc_austerity.likelihood.indices import ASSIGNS
-from pymc_austerity.likelihood.mapped_rows import apply_map
-from pymc_austerity.likelihood.row_leaves import row_axis_in
-from pymc_austerity.likelihood.row_limits import density_by_limits
-from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.likelihood.axis import NotRowWiseError
+from pymc_austerity.likelihood.model_graph import ASSIGNS, plain_draw, row_axis_in
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
 _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
-
-
-class NotRowWiseError(UnsupportedModelError):
-    """The log-likelihood of a model cannot be split into one term per row of the data."""
-
-
-class OneEntryARowError(NotRowWiseError):
-    """A variable of the model has an entry for each row, so that its entries grow with the data."""
+#: What a scan may have that carries nothing from one step to the next.
+_OF_A_MAP = {"n_seqs", "n_nit_sot", "n_non_seqs"}
 
 
 class BatchRebuild:
@@ -150,10 +140,7 @@ class BatchRebuild:
 
     def _outputs_again(self, node: Apply, inputs: list[Variable]) -> list[Variable]:
         if isinstance(node.op, Scan):
-            mapped = apply_map(node.op, inputs)
-            if mapped is None:
-                raise NotRowWiseError("a scan carries a state from one step to the next, as from row to row")
-            return mapped
+            return _apply_map(node.op, inputs)
         if isinstance(node.op, AdvancedSubtensor) and inputs[0] is not node.inputs[0]:
             inputs = [inputs[0], *map(self._own_rows, inputs[1:])]
         if isinstance(node.op, ASSIGNS) and (assigned := assign_by_mask(node, inputs, self._masks)) is not None:
@@ -228,51 +215,10 @@ def _only_turns(node: Apply) -> bool:
     return cast or isinstance(node.op, DimShuffle | Reshape)
 
 
-def batch_term(
-    rebuild: BatchRebuild, rv: Variable, value: Variable, value_shape: Sequence[int], axis: int, n_batch: Variable
-) -> Variable:
-    """Log-probability of an observed variable on a batch.
-
-    Returns
-    -------
-    Variable
-        One entry per row, along `axis`, and per component that is independent within the row.
-    """
-    ndim_supp = plain_draw(rv).owner.op.ndim_supp
-    batch_ndim = rv.type.ndim - ndim_supp
-    shape = [n_batch if i == axis else n for i, n in enumerate(value_shape[:batch_ndim])]
-
-    def density(given: Mapping[int, Variable]) -> Variable:
-        return pm.logp(rebuild.resize(rv, shape, given), rebuild(value), warn_rvs=False)
-
-    return density_by_limits(plain_draw(rv).owner, rebuild, density)
-
-
-def shapes_without_draws(term: Variable) -> Variable:
-    """Replace the shape of a random variable by the expression for it.
-
-    The density of a mixture asks for the shape of its components.  Left to the compiler, PyMC 5 would draw a component
-    at every evaluation to see how long it is.
-    """
-    while True:
-        shape = next((v for v in ancestors([term]) if _is_shape_of_draw(v)), None)
-        if shape is None:
-            return term
-        rv = shape.owner.inputs[0]
-        _, size, *parameters = rv.owner.inputs
-        lengths = pt.stack(rv.owner.op._infer_shape(size, parameters)).astype("int64")
-        (term,) = graph_replace([term], {shape: lengths}, strict=False)
-
-
-def _is_shape_of_draw(var: Variable) -> bool:
-    if var.owner is None or not isinstance(var.owner.op, Shape):
-        return False
-    of = var.owner.inputs[0].owner
-    return of is not None and isinstance(of.op, RandomVariable)
-
-
-def plain_draw(rv: Variable) -> Variable:
-    """Return a random variable without what was said about its shape, or about the number of rows it stands for."""
-    while isinstance(rv.owner.op, SpecifyShape | MinibatchRandomVariable):
-        rv = rv.owner.inputs[0]
-    return rv
+def _apply_map(op: Scan, inputs: Sequence[Variable]) -> list[Variable]:
+    """Return the outputs of a scan that computes each row from that row alone, as one operation on all rows."""
+    if any(getattr(op.info, f.name) for f in fields(op.info) if f.name not in _OF_A_MAP):
+        raise NotRowWiseError("a scan carries a state from one step to the next, as from row to row")
+    inner, outputs = inner_graph(op)
+    outer = dict(zip(inner, [*op.outer_seqs(inputs), *op.outer_non_seqs(inputs)], strict=True))
+    return list(vectorize_graph(outputs, replace=outer))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
-from math import prod
 
 import numpy as np
 from pytensor import scalar
@@ -19,31 +18,28 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort, walk
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import (
-    Alloc,
-    ARange,
-    ExtractDiag,
-    Join,
-    MakeVector,
-    ScalarFromTensor,
-    Split,
-    TensorFromScalar,
-    get_scalar_constant_value,
-)
+from pytensor.tensor.basic import ExtractDiag, ScalarFromTensor, Split, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp, SearchsortedOp
 from pytensor.tensor.math import Argmax, Dot
-from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
 from pymc_austerity.compat import SolveBase
-from pymc_austerity.likelihood.axis import LENGTH, Axes, RowAxis, refuse, refuse_entries, single_axis
+from pymc_austerity.likelihood import axis_of_shape
+from pymc_austerity.likelihood.axis import (
+    LENGTH,
+    Axes,
+    NotRowWiseError,
+    RowAxis,
+    refuse,
+    refuse_entries,
+    single_axis,
+)
 from pymc_austerity.likelihood.axis_of_index import axis_of_assignment, axis_of_index
-from pymc_austerity.likelihood.indices import constant_of
-from pymc_austerity.likelihood.number_of_rows import entry_is_number_of_rows, is_number_of_rows
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.model_graph import constant_of
 
 
 def prove_row_axis(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAxis | None:
@@ -92,11 +88,27 @@ def _through(op: Op, node: Apply, axes: Axes) -> Axes:
     raise refuse(node, "it is not known whether rows stay apart")
 
 
+for _rule in (
+    axis_of_shape.axis_of_alloc, axis_of_shape.axis_of_arange, axis_of_shape.axis_of_shape,
+    axis_of_shape.axis_of_shape_i, axis_of_shape.axis_of_make_vector, axis_of_shape.axis_of_join,
+    axis_of_shape.axis_of_reshape,
+):  # fmt: skip
+    _through.register(_rule)
+
+
+def _the_axis(axes: Axes) -> RowAxis:
+    """Return the row axis of the first input, of an op of which no other has one."""
+    axis = axes[0]
+    assert axis is not None
+    return axis
+
+
 @_through.register(ViewOp)
 @_through.register(DeepCopyOp)
 @_through.register(ScalarFromTensor)
 @_through.register(TensorFromScalar)
 @_through.register(CheckAndRaise)
+@_through.register(SpecifyShape)
 def _same(op: Op, node: Apply, axes: Axes) -> Axes:
     return [axes[0]]
 
@@ -122,8 +134,7 @@ def _elemwise(op: Elemwise, node: Apply, axes: Axes) -> Axes:
 
 @_through.register
 def _dimshuffle(op: DimShuffle, node: Apply, axes: Axes) -> Axes:
-    (axis,) = axes
-    assert axis is not None
+    axis = _the_axis(axes)
     if axis.kind == "length":
         return [axis]
     return [axis._replace(axis=op.new_order.index(axis.axis))]
@@ -131,8 +142,7 @@ def _dimshuffle(op: DimShuffle, node: Apply, axes: Axes) -> Axes:
 
 @_through.register
 def _reduce(op: CAReduce, node: Apply, axes: Axes) -> Axes:
-    (axis,) = axes
-    assert axis is not None
+    axis = _the_axis(axes)
     if not axis.per_row:
         return [LENGTH]  # a product of lengths is a number of rows too
     reduced = range(node.inputs[0].type.ndim) if op.axis is None else op.axis
@@ -148,8 +158,7 @@ def _argmax(op: Argmax, node: Apply, axes: Axes) -> Axes:
 
 @_through.register
 def _cumulate(op: CumOp, node: Apply, axes: Axes) -> Axes:
-    (axis,) = axes
-    assert axis is not None
+    axis = _the_axis(axes)
     if op.axis is None or op.axis == axis.axis:
         raise refuse(node, "rows are accumulated one after the other")
     return [axis.at(axis.axis)]
@@ -158,8 +167,7 @@ def _cumulate(op: CumOp, node: Apply, axes: Axes) -> Axes:
 @_through.register(Softmax)
 @_through.register(LogSoftmax)
 def _softmax(op: Softmax | LogSoftmax, node: Apply, axes: Axes) -> Axes:
-    axis = axes[0]
-    assert axis is not None
+    axis = _the_axis(axes)
     normalised = range(node.inputs[0].type.ndim) if op.axis is None else np.atleast_1d(op.axis)
     if axis.axis in [a % node.inputs[0].type.ndim for a in normalised]:
         raise refuse(node, "rows are normalised against each other")
@@ -222,132 +230,6 @@ def _solve(op: SolveBase, node: Apply, axes: Axes) -> Axes:
     return _contract(node, axes, [("m", "m"), ("m", "n")], ["m", "n"], op)
 
 
-@_through.register
-def _alloc(op: Alloc, node: Apply, axes: Axes) -> Axes:
-    value, *lengths = axes
-    source = node.inputs[0]
-    rows = [RowAxis(i) for i, a in enumerate(lengths) if a]
-    added = node.outputs[0].type.ndim - source.type.ndim
-    if value is None and any(r.axis >= added and not source.type.broadcastable[r.axis - added] for r in rows):
-        raise refuse_entries(node, source, rows[0].axis - added)
-    if value is not None:
-        rows.append(value.at(value.axis + added))
-    return [single_axis(node, rows)]
-
-
-@_through.register
-def _arange(op: ARange, node: Apply, axes: Axes) -> Axes:
-    start, stop, step = node.inputs
-    if constant_of(start) != 0 or constant_of(step) != 1 or axes[0] or axes[2] or not is_number_of_rows(stop):
-        raise refuse(node, "rows are numbered with an offset or a stride")
-    return [RowAxis(0, "number")]
-
-
-@_through.register
-def _shape(op: Shape, node: Apply, axes: Axes) -> Axes:
-    (axis,) = axes
-    if axis and axis.shared:
-        raise refuse(node, "the length of an axis that holds more than the rows is asked for")
-    return [RowAxis(axis.axis, "shape") if axis and axis.per_row else None]
-
-
-@_through.register
-def _shape_i(op: Shape_i, node: Apply, axes: Axes) -> Axes:
-    (axis,) = axes
-    if axis and axis.shared and axis.axis == op.i:
-        raise refuse(node, "the length of an axis that holds more than the rows is asked for")
-    return [LENGTH if axis and axis.per_row and axis.axis == op.i else None]
-
-
-@_through.register
-def _specify_shape(op: SpecifyShape, node: Apply, axes: Axes) -> Axes:
-    return [axes[0]]
-
-
-@_through.register
-def _make_vector(op: MakeVector, node: Apply, axes: Axes) -> Axes:
-    where = [i for i, a in enumerate(axes) if a]
-    if len(where) > 1 or any(a and a.kind != "length" for a in axes):
-        raise refuse(node, "several entries depend on the number of rows")
-    return [RowAxis(where[0], "shape")]
-
-
-@_through.register
-def _join(op: Join, node: Apply, axes: Axes) -> Axes:
-    given = getattr(op, "axis", None)
-    if given is None:  # PyTensor 2 passes the axis as the first input
-        given = int(get_scalar_constant_value(node.inputs[0]))
-        tensors, axes = node.inputs[1:], axes[1:]
-    else:
-        tensors = node.inputs
-    along = given % node.outputs[0].type.ndim
-    if any(a and a.kind != "rows" for a in axes):
-        return [_join_shapes(node, tensors, axes)]
-    result = single_axis(node, [a for a in axes if a])
-    if along == result.axis:
-        raise refuse(node, "rows are put behind one another")
-    if not all(axes):
-        raise refuse(node, "a variable that is not indexed by row is joined to the rows")
-    return [result]
-
-
-def _join_shapes(node: Apply, tensors: Sequence[Variable], axes: Axes) -> RowAxis:
-    position = 0
-    found: list[RowAxis] = []
-    for var, axis in zip(tensors, axes, strict=True):
-        if axis:
-            found.append(RowAxis(position + axis.axis))
-        length = var.type.shape[0]
-        if length is None:
-            raise refuse(node, "a shape of unknown length")
-        position += length
-    return single_axis(node, found)._replace(kind="shape")
-
-
-@_through.register
-def _reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
-    value, shape = axes
-    if value is None or not value.per_row:
-        raise refuse_entries(node, node.inputs[0], 0)
-    new = [_known_length(node, axis) for axis in range(node.outputs[0].type.ndim)]
-    place = shape.axis if shape and shape.kind == "shape" else new.index(None) if new.count(None) == 1 else None
-    if place is not None:
-        old = [_static_length(node.inputs[0], axis) for axis in range(node.inputs[0].type.ndim)]
-        # Entries keep their order, so that as many lie before and behind the rows as did.
-        blocks = _left([*old[: value.axis], value.before], new[:place])
-        within = _left([value.after, *old[value.axis + 1 :]], new[place + 1 :])
-        if within is None and not value.shared and shape and entry_is_number_of_rows(node.inputs[1], place):
-            within = 1
-        if blocks and within:
-            return [RowAxis(place, "rows" if blocks * within > 1 else value.kind, blocks, within)]
-    raise refuse(node, "a reshape does not keep the rows apart on an axis of their own")
-
-
-def _static_length(var: Variable, axis: int) -> int | None:
-    """Return the length of an axis where the graph says it, if not of the variable then of what it is turned from."""
-    if var.owner is None or not isinstance(var.owner.op, DimShuffle) or var.type.shape[axis] is not None:
-        return var.type.shape[axis]
-    return _static_length(var.owner.inputs[0], var.owner.op.new_order[axis])
-
-
-def _known_length(node: Apply, axis: int) -> int | None:
-    """Return the length of an axis of what is reshaped, where it does not depend on the number of rows."""
-    static = node.outputs[0].type.shape[axis]
-    if static is not None:
-        return static
-    found = constant_of(node.inputs[1][axis])
-    return None if found == -1 else found
-
-
-def _left(old: Sequence[int | None], new: Sequence[int | None]) -> int | None:
-    """Return how many of the entries of axes are left for an axis beside those of some lengths; None where unclear."""
-    had, given = [n for n in old if n is not None], [n for n in new if n is not None]
-    if len(had) < len(old) or len(given) < len(new):
-        return None
-    left, rest = divmod(prod(had), prod(given))
-    return None if rest else left
-
-
 @_through.register(Subtensor)
 @_through.register(AdvancedSubtensor)
 def _index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> Axes:
@@ -378,8 +260,7 @@ def _inner_graph(op: OpFromGraph, node: Apply, axes: Axes) -> Axes:
 
 @_through.register
 def _diagonal(op: ExtractDiag, node: Apply, axes: Axes) -> Axes:
-    (axis,) = axes
-    assert axis is not None
+    axis = _the_axis(axes)
     if axis.axis in (op.axis1, op.axis2):
         raise refuse(node, "row i is read at column i, which ties it to the number of the row,")
     return [axis.at(axis.axis - sum(a < axis.axis for a in (op.axis1, op.axis2)))]

@@ -13,13 +13,13 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.compile.graph_compiler import compile_log_density, interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
+from pymc_austerity.likelihood.model_graph import is_array_leaf
 from pymc_austerity.likelihood.precision import in_double
-from pymc_austerity.likelihood.prior_draw import prior_draw
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
-from pymc_austerity.likelihood.row_leaves import is_array_leaf
+from pymc_austerity.likelihood.prior_laws import prior_draw
 from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
 from pymc_austerity.rows import CHUNK, Rows, number_in_table
 

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import walk
 from pytensor.tensor.basic import ARange
 from pytensor.tensor.shape import Reshape
-from pytensor.tensor.type import DenseTensorType, TensorType
+from pytensor.tensor.type import TensorType
 
 from pymc_austerity.likelihood.assigned_rows import find_assigned_rows
-from pymc_austerity.likelihood.indices import constant_of
-from pymc_austerity.rows import require_whole
+from pymc_austerity.likelihood.model_graph import (
+    array_of,
+    constant_of,
+    is_array_leaf,
+    leaf_identity,
+    row_axis_in,
+    variables_of,
+)
 from pymc_austerity.unsupported_model import UnsupportedModelError
-
-
-def row_axis_in(shape: Sequence[int | None], n_rows: int) -> int | None:
-    """Return the axis of an array that has its rows: the first if that is as long, else the last that is."""
-    axes = [axis for axis, length in enumerate(shape) if length == n_rows]
-    return None if not axes else 0 if axes[0] == 0 else axes[-1]
-
-
-def array_of(leaf: Variable) -> np.ndarray:
-    """Return the array behind a constant or a shared variable, without a copy.
-
-    Raises
-    ------
-    ValueError
-        For a memory map whose file became shorter.
-    """
-    array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
-    require_whole((array,))
-    return array
-
-
-def is_array_leaf(var: Variable) -> bool:
-    """Whether `var` is a constant or shared array (a random generator is neither, nor is a sparse matrix)."""
-    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
-
-
-def leaf_identity(leaf: Variable) -> Hashable:
-    """Return what is equal for leaves that hold the same data: a shared variable itself, of a constant its memory."""
-    if isinstance(leaf, SharedVariable):
-        return leaf
-    array = np.asarray(array_of(leaf))
-    memory = array.__array_interface__
-    # The type too: a view of floats as integers lies in the same memory.
-    return memory["data"], memory["strides"], array.shape, array.dtype.str
 
 
 @dataclass(frozen=True)
@@ -119,27 +89,23 @@ def find_row_leaves(
     terms : mapping of str to sequence of Variable
         Graphs to search, under the name of the model variable they belong to.
     n_rows : int
-        Length of the row axis.
     stop : iterable of Variable
         Free random variables: what lies above them belongs to the prior.
     known : iterable of RowLeaf
-        Leaves found before: the same data get no other batch.
+        Leaves found before, whose batches serve for the same data.
 
     Returns
     -------
     dict
-        From each constant or shared variable to its `RowLeaf`.  Constants that hold the same memory share one.  A
-        variable of which constant rows are set or raised has one too: the mask of these rows.
+        From each constant or shared variable to its `RowLeaf`, one for all constants that hold the same memory.  A
+        variable of which constant rows are set or raised has the mask of these rows.
     """
-    blocked = set(stop)
-
-    def parents(var: Variable) -> list[Variable]:
-        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
-
     leaves: dict[Variable, RowLeaf] = {}
     by_identity: dict[Hashable, RowLeaf] = {leaf_identity(leaf.source): leaf for leaf in known}
 
     def add(var: Variable, source: Variable, label: str, unfolded: tuple[int, ...] | None = None) -> None:
+        if var in leaves:
+            return
         key = leaf_identity(source)
         if key not in by_identity:
             shape = array_of(source).shape if unfolded is None else unfolded
@@ -149,21 +115,19 @@ def find_row_leaves(
             by_identity[key] = RowLeaf(source, batch_type(var.name), label, axis, unfolded)
         leaves[var] = by_identity[key]
 
+    stop = set(stop)
     for name, graphs in terms.items():
-        for var in walk(graphs, parents, bfs=False):
+        for var in variables_of(graphs, stop):
             source = _array_leaf(var)
             if var in leaves or source is None or source.type.ndim == 0:
                 continue
             array = array_of(source)
             if row_axis_in(array.shape, n_rows) is not None:
-                label = var.name or f"array of shape {array.shape} ({array.dtype})"
-                add(var, source, f"{label!r} of {name!r}")
-        for var, unfolded in _long_arrays(graphs, parents, n_rows):
-            if var not in leaves:
-                add(var, var, f"{var.name or f'array of shape {array_of(var).shape}'!r} of {name!r}", unfolded)
-        for var, mask in find_assigned_rows(graphs, n_rows, blocked).items():
-            if var not in leaves:
-                add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}")
+                add(var, source, f"{var.name or f'array of shape {array.shape} ({array.dtype})'!r} of {name!r}")
+        for var, unfolded in _long_arrays(graphs, stop, n_rows):
+            add(var, var, f"{var.name or f'array of shape {array_of(var).shape}'!r} of {name!r}", unfolded)
+        for var, mask in find_assigned_rows(graphs, n_rows, stop).items():
+            add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}")
     return leaves
 
 
@@ -180,10 +144,10 @@ def _array_leaf(var: Variable) -> Variable | None:
 
 
 def _long_arrays(
-    graphs: Sequence[Variable], parents: Callable[[Variable], list[Variable]], n_rows: int
+    graphs: Sequence[Variable], stop: Iterable[Variable], n_rows: int
 ) -> Iterator[tuple[Variable, tuple[int, ...]]]:
     """Yield arrays whose first axis becomes rows and other axes where the graphs reshape it, and their shape then."""
-    for out in walk(graphs, parents, bfs=False):
+    for out in variables_of(graphs, stop):
         if out.owner is None or not isinstance(out.owner.op, Reshape):
             continue
         shape = out.owner.inputs[1]
@@ -193,7 +157,7 @@ def _long_arrays(
         if place is None or min([1, *lengths[:place]]) < 0:
             continue
         before, after = prod(lengths[:place]), prod(lengths[place + 1 :])
-        for var in walk([out.owner.inputs[0]], parents, bfs=False):
+        for var in variables_of([out.owner.inputs[0]], stop):
             if not is_array_leaf(var) or not var.type.ndim or row_axis_in(array_of(var).shape, n_rows) is not None:
                 continue
             length, *rest = array_of(var).shape

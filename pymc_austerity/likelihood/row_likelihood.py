@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
@@ -17,11 +18,13 @@ from pytensor.printing import debugprint
 from pymc_austerity.compile.addresses import Addresses, addresses, tuple_of
 from pymc_austerity.compile.graph_compiler import stabilised
 from pymc_austerity.likelihood.layout import Block, layout, split
+from pymc_austerity.likelihood.model_graph import is_array_leaf
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import Law, prior_laws
-from pymc_austerity.likelihood.row_leaves import RowLeaf, array_of
-from pymc_austerity.likelihood.row_terms import RowTerms, has_total_size, shared_inputs
-from pymc_austerity.likelihood.row_union import row_sets, union_arrays, union_of
+from pymc_austerity.likelihood.row_data import DataSource, union_of
+from pymc_austerity.likelihood.row_set import row_sets
+from pymc_austerity.likelihood.row_terms import RowTerms, candidate_terms
+from pymc_austerity.likelihood.term_refusals import refuse_half_precision, warn_about_remainder
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 
@@ -101,71 +104,6 @@ class RowLikelihood:
         return addresses(arrays, tuple_of(self.batches))
 
 
-@dataclass(frozen=True)
-class DataSource:
-    """Where the arrays come from that a `RowLikelihood` takes: read anew, they follow ``pm.set_data``.
-
-    Attributes
-    ----------
-    sets : tuple of tuple of RowLeaf
-        The data arrays of each set of rows.
-    fixed : tuple of Variable
-        Shared variables that are not indexed by row.
-    stated : dict
-        From the name of an observed variable with `total_size` to it, and the number of its set.
-    """
-
-    sets: tuple[tuple[RowLeaf, ...], ...]
-    fixed: tuple[Variable, ...]
-    stated: dict[str, tuple[int, int]]
-
-    @property
-    def leaves(self) -> tuple[RowLeaf, ...]:
-        """The data arrays of all sets."""
-        return tuple(leaf for leaves in self.sets for leaf in leaves)
-
-    def current(self) -> tuple[np.ndarray, ...]:
-        """Return the data arrays as the model holds them now, unchecked and with their axes as there."""
-        return tuple(array_of(leaf.source) for leaf in self.leaves)
-
-    def row_arrays(self) -> tuple[np.ndarray, ...]:
-        """Return the data arrays as they are now, rows on the first axis, with as many rows as all sets together.
-
-        Raises
-        ------
-        ValueError
-            Arrays of different length in a set, none, or other rows than `total_size` says.
-        """
-        sets = [self._arrays_of(leaves) for leaves in self.sets]
-        for name, (total, k) in self.stated.items():
-            if len(sets[k][0]) != total:
-                raise UnsupportedModelError(
-                    f"Observed variable {name!r} was given total_size={total} and now has {len(sets[k][0])} rows, so "
-                    "that PyMC would count each for more or less than one. Leave total_size out: the step draws its "
-                    "own batches."
-                )
-        return union_arrays(sets)
-
-    def _arrays_of(self, leaves: tuple[RowLeaf, ...]) -> list[np.ndarray]:
-        arrays = [leaf.array for leaf in leaves]
-        lengths = {leaf.label: len(a) for leaf, a in zip(leaves, arrays, strict=True)}
-        if len(set(lengths.values())) > 1:
-            raise UnsupportedModelError(
-                f"The data arrays of the model differ in length: {lengths}. Row i of each must belong to the same "
-                "observation. Replace all of them in one pm.set_data call."
-            )
-        if not len(arrays[0]):
-            raise UnsupportedModelError(
-                f"Data array {leaves[0].label} has no rows left, so that there is nothing for a step to read. Set data "
-                "with rows by pm.set_data, or leave out of the model what has none and build the step anew."
-            )
-        return arrays
-
-    def fixed_arrays(self) -> tuple[np.ndarray, ...]:
-        """Return the values of the shared variables that are not indexed by row, laid out as `tuple_of` says."""
-        return tuple(np.require(array_of(s), requirements=["C", "A", "W"]) for s in self.fixed)
-
-
 def row_likelihood(
     model: Model,
     variables: Sequence[Variable] | None = None,
@@ -212,52 +150,59 @@ def row_likelihood(
     (100, 2)
     """
     point = model.initial_point() if initial_point is None else initial_point
+    candidates = candidate_terms(model, observed, point, several=several)
+    sets = row_sets(model, candidates)
+    refuse_half_precision([leaf for s in sets for leaf in s.leaves])
+    terms = RowTerms(tuple(s.terms for s in sets))
+    warn_about_remainder(model, {term: shape for term, shape in candidates.shapes.items() if term not in terms.all})
+    rows, batches = union_of(sets)
+    likelihood, fixed = _split_density(model, terms, rows, batches, variables, point)
+    return likelihood, DataSource(sets, fixed), terms
+
+
+def _split_density(
+    model: Model,
+    terms: RowTerms,
+    rows: Variable,
+    batches: tuple[Variable, ...],
+    variables: Sequence[Variable] | None,
+    point: Mapping[str, np.ndarray],
+) -> tuple[RowLikelihood, tuple[Variable, ...]]:
+    """Return the log prior and the row terms as graphs of θ, and the shared variables that are not indexed by row."""
     theta_vars = list(model.value_vars if variables is None else variables)
     other_vars = [v for v in model.value_vars if v not in theta_vars]
-    terms, sets = row_sets(model, observed, point, several=several)
-    if half := [leaf.label for own in sets for leaf in own.leaves if leaf.array.dtype == np.float16]:
-        raise UnsupportedModelError(
-            f"Data arrays {half} are of half precision (float16), which is not compiled. Convert them: "
-            'array.astype("float32").'
-        )
-    rows, batches = union_of(sets)
-    prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
     blocks, other_blocks = layout(theta_vars, point), layout(other_vars, point)
     # Of known length, or derivatives would compare it with that of the model's variables in compiled code.
     theta = pt.dvector("theta", shape=(blocks[-1].stop,))
     others = pt.dvector("others", shape=(other_blocks[-1].stop if other_blocks else 0,))
-    sources = shared_inputs([prior, rows])
+    prior = model.logp(vars=[v for v in (*model.basic_RVs, *model.potentials) if v not in terms.all])
+    sources = [v for v in dict.fromkeys(ancestors([prior, rows])) if isinstance(v, SharedVariable) and is_array_leaf(v)]
     fixed = {s: s.type(s.name) for s in sources}
-    values = dict(zip(theta_vars, split(theta, blocks), strict=True))
-    values |= dict(zip(other_vars, split(others, other_blocks), strict=True))
+    values = dict(zip([*theta_vars, *other_vars], [*split(theta, blocks), *split(others, other_blocks)], strict=True))
     laws = prior_laws(model, theta_vars)
-    parameters = [graph for law in laws.values() for graph in law[1:]]
-    log_prior, row_log_likelihood, *parameters = graph_replace(
-        [prior, rows, *parameters], {**values, **fixed}, strict=False
-    )
-    log_prior, row_log_likelihood, *parameters = in_double([log_prior, row_log_likelihood, *parameters])
-    row_log_likelihood = stabilised(row_log_likelihood)
-    if not {theta, others} & set(ancestors([row_log_likelihood])):
+    graphs = [prior, rows, *(graph for law in laws.values() for graph in law[1:])]
+    log_prior, row_terms, *parameters = in_double(graph_replace(graphs, {**values, **fixed}, strict=False))
+    row_terms = stabilised(row_terms)
+    if not {theta, others} & set(ancestors([row_terms])):
         raise UnsupportedModelError(
             f"The rows of {[term.name for term in terms.all]} read no free variable of the model: their log-likelihood "
             "is the same everywhere, and there is nothing to subsample. Check what the outcome depends on."
         )
     by_law = zip(*[iter(parameters)] * 3, strict=True)
     likelihood = RowLikelihood(
-        terms.n_rows,
-        blocks,
-        other_blocks,
-        theta,
-        others,
-        batches,
-        tuple(fixed.values()),
-        log_prior,
-        row_log_likelihood,
-        frozenset(v.name for v in model.value_vars if v in set(ancestors([rows]))),
-        {name: Law(law.family, *graphs) for (name, law), graphs in zip(laws.items(), by_law, strict=True)},
+        n_rows=terms.n_rows,
+        blocks=blocks,
+        other_blocks=other_blocks,
+        theta=theta,
+        others=others,
+        batches=batches,
+        fixed=tuple(fixed.values()),
+        log_prior=log_prior,
+        row_log_likelihood=row_terms,
+        read=frozenset(v.name for v in model.value_vars if v in set(ancestors([rows]))),
+        laws={name: Law(law.family, *graphs) for (name, law), graphs in zip(laws.items(), by_law, strict=True)},
     )
-    stated = {rv.name: (t.n_rows, k) for k, t in enumerate(terms.sets) for rv in t.observed if has_total_size(rv)}
-    return likelihood, DataSource(tuple(s.leaves for s in sets), tuple(sources), stated), terms
+    return likelihood, tuple(fixed)
 
 
 def likelihood_key(likelihood: RowLikelihood) -> str:

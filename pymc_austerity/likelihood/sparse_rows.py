@@ -16,13 +16,14 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import walk
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.type import DenseTensorType, TensorType
 from scipy import sparse
 
-from pymc_austerity.likelihood.rebuild import BatchRebuild, NotRowWiseError
+from pymc_austerity.likelihood.axis import NotRowWiseError
+from pymc_austerity.likelihood.model_graph import variables_of
+from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 
 _log = logging.getLogger("pymc_austerity")
@@ -65,30 +66,17 @@ class SparseProduct:
 def find_sparse_products(
     terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable]
 ) -> list[SparseProduct]:
-    """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read.
-
-    Parameters
-    ----------
-    terms : mapping of str to sequence of Variable
-        Graphs to search, under the name of the model variable they belong to.
-    n_rows : int
-    stop : iterable of Variable
-        Free random variables: what lies above them belongs to the prior.
+    """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read, as `find_row_leaves`.
 
     Raises
     ------
     NotRowWiseError
         The matrix is a shared variable.
     """
-    blocked = set(stop)
-
-    def parents(var: Variable) -> list[Variable]:
-        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
-
     found: list[SparseProduct] = []
     leaves: list[tuple[Any, tuple[RowLeaf, ...]]] = []
     for name, graphs in terms.items():
-        for var in walk(graphs, parents, bfs=False):
+        for var in variables_of(graphs, stop):
             if not _is_product(var) or any(var is known.output for known in found):
                 continue
             matrix, factor = var.owner.inputs

@@ -8,8 +8,9 @@ from pymc_austerity.bounds import row_series, scalar_rules, sums_of_squares
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.likelihood import model_data, row_set
 from pymc_austerity.likelihood.axis import RowAxis
+from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_leaves import RowLeaf
-from pymc_austerity.likelihood.row_likelihood import DataSource, RowLikelihood
+from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 
-from pymc_austerity.likelihood.indices import entries_taken
+from pymc_austerity.likelihood.model_graph import entries_taken
 
 X, K = pt.vector("x"), pt.iscalar("k")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
-from pymc_austerity.likelihood.row_axis import LENGTH, RowAxis, prove_row_axis
+from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, RowAxis
+from pymc_austerity.likelihood.row_axis import prove_row_axis
 
 x = pt.matrix("x")  # rows on the first axis
 v = pt.vector("v")

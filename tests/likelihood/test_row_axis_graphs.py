@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood.axis import LENGTH, RowAxis
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
+from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, RowAxis
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 
 N, GROUPS = 5, 3

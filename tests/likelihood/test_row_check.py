@@ -7,10 +7,10 @@ from compilations import compilations
 from zoo import REAL, N, X, slopes
 
 from pymc_austerity.likelihood import row_check
+from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.density import Density, compile_density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import pytest
 from zoo import COUNT, GROUP, GROUPS, POSITIVE, REAL, N, X, slopes
 
 from pymc_austerity.likelihood import row_check
+from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.density import Density, compile_density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
-from pymc_austerity.likelihood.rebuild import NotRowWiseError
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 FEW = 40

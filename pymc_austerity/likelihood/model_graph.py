@@ -1,0 +1,128 @@
+"""What is read off the graph of a model: arrays, draws, the axis of the rows, and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import walk
+from pytensor.tensor.basic import get_scalar_constant_value
+from pytensor.tensor.exceptions import NotScalarConstantError
+from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, indices_from_subtensor
+from pytensor.tensor.type import DenseTensorType
+from pytensor.tensor.type_other import MakeSlice
+
+from pymc_austerity.rows import require_whole
+
+#: Ops that set or raise part of their first input by their second.
+ASSIGNS = (IncSubtensor, AdvancedIncSubtensor)
+
+
+def variables_of(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> Iterator[Variable]:
+    """Yield all variables of some graphs, depth first, without what the variables `stop` are computed from."""
+    blocked = set(stop)
+
+    def inputs(var: Variable) -> list[Variable]:
+        return [] if var in blocked or var.owner is None else list(var.owner.inputs)
+
+    return walk(graphs, inputs, bfs=False)
+
+
+def array_of(leaf: Variable) -> np.ndarray:
+    """Return the array behind a constant or a shared variable, without a copy.
+
+    Raises
+    ------
+    ValueError
+        For a memory map whose file became shorter.
+    """
+    array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
+    require_whole((array,))
+    return array
+
+
+def is_array_leaf(var: Variable) -> bool:
+    """Return whether a variable is a constant or shared dense array."""
+    return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
+
+
+def leaf_identity(leaf: Variable) -> Hashable:
+    """Return what is equal for leaves that hold the same data: a shared variable itself, of a constant its memory."""
+    if isinstance(leaf, SharedVariable):
+        return leaf
+    array = np.asarray(array_of(leaf))
+    memory = array.__array_interface__
+    # The type too: a view of floats as integers lies in the same memory.
+    return memory["data"], memory["strides"], array.shape, array.dtype.str
+
+
+def row_axis_in(shape: Sequence[int | None], n_rows: int) -> int | None:
+    """Return the axis of an array that has its rows: the first if that is as long, else the last that is."""
+    axes = [axis for axis, length in enumerate(shape) if length == n_rows]
+    return None if not axes else 0 if axes[0] == 0 else axes[-1]
+
+
+def plain_draw(rv: Variable) -> Variable:
+    """Return a random variable without what was said about its shape, or about the number of rows it stands for."""
+    while isinstance(rv.owner.op, SpecifyShape | MinibatchRandomVariable):
+        rv = rv.owner.inputs[0]
+    return rv
+
+
+def is_assigned(var: Variable) -> bool:
+    """Return whether entries of a variable are set or raised."""
+    return var.owner is not None and isinstance(var.owner.op, ASSIGNS)
+
+
+def plain_indices(node: Apply) -> list[Any]:
+    """Return what a variable is indexed by, an entry for each axis: variables, whole numbers, slices of either."""
+    idx_list = getattr(node.op, "idx_list", None)
+    inputs = index_inputs(node)
+    return [_plain(i) for i in (inputs if idx_list is None else indices_from_subtensor(inputs, idx_list))]
+
+
+def index_inputs(node: Apply) -> list[Variable]:
+    """Return the inputs that indices are made of."""
+    return node.inputs[2 if isinstance(node.op, ASSIGNS) else 1 :]
+
+
+def constant_of(var: Any) -> int | None:
+    """Return the number that an index stands for, where it is known from the graph."""
+    if isinstance(var, int | np.integer):
+        return int(var)
+    try:
+        return int(get_scalar_constant_value(var))
+    except (NotScalarConstantError, TypeError, ValueError):
+        return None
+
+
+def bounds_of(index: slice) -> tuple[Any, Any, Any]:
+    """Return start, stop and step of a slice, with None where the graph says so in a constant."""
+    start, stop, step = (
+        None if isinstance(b, Constant) and b.data is None else b for b in (index.start, index.stop, index.step)
+    )
+    return start, stop, step
+
+
+def entries_taken(node: Apply, n: int) -> np.ndarray | None:
+    """Return which entries of a vector of n an index takes, or None where the graph does not say."""
+    (index,) = plain_indices(node)
+    asked = bounds_of(index) if isinstance(index, slice) else (index,)
+    known = [None if i is None else constant_of(i) for i in asked]
+    if any(k is None for k, i in zip(known, asked) if i is not None):
+        return None
+    return np.atleast_1d(np.arange(n)[slice(*known) if isinstance(index, slice) else known[0]])
+
+
+def _plain(index: Any) -> Any:
+    """Return an index with slices as Python slices: PyTensor 2 also has constants and nodes that make them."""
+    if isinstance(index, Constant) and isinstance(index.data, slice):
+        return index.data
+    if isinstance(index, Variable) and index.owner is not None and isinstance(index.owner.op, MakeSlice):
+        return slice(*index.owner.inputs)
+    return index

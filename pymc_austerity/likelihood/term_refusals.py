@@ -1,0 +1,177 @@
+"""Models whose rows cannot be subsampled are refused, with the reason and the remedy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
+from pymc.model import Model
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomGeneratorType
+from pytensor.tensor.subtensor import Subtensor
+
+from pymc_austerity.likelihood.axis import NotRowWiseError
+from pymc_austerity.likelihood.model_graph import (
+    array_of,
+    bounds_of,
+    constant_of,
+    is_array_leaf,
+    plain_draw,
+    plain_indices,
+    variables_of,
+)
+from pymc_austerity.likelihood.row_leaves import RowLeaf
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+#: Where only one set of rows can be subsampled, one longer than this share of the longest could as well be meant.
+_AMBIGUOUS_SHARE = 0.1
+#: Terms outside the rows are evaluated in full at every draw; from this many entries on, a user should know.
+_LARGE_REMAINDER = 5_000
+
+
+def refuse_missing(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> None:
+    """Refuse observed variables with missing values, and data that the model itself subsamples."""
+    for rv in model.observed_RVs:
+        name = rv.name.removesuffix("_observed")
+        if name != rv.name and f"{name}_unobserved" in model.named_vars:
+            raise UnsupportedModelError(
+                f"Observed variable {name!r} has missing values, which PyMC imputes with one latent value each. "
+                "Rows would then share no common form and cannot be subsampled. "
+                "Drop the rows with missing values, or sample with pm.NUTS."
+            )
+        value = model.rvs_to_values[rv]
+        drawn = any(isinstance(v.type, RandomGeneratorType) for v in ancestors([value]))
+        if drawn or not _stands_for_its_own_rows(rv, shapes[rv]):
+            how = "reads rows drawn at random (pm.Minibatch)" if drawn else "was given total_size"
+            raise NotRowWiseError(
+                f"Observed variable {rv.name!r} {how}, so the model already subsamples its rows. "
+                "Give the model all rows (no pm.Minibatch, no total_size): the step draws its own batches."
+            )
+
+
+def has_total_size(rv: Variable) -> bool:
+    """Return whether an observed variable was given `total_size`."""
+    return isinstance(rv.owner.op, MinibatchRandomVariable)
+
+
+def _stands_for_its_own_rows(rv: Variable, shape: tuple[int, ...]) -> bool:
+    """Return whether `total_size`, where there is one, is the number of rows, so that it scales nothing."""
+    if not has_total_size(rv):
+        return True
+    given = zip(rv.owner.inputs[1:], shape, strict=True)
+    return all(isinstance(total, Constant) and total.data in (None, n) for total, n in given)
+
+
+def refuse_ambiguous(lengths: Mapping[Variable, int], *, chosen: bool) -> None:
+    """Refuse rows of several lengths where a step reads one set of them."""
+    n_rows = max(lengths.values())
+    limit = 0 if chosen else _AMBIGUOUS_SHARE * n_rows
+    if any(limit < n < n_rows for n in lengths.values()):
+        found = {term.name: n for term, n in lengths.items()}
+        raise UnsupportedModelError(
+            f"The variables {found} (name: number of rows) do not share a row axis, and this step reads one set of "
+            "rows. Name those of one length with observed=[...]; the others are then evaluated in full at every draw."
+        )
+
+
+def no_rows(model: Model, point: Mapping[str, np.ndarray]) -> UnsupportedModelError:
+    """Explain why a model has no rows: nothing observed, or summed before it can be split."""
+    for potential in model.potentials:
+        data = [array_of(v) for v in ancestors([potential], blockers=model.free_RVs) if is_array_leaf(v)]
+        longest = max((max(a.shape) for a in data if a.size and a.ndim), default=0)
+        latent = [rv.name for rv in model.free_RVs if np.size(point[model.rvs_to_values[rv].name]) == longest]
+        if longest > 1 and latent:
+            return NotRowWiseError(
+                f"Potential {potential.name!r} reads an array with {longest} rows, and {latent} has an entry for each "
+                "of them, which grow with the data: each draw would have to move all of them. Sum or integrate them "
+                "out of the likelihood where that has a closed form (pm.Mixture for labels), or sample with pm.NUTS."
+            )
+        if longest > 1:
+            return NotRowWiseError(
+                f"Potential {potential.name!r} reads an array with {longest} rows but is a single number: the "
+                "likelihood was summed before it can be split. Leave out the .sum(), so that the potential has "
+                "one entry per row."
+            )
+    if model.observed_RVs:
+        return UnsupportedModelError(
+            f"The observed variables {[rv.name for rv in model.observed_RVs]} have no row axis with at least two rows: "
+            "there is nothing to subsample. Use pm.NUTS or pm.Metropolis for this model."
+        )
+    return UnsupportedModelError(
+        "The model has no observed variable, so there are no rows to subsample. "
+        "Pass observed= to the likelihood, or use pm.NUTS to sample from the prior."
+    )
+
+
+def refuse_joint(rv: Variable) -> None:
+    """Refuse an observed variable that is a single draw over all rows."""
+    op = plain_draw(rv).owner.op
+    if rv.type.ndim - op.ndim_supp == 0 and isinstance(op, CustomDistRV | CustomSymbolicDistRV):
+        raise NotRowWiseError(
+            f"Observed variable {rv.name!r} is a CustomDist whose signature makes all rows one draw, so that nothing "
+            "says that they are independent. Leave the signature out and give it parameters with an entry for each "
+            f"row: pm.CustomDist({rv.name!r}, X @ beta, logp=..., observed=...), with X read outside of logp."
+        )
+    if rv.type.ndim - op.ndim_supp == 0:
+        raise NotRowWiseError(
+            f"Observed variable {rv.name!r} is a single draw of {op} over all rows (a time series, a Gaussian "
+            "process or another joint distribution): row i depends on the other rows, so a batch of rows says "
+            "nothing exact about the rest. Use pymc_austerity.PartialPosteriorPaths, which needs no rows that "
+            "split, or pm.NUTS."
+        )
+
+
+def said_of_lag(graphs: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> str | None:
+    """Return what to say of the first array of which the graphs read a stretch of as many entries as there are rows."""
+    stop = set(stop)
+    for var in variables_of(graphs, stop):
+        if var.owner is None or not isinstance(var.owner.op, Subtensor):
+            continue
+        cut = max((_cut(index) for index in plain_indices(var.owner) if isinstance(index, slice)), default=0)
+        for leaf in variables_of([var.owner.inputs[0]], stop) if cut else ():
+            if is_array_leaf(leaf) and n_rows + cut in array_of(leaf).shape:
+                what = repr(leaf.name) if leaf.name else f"an array of shape {array_of(leaf).shape}"
+                return (
+                    f"{what} is shifted inside the model (a lag, as in x[:-1]), and a batch of rows does not have the "
+                    "rows before. Rows are independent given what they read: make the shifted arrays outside the model "
+                    "and give them as data, x[1:] and x[:-1] for instance, which have an entry for each row"
+                )
+    return None
+
+
+def _cut(index: slice) -> int:
+    """Return how many entries a slice leaves out at the ends of an axis, zero where that is not known."""
+    start, stop, step = bounds_of(index)
+    begin = 0 if start is None else constant_of(start)
+    end = 0 if stop is None else constant_of(stop)
+    whole = step is None or constant_of(step) == 1
+    return begin - end if whole and begin is not None and end is not None and begin >= 0 >= end else 0
+
+
+def refuse_half_precision(leaves: Iterable[RowLeaf]) -> None:
+    """Refuse data of half precision, for which no code is compiled."""
+    if half := [leaf.label for leaf in leaves if leaf.array.dtype == np.float16]:
+        raise UnsupportedModelError(
+            f"Data arrays {half} are of half precision (float16), which is not compiled. Convert them: "
+            'array.astype("float32").'
+        )
+
+
+def warn_about_remainder(model: Model, rest: Mapping[Variable, tuple[int, ...]]) -> None:
+    """Warn where much of a model lies outside the rows that are subsampled, in terms of these shapes."""
+    sizes = {term.name: int(np.prod(shape)) for term, shape in rest.items()}
+    for potential in (p for p in model.potentials if p in rest):
+        arrays = [array_of(v).size for v in ancestors([potential]) if is_array_leaf(v)]
+        sizes[potential.name] = max([sizes[potential.name], *arrays])
+    large = {name: size for name, size in sizes.items() if size >= _LARGE_REMAINDER}
+    if large:
+        warnings.warn(
+            f"{large} (name: number of entries) is not subsampled but evaluated in full at every draw, which will "
+            "dominate the cost. What splits into rows is subsampled unless observed= leaves it out.",
+            UserWarning,
+            stacklevel=2,
+        )
