@@ -208,10 +208,9 @@ def find_linear_predictors(model: Model, terms: RowTerms, likelihood: RowLikelih
         names = [s.names for s in terms.sets]
         raise NotImplementedError(f"{names} are sets of rows of different length (observed= takes those of one)")
     (own,) = terms.sets
-    if own.potentials:
-        names = [p.name for p in own.potentials]
+    if names := [term.name for term in own.terms if term.value is None]:
         raise NotImplementedError(f"{names} is a potential, whose slope is not known from its distribution")
-    return tuple(_linear_predictor(model, rv, likelihood.blocks) for rv in own.observed)
+    return tuple(_linear_predictor(model, rv, likelihood.blocks) for rv in own.all)
 
 
 def _evaluate(inputs: Sequence[Variable], graph: Variable) -> Callable[..., np.ndarray]:

@@ -6,7 +6,7 @@ among them is a number of the row itself, a leaf like any other, by which it cho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,12 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.type import TensorType
 
-from pymc_austerity.likelihood.model_graph import ASSIGNS, bounds_of, constant_of, plain_indices, variables_of
+from pymc_austerity.likelihood.model_graph import ASSIGNS, bounds_of, constant_of, plain_indices
 
 
-def find_assigned_rows(graphs: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> dict[Variable, np.ndarray]:
+def find_assigned_rows(variables: Sequence[Variable], n_rows: int) -> dict[Variable, np.ndarray]:
     """Return, for every variable of `n_rows` entries of which some are set by constant numbers, the mask of these."""
-    made = [var for var in variables_of(graphs, stop) if var.owner is not None]
+    made = [var for var in variables if var.owner is not None]
     found = {var: _assigned(var.owner, n_rows) for var in made}
     return {var: mask for var, mask in found.items() if mask is not None}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import and_
 
@@ -21,29 +21,26 @@ from pytensor.tensor.shape import Shape
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.model_graph import is_array_leaf, plain_draw
 from pymc_austerity.likelihood.rebuild import BatchRebuild
+from pymc_austerity.likelihood.row_terms import Term
 
 #: Density of a variable with some of the inputs of its node replaced.
 DensityWith = Callable[[Mapping[int, Variable]], Variable]
 
 
-def batch_term(
-    rebuild: BatchRebuild, rv: Variable, value: Variable, value_shape: Sequence[int], axis: int, n_batch: Variable
-) -> Variable:
-    """Log-probability of an observed variable on a batch.
+def batch_term(rebuild: BatchRebuild, term: Term, n_batch: Variable) -> Variable:
+    """Return the log-probability of an observed variable on a batch.
 
     Returns
     -------
     Variable
-        One entry per row, along `axis`, and per component that is independent within the row.
+        One entry per row, along the axis of the rows, and per component that is independent within the row.
     """
-    ndim_supp = plain_draw(rv).owner.op.ndim_supp
-    batch_ndim = rv.type.ndim - ndim_supp
-    shape = [n_batch if i == axis else n for i, n in enumerate(value_shape[:batch_ndim])]
+    shape = [n_batch if i == term.axis else n for i, n in enumerate(term.lengths)]
 
     def density(given: Mapping[int, Variable]) -> Variable:
-        return pm.logp(rebuild.resize(rv, shape, given), rebuild(value), warn_rvs=False)
+        return pm.logp(rebuild.resize(term.variable, shape, given), rebuild(term.value), warn_rvs=False)
 
-    return _density_by_limits(plain_draw(rv).owner, rebuild, density)
+    return _density_by_limits(plain_draw(term.variable).owner, rebuild, density)
 
 
 def shapes_without_draws(term: Variable) -> Variable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,14 @@ from pymc_austerity.rows import require_whole
 ASSIGNS = (IncSubtensor, AdvancedIncSubtensor)
 
 
-def variables_of(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> Iterator[Variable]:
-    """Yield all variables of some graphs, depth first, without what the variables `stop` are computed from."""
+def variables_of(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> list[Variable]:
+    """Return all variables of some graphs, depth first, without what the variables `stop` are computed from."""
     blocked = set(stop)
 
     def inputs(var: Variable) -> list[Variable]:
         return [] if var in blocked or var.owner is None else list(var.owner.inputs)
 
-    return walk(graphs, inputs, bfs=False)
+    return list(walk(graphs, inputs, bfs=False))
 
 
 def array_of(leaf: Variable) -> np.ndarray:

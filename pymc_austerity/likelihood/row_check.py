@@ -125,7 +125,7 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
 
 def _sum_of_terms(model: Model, terms: SetTerms) -> Variable:
     graphs = model.logp(vars=list(terms.all), sum=False)
-    vectors = [_sum_within_rows(g, terms.axis(t)) for g, t in zip(graphs, terms.all, strict=True)]
+    vectors = [_sum_within_rows(g, t.axis) for g, t in zip(graphs, terms.terms, strict=True)]
     return sum(vectors[1:], start=vectors[0])
 
 

@@ -80,7 +80,7 @@ def _arrays_of(of: RowSet) -> list[np.ndarray]:
             f"Data array {of.leaves[0].label} has no rows left, so that there is nothing for a step to read. Set data "
             "with rows by pm.set_data, or leave out of the model what has none and build the step anew."
         )
-    stated = [rv.name for rv in of.terms.observed if has_total_size(rv)]
+    stated = [t.name for t in of.terms.terms if t.value is not None and has_total_size(t.variable)]
     if stated and len(arrays[0]) != of.terms.n_rows:
         raise UnsupportedModelError(
             f"Observed variable {stated[0]!r} was given total_size={of.terms.n_rows} and now has {len(arrays[0])} "

@@ -87,7 +87,7 @@ def find_row_leaves(
     Parameters
     ----------
     terms : mapping of str to sequence of Variable
-        Graphs to search, under the name of the model variable they belong to.
+        The variables of the graphs of each term, from `variables_of`.
     n_rows : int
     stop : iterable of Variable
         Free random variables: what lies above them belongs to the prior.
@@ -115,18 +115,17 @@ def find_row_leaves(
             by_identity[key] = RowLeaf(source, batch_type(var.name), label, axis, unfolded)
         leaves[var] = by_identity[key]
 
-    stop = set(stop)
-    for name, graphs in terms.items():
-        for var in variables_of(graphs, stop):
+    for name, variables in terms.items():
+        for var in variables:
             source = _array_leaf(var)
             if var in leaves or source is None or source.type.ndim == 0:
                 continue
             array = array_of(source)
             if row_axis_in(array.shape, n_rows) is not None:
                 add(var, source, f"{var.name or f'array of shape {array.shape} ({array.dtype})'!r} of {name!r}")
-        for var, unfolded in _long_arrays(graphs, stop, n_rows):
+        for var, unfolded in _long_arrays(variables, stop, n_rows):
             add(var, var, f"{var.name or f'array of shape {array_of(var).shape}'!r} of {name!r}", unfolded)
-        for var, mask in find_assigned_rows(graphs, n_rows, stop).items():
+        for var, mask in find_assigned_rows(variables, n_rows).items():
             add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}")
     return leaves
 
@@ -144,10 +143,10 @@ def _array_leaf(var: Variable) -> Variable | None:
 
 
 def _long_arrays(
-    graphs: Sequence[Variable], stop: Iterable[Variable], n_rows: int
+    variables: Sequence[Variable], stop: Iterable[Variable], n_rows: int
 ) -> Iterator[tuple[Variable, tuple[int, ...]]]:
     """Yield arrays whose first axis becomes rows and other axes where the graphs reshape it, and their shape then."""
-    for out in variables_of(graphs, stop):
+    for out in variables:
         if out.owner is None or not isinstance(out.owner.op, Reshape):
             continue
         shape = out.owner.inputs[1]

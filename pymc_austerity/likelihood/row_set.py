@@ -14,11 +14,11 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
 from pymc_austerity.likelihood.batch_density import batch_term, shapes_without_draws
-from pymc_austerity.likelihood.model_graph import is_assigned
+from pymc_austerity.likelihood.model_graph import is_assigned, variables_of
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import RowLeaf, find_row_leaves
-from pymc_austerity.likelihood.row_terms import Candidates, SetTerms, in_full
+from pymc_austerity.likelihood.row_terms import Candidates, SetTerms
 from pymc_austerity.likelihood.sparse_rows import find_sparse_products
 from pymc_austerity.likelihood.term_refusals import refuse_joint, said_of_lag
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -70,14 +70,14 @@ def row_sets(model: Model, candidates: Candidates) -> tuple[RowSet, ...]:
     for own in candidates.sets:
         needed = not kept or candidates.chosen
         if not needed and (own.n_rows <= FEW_ROWS or len(kept) == _MOST_SETS):
-            _log.info(in_full([own], "there are fewer than it takes for drawing them to cost less"))
+            _log.info(own.in_full("there are fewer than it takes for drawing them to cost less"))
             continue
         try:
             kept.append(_along_some_axis(model, own))
         except UnsupportedModelError as error:
             if needed:
                 raise
-            _log.info(in_full([own], str(error).rstrip(".")))
+            _log.info(own.in_full(str(error).rstrip(".")))
     if len(kept) > 1:
         parts = ", ".join(f"{s.terms.n_rows:,} of {s.terms.names}" for s in kept)
         total = sum(s.terms.n_rows for s in kept)
@@ -106,26 +106,28 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     UnsupportedModelError
         No data are read by row.
     """
-    for rv in terms.observed:
-        refuse_joint(rv)
-    graphs = {rv.name: [rv, model.rvs_to_values[rv]] for rv in terms.observed} | {p.name: [p] for p in terms.potentials}
+    for term in terms.terms:
+        if term.value is not None:
+            refuse_joint(term.variable)
+    graphs = {t.name: [t.variable] if t.value is None else [t.variable, t.value] for t in terms.terms}
+    read = {name: variables_of(of_term, model.free_RVs) for name, of_term in graphs.items()}
     try:
-        return _summed(model, terms, graphs)
+        return _summed(model, terms, read)
     except UnsupportedModelError as error:
-        for name, of_term in graphs.items():
+        for name, of_term in read.items():
             if (lag := said_of_lag(of_term, terms.n_rows, model.free_RVs)) is not None:
                 raise NotRowWiseError(f"{name!r} does not split into rows: {lag}.") from error
         raise
 
 
-def _summed(model: Model, terms: SetTerms, graphs: Mapping[str, list[Variable]]) -> RowSet:
-    found = find_row_leaves(graphs, terms.n_rows, model.free_RVs)
-    products = find_sparse_products(graphs, terms.n_rows, model.free_RVs)
+def _summed(model: Model, terms: SetTerms, read: Mapping[str, list[Variable]]) -> RowSet:
+    found = find_row_leaves(read, terms.n_rows, model.free_RVs)
+    products = find_sparse_products(read, terms.n_rows)
     found |= {leaf.source: leaf for product in products for leaf in product.leaves}
     data = [leaf for var, leaf in found.items() if not is_assigned(var) and not leaf.numbers_rows]
     if not data:
         raise UnsupportedModelError(
-            f"None of {sorted(graphs)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
+            f"None of {sorted(read)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
         )
     batches = _Batches(terms.n_rows, data[0].batch.shape[0], found)
     # Before pm.logp, which would derive densities for random variables that it still finds in the graph.
@@ -133,17 +135,14 @@ def _summed(model: Model, terms: SetTerms, graphs: Mapping[str, list[Variable]])
     rebuild = batches.rebuild(found, others | dict.fromkeys(_row_lengths(model, terms), batches.length))
     for product in products:
         product.define_in(rebuild)
-    values = {rv: model.rvs_to_values[rv] for rv in terms.observed}
-    for rv, value in values.items():
-        rebuild.define(rv, rebuild(value))  # where one observed variable is the mean of another
-    building: dict[str, Callable[[], Variable]] = {
-        rv.name: partial(batch_term, rebuild, rv, values[rv], shape, terms.axis(rv), batches.length)
-        for rv, shape in terms.observed.items()
-    }
-    building |= {p.name: partial(rebuild, p) for p in terms.potentials}
+    for term in terms.terms:
+        if term.value is not None:  # where one observed variable is the mean of another
+            rebuild.define(term.variable, rebuild(term.value))
     rows = []
-    for name, build in building.items():
-        row, batches = _proved_rows(name, build, batches)
+    for term in terms.terms:
+        is_potential = term.value is None
+        build = partial(rebuild, term.variable) if is_potential else partial(batch_term, rebuild, term, batches.length)
+        row, batches = _proved_rows(term.name, build, batches)
         rows.append(row)
     total = sum(rows[1:], start=rows[0])
     return RowSet(terms, total, batches.read_by(total))
@@ -151,7 +150,7 @@ def _summed(model: Model, terms: SetTerms, graphs: Mapping[str, list[Variable]])
 
 def _row_lengths(model: Model, terms: SetTerms) -> list[Variable]:
     """Return the symbolic dimension lengths of the model that count rows."""
-    names = {dims[terms.axis(t)] for t in terms.all if (dims := model.named_vars_to_dims.get(t.name))}
+    names = {dims[t.axis] for t in terms.terms if (dims := model.named_vars_to_dims.get(t.name))}
     return [model.dim_lengths[name] for name in names if name is not None]
 
 
@@ -222,7 +221,7 @@ def _proved(name: str, build: Callable[[], Variable], batches: _Batches) -> tupl
     try:
         return term, batches.axis_of(term), batches
     except NotRowWiseError:
-        hidden = find_row_leaves({name: [term]}, batches.n_rows, (), batches.leaves.values())
+        hidden = find_row_leaves({name: variables_of([term])}, batches.n_rows, (), batches.leaves.values())
         if not hidden:
             raise
     # A function that the user gave, such as the logp of a CustomDist, may read data that are not in the model.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -14,7 +14,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import term_refusals
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_assigned, plain_draw, row_axis_in
+from pymc_austerity.likelihood.model_graph import (
+    array_of,
+    is_array_leaf,
+    is_assigned,
+    plain_draw,
+    row_axis_in,
+    variables_of,
+)
 from pymc_austerity.likelihood.row_leaves import find_row_leaves
 from pymc_austerity.user_input import did_you_mean, shown
 
@@ -22,6 +29,32 @@ _log = logging.getLogger("pymc_austerity")
 
 #: An axis that is longer than the first by this factor has the rows.
 _MUCH_LONGER = 10
+
+
+class Term(NamedTuple):
+    """An observed variable or a potential of a model, with one contribution per row.
+
+    Attributes
+    ----------
+    variable : Variable
+        The random variable, or the potential.
+    value : Variable or None
+        The value variable of an observed variable; None of a potential.
+    lengths : tuple of int
+        Lengths of the axes along which its entries are, or may be, independent.
+    axis : int
+        That of its rows.
+    """
+
+    variable: Variable
+    value: Variable | None
+    lengths: tuple[int, ...]
+    axis: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the model."""
+        return str(self.variable.name)
 
 
 @dataclass(frozen=True)
@@ -32,34 +65,34 @@ class SetTerms:
     ----------
     n_rows : int
         Number of rows of the set.
-    observed : dict
-        From observed random variable to the lengths of the axes along which its draws are independent.
-    potentials : dict
-        From potential with one entry per row to its shape.
+    terms : tuple of Term
+        Observed variables first.
     """
 
     n_rows: int
-    observed: dict[Variable, tuple[int, ...]]
-    potentials: dict[Variable, tuple[int, ...]]
+    terms: tuple[Term, ...]
 
     @property
     def all(self) -> tuple[Variable, ...]:
-        """Observed variables and potentials together."""
-        return (*self.observed, *self.potentials)
-
-    def axis(self, term: Variable) -> int:
-        """Return the axis along which a term has its rows."""
-        return row_axis_in((self.observed | self.potentials)[term], self.n_rows) or 0
-
-    def along_other_axes(self) -> list[SetTerms]:
-        """Return the same terms with the entries along another axis as rows, for each that all of them have."""
-        common = set.intersection(*map(set, (self.observed | self.potentials).values())) - {1, self.n_rows}
-        return [replace(self, n_rows=n) for n in sorted(common, reverse=True)]
+        """Observed variables and potentials."""
+        return tuple(term.variable for term in self.terms)
 
     @property
     def names(self) -> list[str]:
         """Their names, sorted."""
-        return sorted(term.name for term in self.all)
+        return sorted(term.name for term in self.terms)
+
+    def along_other_axes(self) -> list[SetTerms]:
+        """Return the same terms with the entries along another axis as rows, for each that all of them have."""
+        common = set.intersection(*(set(term.lengths) for term in self.terms)) - {1, self.n_rows}
+        return [
+            SetTerms(n, tuple(t._replace(axis=row_axis_in(t.lengths, n) or 0) for t in self.terms))
+            for n in sorted(common, reverse=True)
+        ]
+
+    def in_full(self, reason: str) -> str:
+        """Return a line that says that these rows are evaluated in full at every draw, and why."""
+        return f"The {self.n_rows:,} rows of {self.names} are evaluated in full at every draw: {reason}."
 
 
 @dataclass(frozen=True)
@@ -140,8 +173,8 @@ def candidate_terms(
         lengths |= _potentials_with_rows(model, shapes)
     found = sorted({n for n in lengths.values() if n > 1}, reverse=True)
     sets = [_set_of(model, {t: shapes[t] for t, m in lengths.items() if m == n}, n) for n in found]
-    if not several and len(sets) > 1:
-        _log.info(in_full(sets[1:], "this step reads one set of rows"))
+    for left_out in () if several else sets[1:]:
+        _log.info(left_out.in_full("this step reads one set of rows"))
     return Candidates(tuple(sets if several else sets[:1]), named is not None, shapes)
 
 
@@ -172,8 +205,12 @@ def _named_terms(observed: Any, by_name: Mapping[str, Variable]) -> list[Variabl
 
 
 def _set_of(model: Model, shapes: dict[Variable, tuple[int, ...]], n_rows: int) -> SetTerms:
-    observed = {rv: _independent(rv, shape) for rv, shape in shapes.items() if rv in model.observed_RVs}
-    return SetTerms(n_rows, observed, {p: shape for p, shape in shapes.items() if p in model.potentials})
+    observed = [t for t in shapes if t in model.observed_RVs]
+    terms = []
+    for t in (*observed, *(t for t in shapes if t not in observed)):
+        lengths = _independent(t, shapes[t]) if t in observed else shapes[t]
+        terms.append(Term(t, model.rvs_to_values.get(t), lengths, row_axis_in(lengths, n_rows) or 0))
+    return SetTerms(n_rows, tuple(terms))
 
 
 def _independent(term: Variable, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -188,17 +225,12 @@ def _number_of_rows(term: Variable, shape: tuple[int, ...]) -> int:
     return max(lengths) if max(lengths) > _MUCH_LONGER * lengths[0] else lengths[0]
 
 
-def in_full(sets: Sequence[SetTerms], reason: str) -> str:
-    """Return a line that says which rows are evaluated in full at every draw, and why."""
-    rows = " and ".join(f"the {s.n_rows:,} rows of {s.names}" for s in sets)
-    return f"{rows[0].upper()}{rows[1:]} are evaluated in full at every draw: {reason}."
-
-
 def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, int]:
     """Return the lengths of the potentials that read rows; one that reads none belongs to the prior."""
     may = [p for p in model.potentials if not getattr(p.tag, "is_prior", False)]
     lengths = {p: n for p in may if (n := _number_of_rows(p, shapes[p])) > 1}
-    found = {p: find_row_leaves({p.name: [p]}, n, model.free_RVs) for p, n in lengths.items()}
+    read = {p: {p.name: variables_of([p], model.free_RVs)} for p in lengths}
+    found = {p: find_row_leaves(read[p], n, model.free_RVs) for p, n in lengths.items()}
     return {p: n for p, n in lengths.items() if not all(map(is_assigned, found[p]))}
 
 

@@ -8,7 +8,7 @@ gathered, differentiated and weighed as dense ones are.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,6 @@ from pytensor.tensor.type import DenseTensorType, TensorType
 from scipy import sparse
 
 from pymc_austerity.likelihood.axis import NotRowWiseError
-from pymc_austerity.likelihood.model_graph import variables_of
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 
@@ -63,9 +62,7 @@ class SparseProduct:
         rebuild.define(self.output, product)
 
 
-def find_sparse_products(
-    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable]
-) -> list[SparseProduct]:
+def find_sparse_products(terms: Mapping[str, Sequence[Variable]], n_rows: int) -> list[SparseProduct]:
     """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read, as `find_row_leaves`.
 
     Raises
@@ -75,8 +72,8 @@ def find_sparse_products(
     """
     found: list[SparseProduct] = []
     leaves: list[tuple[Any, tuple[RowLeaf, ...]]] = []
-    for name, graphs in terms.items():
-        for var in variables_of(graphs, stop):
+    for name, variables in terms.items():
+        for var in variables:
             if not _is_product(var) or any(var is known.output for known in found):
                 continue
             matrix, factor = var.owner.inputs

@@ -125,10 +125,9 @@ def refuse_joint(rv: Variable) -> None:
         )
 
 
-def said_of_lag(graphs: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> str | None:
-    """Return what to say of the first array of which the graphs read a stretch of as many entries as there are rows."""
-    stop = set(stop)
-    for var in variables_of(graphs, stop):
+def said_of_lag(variables: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> str | None:
+    """Return what to say of the first array of which graphs read a stretch of as many entries as there are rows."""
+    for var in variables:
         if var.owner is None or not isinstance(var.owner.op, Subtensor):
             continue
         cut = max((_cut(index) for index in plain_indices(var.owner) if isinstance(index, slice)), default=0)
