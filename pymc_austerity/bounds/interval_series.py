@@ -231,7 +231,7 @@ def _square(a: Callable[[int], Terms], degree: int) -> Terms:
     return found
 
 
-def constant(value: np.ndarray, radius: float) -> Series:
+def known_series(value: np.ndarray, radius: float) -> Series:
     """Return a series that does not depend on the variables."""
     known = iv.point(value)
     return Series(known.lo.shape, lambda: known, lambda: known, None, radius)

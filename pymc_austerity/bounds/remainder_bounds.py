@@ -21,16 +21,10 @@ from pytensor.graph.traversal import ancestors
 from pymc_austerity.bounds.elementary import HIGHEST, softplus
 from pymc_austerity.bounds.interval_series import Powers, Series, Terms, affine
 from pymc_austerity.bounds.intervals import Interval, everything
+from pymc_austerity.bounds.predictors import Predictor, PredictorReader, Read
+from pymc_austerity.bounds.row_graph import NoRemainderBoundError, row_graph
 from pymc_austerity.bounds.row_series import RowSeries
-from pymc_austerity.likelihood import (
-    NoRemainderBoundError,
-    Predictor,
-    PredictorReader,
-    Read,
-    RowLikelihood,
-    left_in_single,
-    row_graph,
-)
+from pymc_austerity.likelihood import RowLikelihood, left_in_single
 from pymc_austerity.rows import Rows
 
 #: Rows at once: a few dozen arrays of that length fit into the cache of a core.  Of rows that read θ through several

@@ -29,11 +29,10 @@ from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import HIGHEST, RULES
-from pymc_austerity.bounds.enclosure import Enclosure
-from pymc_austerity.bounds.interval_series import NotSmooth, Series, constant, rearranged
+from pymc_austerity.bounds.interval_series import NotSmooth, Series, known_series, rearranged
 from pymc_austerity.bounds.log_forms import LOGARITHMS, is_elementwise
+from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.scalar_rules import ELEMENTWISE, words
-from pymc_austerity.likelihood import NoRemainderBoundError
 
 _MOVES = (
     DimShuffle, Subtensor, AdvancedSubtensor, Reshape, SpecifyShape, Alloc, Join, MakeVector,
@@ -44,7 +43,7 @@ _SETS = (IncSubtensor, AdvancedIncSubtensor)
 _SAME = 0.0
 
 
-class RowSeries(Enclosure):
+class RowSeries:
     """Encloses the derivatives of every variable of a graph over one box.
 
     Parameters
@@ -81,13 +80,13 @@ class RowSeries(Enclosure):
             self._found[var] = self._of(var)
         return self._found[var]
 
-    def constant(self, value: Any) -> Series:
+    def of_known(self, value: Any) -> Series:
         """Return the series of known numbers."""
-        return constant(np.asarray(value, dtype=np.float64), self._radius)
+        return known_series(np.asarray(value, dtype=np.float64), self._radius)
 
     def _of(self, var: Variable) -> Series:
         if var not in self.moving:
-            return self.constant(self.known[var])
+            return self.of_known(self.known[var])
         op, inputs = var.owner.op, var.owner.inputs
         try:
             if isinstance(op, Elemwise):
@@ -140,7 +139,7 @@ class RowSeries(Enclosure):
         if var not in self.moving:
             value = np.asarray(self.known[var], dtype=np.float64)
             with np.errstate(divide="ignore"):
-                return self.constant(np.log(value)) if (value >= 0).all() else None
+                return self.of_known(np.log(value)) if (value >= 0).all() else None
         if var in self._predictors or var.type.dtype in discrete_dtypes:
             return None
         op, inputs = var.owner.op, var.owner.inputs
@@ -158,7 +157,7 @@ class RowSeries(Enclosure):
         if var not in self.moving:
             value = np.asarray(self.known[var], dtype=np.float64)
             with np.errstate(divide="ignore"):
-                return self.constant(np.log(value) - np.log1p(-value)) if ((value == 0) | (value == 1)).all() else None
+                return self.of_known(np.log(value) - np.log1p(-value)) if ((value == 0) | (value == 1)).all() else None
         if var in self._predictors:
             return None
         op, inputs = var.owner.op, var.owner.inputs
@@ -208,7 +207,7 @@ class RowSeries(Enclosure):
             a, b = (self(v).value for v in inputs)
             return _COMPARISONS[kind](a, b)
         if isinstance(op, _MOVES) and sum(v in self.moving for v in inputs) == 1:
-            both = [self.constant(t) for t in self.truth(next(v for v in inputs if v in self.moving))]
+            both = [self.of_known(t) for t in self.truth(next(v for v in inputs if v in self.moving))]
             moved = [self._moved(var, lambda _, t=t: t).value.lo.astype(bool) for t in both]  # type: ignore[misc]
             return moved[0], moved[1]
         everywhere = np.ones((1,) * var.type.ndim, dtype=bool)

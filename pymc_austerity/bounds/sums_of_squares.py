@@ -16,7 +16,8 @@ from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
-from pymc_austerity.likelihood import RowLikelihood, simplified_rows
+from pymc_austerity.bounds.row_graph import simplified_rows
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 
 _LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)

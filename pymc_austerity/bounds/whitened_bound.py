@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from pymc.model import Model
 from scipy import linalg, special
 
 from pymc_austerity.bounds.bound_cones import rows_in_cones
-from pymc_austerity.bounds.nothing_left import NothingLeft
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region
-from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
+from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import ModelData, NoRemainderBoundError, RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import OUTWARDS, Rows, RowSource, no_op, number_in_table
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -32,8 +30,14 @@ _one_at_a_time = Lock()
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
 _OUTSIDE = 1e-9
-#: Rows on which the graph is tried.
-_TRIED = 64
+
+
+REMAINDER_CHOICES = (
+    "Pass a function of (centre, factor, radius) that returns an array of N numbers ≥ 0, one a row: centre is the flat "
+    "vector θ̂ of the step's variables in the unconstrained space, factor has a column for each entry that the rows "
+    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion about the centre| may exceed the number "
+    "of the row times ‖z‖³, or ‖z‖⁴ with order=3, while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
+)
 
 
 class Whitened(NamedTuple):
@@ -162,10 +166,6 @@ class WhitenedBound(Bound):
         evaluate: EvaluateBound = constants[0].evaluate
         return evaluate
 
-    def of_remainder(self, order: int) -> Bound | None:
-        """Return itself."""
-        return self
-
     def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""
         return None if self.find is None else self.find(likelihood)
@@ -221,7 +221,7 @@ class BoundsOfRows:
         with _one_at_a_time:
             if self.sizes is None:
                 assert self.likelihood is not None
-                self.sizes = _sizes_from_graph(self.likelihood)
+                self.sizes = sizes_from_graph(self.likelihood)
             sizes = self.sizes(*self.at, rows)
         advance(len(rows))
         if unknown := np.count_nonzero(~np.isfinite(sizes)):
@@ -242,67 +242,8 @@ def _left_behind(*region: Any) -> np.ndarray:
     raise RuntimeError("The bounds of a model's rows are not evaluated in another process.")
 
 
-def _not_expanded(*region: Any) -> np.ndarray:
-    raise RuntimeError("Rows that read discrete variables have no expansion whose remainder could be bounded.")
-
-
-_CHOICES = (
-    "Pass a function of (centre, factor, radius) that returns an array of N numbers ≥ 0, one a row: centre is the flat "
-    "vector θ̂ of the step's variables in the unconstrained space, factor has a column for each entry that the rows "
-    "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion about the centre| may exceed the number "
-    "of the row times ‖z‖³, or ‖z‖⁴ with order=3, while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
-)
-
-
-def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
-    """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood.
-
-    Raises
-    ------
-    ValueError
-        ``"auto"`` where none is known for the model, with the reason, or an unknown name.
-    TypeError
-        Something that is neither a name nor a function.
-    """
-    likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
-    if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:
-        raise UnsupportedModelError(
-            f"MHSS: {single} are of single precision (pytensor.config.floatX='float32'): every draw would be rounded "
-            "to seven digits, and what an exact decision is about is smaller than that. Build the model with "
-            "floatX='float64'; data may stay in single precision. Or use PenaltyMH."
-        )
-    if callable(bound):
-        if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
-            raise UnsupportedModelError(
-                f"MHSS: the rows read {names}, which another step moves, and bounds on its rows hold while only its "
-                "own variables move. Give it all that the rows read, or use PenaltyMH."
-            )
-        return WhitenedBound(_checked(bound, n_rows), size)
-    if bound != "auto":
-        raise (ValueError if isinstance(bound, str) else TypeError)(
-            f"bound={bound!r} is not 'auto' or a function. {_CHOICES}"
-        )
-    if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
-        return NothingLeft()
-
-    def find(likelihood: RowLikelihood, centre: np.ndarray | None = None) -> WhitenedBound:
-        return _from_graph(likelihood, data, np.zeros(likelihood.theta_size) if centre is None else centre)
-
-    if any(np.dtype(b.dtype).kind != "f" for b in likelihood.blocks):  # only a model without them can be expanded
-        return WhitenedBound(_not_expanded, size, find)
-    return replace(find(likelihood, data.theta0), find=find)
-
-
-def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) -> WhitenedBound:
-    """Return the bounds that are read from the graph of the rows, tried on a few of them."""
-    sizes = _sizes_from_graph(likelihood)
-    # An operation without a rule is told of before a pass over all rows.
-    few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
-    sizes(2, centre, 1e-3 * np.eye(likelihood.theta_size), 1.0, data.fixed, few)
-    return WhitenedBound(sizes, likelihood.theta_size, likelihood=likelihood)
-
-
-def _sizes_from_graph(likelihood: RowLikelihood) -> Callable[..., np.ndarray]:
+def sizes_from_graph(likelihood: RowLikelihood) -> Callable[..., np.ndarray]:
+    """Return the function that finds the c_i by interval arithmetic through the graph of the rows."""
     of_order = cache(lambda order: RemainderBounds(likelihood, order))
 
     def sizes(order: int, *region: Any) -> np.ndarray:
@@ -317,17 +258,4 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except NoRemainderBoundError as reason:
-        raise UnsupportedModelError(f"MHSS: {reason} {_CHOICES}") from None
-
-
-def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:
-    def sizes(order: int, centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
-        found = np.asarray(bound(centre, factor, radius), dtype=float)
-        if found.shape != (n_rows,) or not (np.isfinite(found).all() and (found >= 0).all()):
-            raise ValueError(
-                f"bound= returned an array of shape {found.shape} and must return {n_rows} finite numbers ≥ 0, one a "
-                f"row. {_CHOICES}"
-            )
-        return found
-
-    return sizes
+        raise UnsupportedModelError(f"MHSS: {reason} {REMAINDER_CHOICES}") from None

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from pymc_austerity.bounds import RemainderBounds
+from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds
 from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.compile.cache import kept
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.by_group_bounds import GroupBoundTable, group_bound_table
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import NoRemainderBoundError, RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import OUTWARDS, Rows
 
 #: Share of the draws of a normal law whose distance is beyond the radius, where all rows of the group are read.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.compile.cache import kept
 from pymc_austerity.groups.by_group_bounds import draws_nothing
@@ -22,7 +23,7 @@ from pymc_austerity.groups.group_shifts import Shifts, find_shifts
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.tangent import find_tangent
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Density, ModelData, NoRemainderBoundError
+from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, check_order, remainder_sizes
 from pymc_austerity.rows import Rows

@@ -55,14 +55,6 @@ from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries, reads_few_entries
-from pymc_austerity.likelihood.row_graph import (
-    NoRemainderBoundError,
-    Predictor,
-    PredictorReader,
-    Read,
-    row_graph,
-    simplified_rows,
-)
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, likelihood_key
 from pymc_austerity.likelihood.row_terms import RowTerms
 
@@ -89,13 +81,9 @@ __all__ = [
     "LogPrior",
     "ModelData",
     "ModelKey",
-    "NoRemainderBoundError",
     "NotRowWiseError",
     "Place",
-    "Predictor",
-    "PredictorReader",
     "Reached",
-    "Read",
     "RowAxis",
     "RowEntries",
     "RowLikelihood",
@@ -135,9 +123,7 @@ __all__ = [
     "read_model",
     "reads_few_entries",
     "require_affine",
-    "row_graph",
     "row_predictor",
-    "simplified_rows",
     "split",
     "with_blocks",
 ]

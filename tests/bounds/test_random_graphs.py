@@ -9,12 +9,11 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.bounds import RemainderBounds
+from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.row_series import RowSeries
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import NoRemainderBoundError
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows import Rows
 

@@ -12,10 +12,10 @@ import pytest
 from pytensor.graph.replace import graph_replace
 from scipy import linalg
 
-from pymc_austerity.bounds import RemainderBounds, remainder_bounds
+from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds, remainder_bounds
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import NoRemainderBoundError, read_model
+from pymc_austerity.likelihood import read_model
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows import Rows
 

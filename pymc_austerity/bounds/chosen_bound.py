@@ -1,0 +1,113 @@
+"""The bound on the log ratio of a row that a user chose: Lipschitz, given as a function, or scanned for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.bounds.linear_bound import Lipschitz
+from pymc_austerity.bounds.lipschitz import find_linear_predictors
+from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+
+@dataclass(frozen=True)
+class Given(Bound):
+    """A bound from the user, of remainders where there is a proxy: a PyTensor graph, or a function for numba."""
+
+    theta: Variable | None = None
+    theta_new: Variable | None = None
+    graph: Variable | None = None
+    function: Callable[..., Any] | None = None
+
+    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
+        """Return the largest count: what was given is a bound for a row of the table."""
+        return (largest_count,)
+
+    def build(self) -> EvaluateBound:
+        """Compile what was given."""
+        if self.function is not None:
+            function = self.function
+
+            @njit
+            def evaluate(constants, at):  # type: ignore[no-untyped-def]
+                return constants[0] * float(function(at.theta, at.theta_new)), 0
+
+            return evaluate
+        graph = pm.compile([self.theta, self.theta_new], [self.graph], mode="NUMBA", on_unused_input="ignore").vm.jit_fn
+
+        @njit
+        def evaluate_graph(constants, at):  # type: ignore[no-untyped-def]
+            return constants[0] * graph(at.theta, at.theta_new)[0].item(), 0
+
+        return evaluate_graph
+
+
+_CHOICES = (
+    "Pass a function of (theta, theta_new), the flat vectors of the step's variables in the unconstrained space, that "
+    "returns a number no |log p(row | theta_new) − log p(row | theta)| exceeds: either one that builds a PyTensor "
+    "expression or one that numba can compile. For a normal likelihood with unknown mean and unit variance it is "
+    "bound=lambda theta, new: abs(new[0] - theta[0]) * (largest + abs(new[0] + theta[0]) / 2) with largest = "
+    "abs(y).max(). Or pass bound='scan': the largest over all rows at every draw, which evaluates (and counts) all "
+    "N rows each time."
+)
+
+
+def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+    """Return the bound that a user asked for.
+
+    Raises
+    ------
+    ValueError
+        ``"lipschitz"`` where no such bound is known for the model, a function that does not return one number, or an
+        unknown name.
+    TypeError
+        Something that is neither a name nor a function.
+    """
+    if bound == "scan":
+        return Scan()
+    if bound == "lipschitz":
+        try:
+            return Lipschitz(find_linear_predictors(model, data.terms, data.likelihood))
+        except NotImplementedError as reason:
+            raise UnsupportedModelError(
+                f"No bound on the log ratio of a row is known for this model: {reason}. {_CHOICES}"
+            ) from None
+    if callable(bound):
+        return _given(bound, data.likelihood.theta_size)
+    raise (ValueError if isinstance(bound, str) else TypeError)(
+        f"bound={bound!r} is not 'lipschitz', 'scan' or a function. {_CHOICES}"
+    )
+
+
+def _given(bound: Callable[..., Any], size: int) -> Given:
+    theta, theta_new = pt.dvector("theta", shape=(size,)), pt.dvector("theta_new", shape=(size,))
+    if not isinstance(bound, Dispatcher):
+        try:
+            graph = bound(theta, theta_new)
+        except Exception:  # NumPy functions fail on graphs in many ways; such a function is for numba
+            graph = None
+        if isinstance(graph, Variable) and graph.type.ndim == 0:
+            return Given(theta, theta_new, graph.astype("float64"))
+        bound = njit(bound)
+    try:
+        value = bound(np.zeros(size), np.ones(size))
+    except (NumbaError, TypeError) as problem:
+        raise TypeError(
+            f"bound={bound!r} neither builds a PyTensor expression with no dimensions from two vectors nor compiles "
+            f"with numba: {problem}"
+        ) from problem
+    if np.ndim(value) or not value >= 0:
+        raise ValueError(f"bound= returned {value!r} for two points and must return one number ≥ 0. {_CHOICES}")
+    return Given(function=bound)
