@@ -90,7 +90,7 @@ def pairs(n=200):
     return z
 
 
-def test_no_row_changes_more_than_its_bound_and_bounds_are_closer_than_one_for_all(expanded):
+def test_bounds_by_cones_hold_and_are_closer(expanded):
     drawn = expanded.table.size > 0
     limits, plain = [], []
     for new, old in pairs():
@@ -104,7 +104,7 @@ def test_no_row_changes_more_than_its_bound_and_bounds_are_closer_than_one_for_a
     assert np.mean(limits) < 0.5 * np.mean(plain)
 
 
-def test_bounds_without_the_distance_from_the_direction_would_be_broken(expanded):
+def test_bounds_without_the_distance_are_broken(expanded):
     wrong = expanded.whitened._replace(off=0 * expanded.whitened.off)
     drawn = expanded.table.size > 0
     broken = 0
@@ -114,7 +114,7 @@ def test_bounds_without_the_distance_from_the_direction_would_be_broken(expanded
     assert broken > 0
 
 
-def test_they_are_the_same_seen_from_either_side_and_infinite_beyond_the_radius(expanded):
+def test_bounds_are_symmetric_and_infinite_beyond_the_radius(expanded):
     new, old = pairs()[1]
     np.testing.assert_array_equal(expanded.limits(new, old)[1], expanded.limits(old, new)[1])
     outside = old * 1.01 * RADIUS / np.linalg.norm(old)
@@ -166,7 +166,7 @@ def moments():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [2, 3])
-def test_a_chain_has_its_posterior_from_the_rows_predicted_and_no_row_breaks_its_bound(order):
+def test_a_chain_by_cones_has_its_posterior(order):
     model = logistic()
     settings = {"tune": 100, "chains": 1, "cores": 1, "random_seed": 5, "progressbar": False, "quiet": True}
     with model:

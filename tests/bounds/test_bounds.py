@@ -156,7 +156,7 @@ def _built(write, bound):
 
 
 @pytest.mark.parametrize("write", FOUND)
-def test_no_row_exceeds_the_bound_found_from_the_graph_and_some_come_near(write):
+def test_no_row_exceeds_its_lipschitz_bound_and_some_are_near(write):
     bounded, largest, size = _built(write, "lipschitz")
     rng, shares = np.random.default_rng(1), []
     for k in range(400):
@@ -172,7 +172,7 @@ def test_no_row_exceeds_the_bound_found_from_the_graph_and_some_come_near(write)
 
 
 @pytest.mark.usefixtures("nothing_on_disk")
-def test_the_slopes_of_all_rows_are_found_without_compiling_anything():
+def test_slopes_are_found_without_compiling():
     with pm.Model() as model:
         _logistic()
     data = read_model(model, model.value_vars, None, None)
@@ -193,7 +193,7 @@ def test_the_bound_of_the_paper_is_not_beaten():
 
 
 @pytest.mark.parametrize(("write", "reason"), REFUSED)
-def test_what_has_no_known_bound_is_refused_with_the_reason_and_the_ways_out(write, reason):
+def test_a_model_without_a_known_bound_is_refused(write, reason):
     with pm.Model() as model:
         write()
     data = read_model(model, model.value_vars, None, None)
@@ -223,7 +223,7 @@ def _compiled(theta, new):
     ],
     ids=["njit", "numpy", "pytensor"],
 )
-def test_a_bound_can_be_given_as_an_expression_or_as_a_function_for_numba(bound):
+def test_a_bound_can_be_given_as_graph_or_function(bound):
     bounded, _, size = _built(_normal, bound)
     theta, new = np.random.default_rng(3).normal(size=(2, size))
     assert bounded(theta, new) == (pytest.approx(7 * np.linalg.norm(new - theta)), 0)
@@ -322,7 +322,7 @@ def _steepest():
     [(_softmax, 12), (_steepest, 1)],
     ids=["softmax", "logistic at its steepest"],
 )
-def test_no_remainder_exceeds_the_bound_from_the_third_derivative(write, size):
+def test_no_remainder_exceeds_the_cubic_bound(write, size):
     p = (3 - np.sqrt(3)) / 6
     centre = np.full(size, np.log(p / (1 - p)) if write is _steepest else 1.0)
     bounded, largest = _remainders(write, centre)
@@ -338,7 +338,7 @@ def test_no_remainder_exceeds_the_bound_from_the_third_derivative(write, size):
 
 
 @pytest.mark.slow
-def test_with_a_proxy_the_bound_on_the_remainder_saves_rows_and_the_posterior_stays():
+def test_the_cubic_bound_saves_rows_and_keeps_the_posterior():
     rng = np.random.default_rng(21)
     x = rng.normal(size=20_000)
     y = (rng.random(20_000) < 1 / (1 + np.exp(-x))).astype(int)
@@ -369,7 +369,7 @@ def test_with_a_proxy_the_bound_on_the_remainder_saves_rows_and_the_posterior_st
         np.testing.assert_array_equal(known, expected)
 
 
-def test_where_no_bound_on_the_remainder_is_known_there_is_no_proxy():
+def test_no_proxy_where_no_bound_on_the_remainder_is_known():
     with pm.Model():
         _student()
         assert pma.MHSubLhd().decider.prepared is None

@@ -200,7 +200,7 @@ WIDE, NARROW = 1.0, 0.14
 
 
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
-def test_no_row_leaves_more_than_its_bound_and_bounds_are_not_silly(build):
+def test_remainders_stay_within_bounds_that_are_close(build):
     problem = problem_of(build)
     c = {(order, scale): problem.bounds(order, scale=scale) for order in (2, 3) for scale in (WIDE, NARROW)}
     largest = {key: np.zeros(bound.size) for key, bound in c.items()}
@@ -284,7 +284,7 @@ def kink():
 
 
 @pytest.mark.parametrize("build", [many_classes, two_ways_of_one_function, kink])
-def test_what_is_not_smooth_has_no_bound_and_what_only_looks_so_has_one(build):
+def test_only_what_is_not_smooth_has_no_bound(build):
     problem = problem_of(build)
     c = problem.bounds(2, scale=NARROW)
     for direction in problem.directions(4):
@@ -302,11 +302,11 @@ def test_a_student_t_row_is_bounded_everywhere():
     np.testing.assert_allclose(problem.bounds(2, np.inf), largest / 6 * lengths**3, rtol=1e-3)
 
 
-def test_numbers_shared_by_rows_leave_an_unbounded_box_without_a_bound():
+def test_shared_numbers_have_no_bound_on_all_of_space():
     assert np.isinf(problem_of(normal).bounds(2, np.inf)).all()
 
 
-def test_rows_that_are_computed_in_single_precision_are_refused_and_data_of_it_are_not():
+def test_rows_computed_in_single_precision_are_refused():
     with pm.Model() as model:
         pm.Bernoulli("y", logit_p=pm.Data("x", X).astype("float32") @ pm.Normal("b", 0, 1, shape=D), observed=BINARY)
     data = read_model(model, model.value_vars, None, None)

@@ -53,7 +53,7 @@ def of(build):
 
 
 @pytest.mark.parametrize("build", [unknown_scale, one_column])
-def test_a_few_rows_stand_for_all_where_the_log_likelihood_is_quadratic_in_the_data(build):
+def test_moment_rows_stand_for_all_rows(build):
     likelihood, source = of(build)
     assert is_quadratic_in_data(likelihood)
     rows = Rows(source.row_arrays())
@@ -136,7 +136,7 @@ DATES = 1.7e18, 3e15  # nanoseconds, over a year
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-5, 1.0, 1e5, 1e12])
 @pytest.mark.parametrize(("noise", "far", "tol"), [(1.0, 0, 1e-12), (1e-6, 0, 1e-7), (1.0, 1e4, 1e-10)])
-def test_moment_rows_whatever_the_units_and_the_order_of_columns(unit, noise, far, tol):
+def test_moment_rows_in_any_units_and_order_of_columns(unit, noise, far, tol):
     """Where the noise is a millionth of what the columns explain, R² is 1 − 1e-12."""
     columns = different_units(unit, noise, far)
     assert max(largest_error(columns, order) for order in permutations(range(3))) < tol

@@ -66,7 +66,7 @@ def predictor(likelihood):
 @pytest.mark.parametrize(
     "build", [unknown_scale, scale_with_a_predictor, softmax, squared_coefficients, product_of_coefficients]
 )
-def test_no_predictor_is_claimed_where_rows_read_more_or_it_is_not_linear(build):
+def test_no_predictor_where_rows_read_more_than_one(build):
     assert predictor(of(build)[0]) is None
 
 

@@ -135,7 +135,7 @@ NOT_GIVEN = {
 
 
 @pytest.mark.parametrize("name", NOT_GIVEN)
-def test_rows_that_the_model_cannot_give_are_shown_with_their_values(name):
+def test_rows_that_the_model_cannot_give_are_shown(name):
     define, words = NOT_GIVEN[name]
     with pytest.raises(ValueError, match=words) as error:
         read(define)
@@ -173,7 +173,7 @@ def test_new_data_are_looked_at():
             data.changed()
 
 
-def test_rows_that_take_the_place_of_others_may_have_infinite_limits():
+def test_new_rows_may_have_infinite_limits():
     model, data = read(TAKEN["deaths at infinity, pm.Data"])
     arrays = [*data.rows.arrays]
     assert data.row_check(model)(tuple(arrays)) is None

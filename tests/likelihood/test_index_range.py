@@ -123,7 +123,7 @@ def test_an_index_that_the_model_draws_is_left_to_its_support():
         (lambda u: u[pm.DiscreteUniform("kind", -5, 2, shape=5)[GROUPS]], "kind"),
     ],
 )
-def test_an_index_that_the_model_draws_is_refused_where_its_prior_reaches_beyond(build, by):
+def test_a_drawn_index_whose_prior_reaches_beyond_is_refused(build, by):
     def beyond():
         pm.Normal("y", build(pm.Normal("u", shape=3)), 1.0, observed=REAL)
 

@@ -102,7 +102,7 @@ def test_replaced_data_are_another_key_of_the_same_model():
     assert second.key.data != first.key.data
 
 
-def test_models_that_differ_have_different_keys_and_equal_ones_the_same():
+def test_keys_differ_exactly_where_models_do():
     x = np.random.default_rng(2).normal(size=N)
     models = [
         model_of(x),

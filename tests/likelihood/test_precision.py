@@ -60,7 +60,7 @@ def test_a_graph_of_double_precision_stays_as_it_is():
 
 
 @pytest.mark.usefixtures("single")
-def test_rows_of_a_model_of_single_precision_are_those_of_double_precision():
+def test_rows_in_single_precision_are_those_in_double():
     model = far_from_zero()
     data = read_model(model, model.value_vars, None, None)
     assert {a.dtype for a in data.rows.arrays} == {np.dtype("float32")}
@@ -77,7 +77,7 @@ def test_rows_of_a_model_of_single_precision_are_those_of_double_precision():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("single")
-def test_a_step_finds_its_proxy_and_the_posterior_in_single_precision():
+def test_the_posterior_in_single_precision():
     """Without warnings: an expansion was called wrong because of rounding, and chains went astray."""
     with far_from_zero():
         step = pma.PenaltyMH(progressbar=False)

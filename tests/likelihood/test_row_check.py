@@ -61,7 +61,7 @@ def test_a_dependence_on_the_number_of_rows_is_seen_in_few_rows(n_rows):
         check(small, depends_on_the_number)
 
 
-def test_a_dependence_that_a_whole_number_hides_at_its_start_is_seen():
+def test_a_dependence_hidden_by_a_whole_number_is_seen():
     def build(X, y):
         pm.Normal("y", X @ slopes() + pm.Poisson("count", 3, initval=0), 1.0, observed=y)
 
@@ -79,7 +79,7 @@ def test_a_dependence_that_a_whole_number_hides_at_its_start_is_seen():
 
 
 @pytest.mark.usefixtures("nothing_on_disk")
-def test_few_rows_are_evaluated_without_compiling_anything_for_them(monkeypatch):
+def test_few_rows_are_evaluated_without_compiling(monkeypatch):
     model, data, density = model_of(40, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
     arguments = (np.zeros(3), np.zeros(3), np.empty(0), *data.fixed, *data.rows.arrays)
     density.both_sides(*arguments)
@@ -93,7 +93,7 @@ def test_few_rows_are_evaluated_without_compiling_anything_for_them(monkeypatch)
 
 
 @pytest.mark.parametrize("limit", [2**29, 0], ids=["against the full graph", "against blocks of rows"])
-def test_a_likelihood_that_splits_passes_and_a_planted_dependence_does_not(parts, monkeypatch, limit):
+def test_a_planted_dependence_between_rows_is_found(parts, monkeypatch, limit):
     monkeypatch.setattr(row_check, "_FULL_CHECK_BYTES", limit)
     check(parts)
     for planted in (scaled_by_the_batch(parts), centred_in_the_batch(parts)):
@@ -101,7 +101,7 @@ def test_a_likelihood_that_splits_passes_and_a_planted_dependence_does_not(parts
             check(parts, planted)
 
 
-def test_a_wrong_but_row_wise_likelihood_is_found_against_the_full_graph(parts):
+def test_a_wrong_row_wise_likelihood_is_found(parts):
     def both_sides(theta_new, theta, others, *batch):
         return tuple(1.001 * side for side in parts[2].both_sides(theta_new, theta, others, *batch))
 

@@ -126,7 +126,7 @@ def test_the_hessian_from_entries_is_that_of_whole_rows():
     assert not np.allclose(hessian, hessian_of_whole_rows(likelihood, coordinates, psi, shift=1))
 
 
-def test_more_parameters_than_a_hessian_is_summed_for_are_refused(monkeypatch):
+def test_too_many_parameters_for_a_hessian_are_refused(monkeypatch):
     monkeypatch.setattr(preparation, "_MAX_EXPANDED", 200)
     words, dense = likelihood_of(words_and_groups)[0], likelihood_of(all_columns)[0]
     assert preparation._expanded_coordinates(words).size == P + 42

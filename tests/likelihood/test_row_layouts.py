@@ -248,7 +248,7 @@ def test_a_predictor_has_one_entry_for_each_row(name):
 
 
 @pytest.mark.parametrize("rows", [Y[None, :], Y[:, None].T.copy()])
-def test_a_summed_potential_is_told_by_its_rows_and_not_by_its_priors(rows):
+def test_a_summed_potential_is_told_by_its_rows(rows):
     with pm.Model() as model:
         w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", [-1.0, 1.0], 1.0, shape=2)
         terms = pt.log(w)[:, None] - 0.5 * (rows - mu[:, None]) ** 2

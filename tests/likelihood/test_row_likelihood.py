@@ -125,7 +125,7 @@ def order_of(case):
 
 
 @pytest.mark.slow
-def test_every_order_of_arrays_that_models_share_is_read_by_a_step():
+def test_every_shared_order_of_arrays_is_read_by_a_step():
     orders = {case.name: order_of(case) for case in SPLIT}
     shared = {order for order, n in Counter(orders.values()).items() if n > 1}
     assert len(shared) > 5
@@ -141,7 +141,7 @@ def test_every_kind_of_array_is_read_by_a_step(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", WITH_A_STEP, ids=lambda case: case.name)
-def test_a_step_reads_the_compiled_rows_and_they_pass_the_numerical_check(case):
+def test_a_step_reads_the_compiled_rows(case):
     # Building a step compiles the rows by numba and compares them to PyMC's own log-probability.
     model, data, _ = read(case.name)
     # PyMC, which is asked for an initial point where none is given, compiles for each model what draws it.

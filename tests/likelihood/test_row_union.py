@@ -92,7 +92,7 @@ def test_prior_and_rows_of_all_sets_add_up_to_the_full_graph(name):
         np.testing.assert_allclose(batch, values[numbers], rtol=1e-9, atol=1e-12)
 
 
-def test_where_a_row_is_of_another_set_stand_data_that_the_density_can_take():
+def test_padding_of_other_sets_keeps_the_density_finite():
     """Zeros there, as scales, would spoil the rows of all sets."""
     with pm.Model() as model:
         mu, scale = pm.Normal("mu"), pm.HalfNormal("scale")
@@ -123,7 +123,7 @@ def first_set_twice(batch):
 
 
 @pytest.mark.parametrize("weight", [0.0, N / FEW, None], ids=["dropped", "weighted", "taken for the first"])
-def test_rows_of_the_second_set_that_are_not_counted_as_they_are_would_be_seen(parts, weight):
+def test_rows_of_the_second_set_counted_wrongly_are_seen(parts, weight):
     model, data, density = parts
 
     def planted(theta_new, theta, others, *batch):
@@ -159,7 +159,7 @@ def test_new_data_may_have_other_lengths_in_each_set():
         source.row_arrays()
 
 
-def test_data_of_another_length_than_total_size_says_are_refused():
+def test_data_of_another_length_than_total_size_are_refused():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu"), 1.0, observed=pm.Data("y_data", REAL), total_size=N)
     _, source, _ = row_likelihood(model)
