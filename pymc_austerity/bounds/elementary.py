@@ -6,8 +6,9 @@ the turning points of every derivative written down the ranges are exact up to r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pytensor import scalar
@@ -74,15 +75,20 @@ class Elementary:
         return Interval(lo, hi)
 
 
-def _power_law(exponent: float, shift: float = 0.0) -> Elementary:
+def _each(derivative: Callable[[int, np.ndarray], np.ndarray], orders: Iterable[int] = range(5)) -> list[Function]:
+    """Return the derivatives of these orders as functions of one argument."""
+    return [partial(derivative, j) for j in orders]
+
+
+def _power_law(exponent: float) -> Elementary:
     factors = [1.0]
     for j in range(4):
         factors.append(factors[-1] * (exponent - j))
 
-    def derivative(j: int) -> Function:
-        return lambda x: factors[j] * np.power(x + shift, exponent - j) if factors[j] else np.zeros_like(x)
+    def derivative(j: int, x: np.ndarray) -> np.ndarray:
+        return factors[j] * np.power(x, exponent - j) if factors[j] else np.zeros_like(x)
 
-    return Elementary([derivative(j) for j in range(5)], domain=(-shift, np.inf))
+    return Elementary(_each(derivative), domain=(0.0, np.inf))
 
 
 def power(exponent: float) -> Elementary:
@@ -96,10 +102,7 @@ def power(exponent: float) -> Elementary:
 
 
 def _log_derivatives(shift: float) -> list[Function]:
-    def derivative(j: int) -> Function:
-        return lambda x: (-1.0) ** (j + 1) * special.factorial(j - 1) * (x + shift) ** -j
-
-    return [derivative(j) for j in range(1, 5)]
+    return _each(lambda j, x: (-1.0) ** (j + 1) * special.factorial(j - 1) * (x + shift) ** -j, range(1, 5))
 
 
 def _logit(p: float) -> tuple[float, float]:
@@ -107,17 +110,10 @@ def _logit(p: float) -> tuple[float, float]:
     return (-abs(x), abs(x))
 
 
-def _sigmoid_terms(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sigmoid_derivative(j: int, x: np.ndarray) -> np.ndarray:
     # w = s(1 − s) and d = 1 − 2s, without cancellation in either tail.
-    return special.expit(x) * special.expit(-x), -np.tanh(x / 2)
-
-
-def _sigmoid_derivative(j: int) -> Function:
-    def f(x: np.ndarray) -> np.ndarray:
-        w, d = _sigmoid_terms(x)
-        return [w, w * d, w * (1 - 6 * w), w * d * (1 - 12 * w), w * (1 - 30 * w + 120 * w * w)][j - 1]
-
-    return special.expit if j == 0 else f
+    w, d = special.expit(x) * special.expit(-x), -np.tanh(x / 2)
+    return [w, w * d, w * (1 - 6 * w), w * d * (1 - 12 * w), w * (1 - 30 * w + 120 * w * w)][j - 1]
 
 
 # s(1 − s) at the turning points solves 1 − 6w = 0, 1 − 12w = 0 and 1 − 30w + 120w² = 0.
@@ -126,17 +122,15 @@ _SIGMOID_TURNING: list[tuple[float, ...]] = [
     (0.0,),
     _logit((3 - np.sqrt(3)) / 6),
     (0.0, *_logit((3 - np.sqrt(6)) / 6)),
-]
-_SIGMOID_TURNING += [
     (
         *_logit((1 - np.sqrt(1 - 4 * (30 - np.sqrt(420)) / 240)) / 2),
         *_logit((1 - np.sqrt(1 - 4 * (30 + np.sqrt(420)) / 240)) / 2),
-    )
+    ),
 ]
 
-_sigmoid = Elementary([_sigmoid_derivative(j) for j in range(5)], _SIGMOID_TURNING, absolute=1e-16)
+_sigmoid = Elementary([special.expit, *_each(_sigmoid_derivative, range(1, 5))], _SIGMOID_TURNING, absolute=1e-16)
 softplus = Elementary(
-    [lambda x: np.logaddexp(0.0, x), *(_sigmoid_derivative(j) for j in range(4))],
+    [lambda x: np.logaddexp(0.0, x), *_sigmoid.derivatives[:4]],
     [(), *_SIGMOID_TURNING[:4]],
     absolute=1e-16,
 )
@@ -169,13 +163,7 @@ def _log1p_square_derivative(j: int, x: np.ndarray) -> np.ndarray:
 
 #: log(1 + x²), the kernel of Student's t.
 log1p_square = Elementary(
-    [
-        lambda x: np.log1p(x * x),
-        lambda x: _log1p_square_derivative(1, x),
-        lambda x: _log1p_square_derivative(2, x),
-        lambda x: _log1p_square_derivative(3, x),
-        lambda x: _log1p_square_derivative(4, x),
-    ],
+    [lambda x: np.log1p(x * x), *_each(_log1p_square_derivative, range(1, 5))],
     [
         (0.0,),
         (-1.0, 1.0),
@@ -193,27 +181,22 @@ log1p_square = Elementary(
 )
 
 
-def _erf_derivative(j: int) -> Function:
-    def f(x: np.ndarray) -> np.ndarray:
-        hermite = [1.0, -2 * x, 4 * x * x - 2, -(8 * x**3 - 12 * x)][j - 1]
-        return 2 / np.sqrt(np.pi) * hermite * np.exp(-x * x)
-
-    return special.erf if j == 0 else f
+def _erf_derivative(j: int, x: np.ndarray) -> np.ndarray:
+    hermite = [1.0, -2 * x, 4 * x * x - 2, -(8 * x**3 - 12 * x)][j - 1]
+    return 2 / np.sqrt(np.pi) * hermite * np.exp(-x * x)
 
 
 _H4 = tuple(s * np.sqrt((3 + t * np.sqrt(6)) / 2) for s in (-1, 1) for t in (-1, 1))
 _erf = Elementary(
-    [_erf_derivative(j) for j in range(5)],
+    [special.erf, *_each(_erf_derivative, range(1, 5))],
     [(), (0.0,), (-np.sqrt(0.5), np.sqrt(0.5)), (-np.sqrt(1.5), 0.0, np.sqrt(1.5)), _H4],
     absolute=1e-15,
 )
 
 
-def _negative(f: Function) -> Function:
-    return lambda x: -f(x)
-
-
-_erfc = Elementary([special.erfc, *(_negative(f) for f in _erf.derivatives[1:])], _erf.turning, absolute=1e-15)
+_erfc = Elementary(
+    [special.erfc, *_each(lambda j, x: -_erf_derivative(j, x), range(1, 5))], _erf.turning, absolute=1e-15
+)
 
 
 #: From here on down the terms of the derivatives of log Φ cancel, and their series in 1/x is the better.
@@ -231,48 +214,37 @@ def _inverse_mills_series(t: np.ndarray, times: int) -> np.ndarray:
     return total
 
 
-def _log_ndtr_derivative(j: int) -> Function:
-    def f(x: np.ndarray) -> np.ndarray:
-        near = np.clip(x, _FAR, 40.0)  # from 38 on all derivatives are below the smallest float
-        m = np.sqrt(2 / np.pi) / special.erfcx(-near / _R2)
-        u = near + m
-        third = u * u + m * u - 1
-        close = [m, -m * u, m * third, -m * u * third + m * ((2 * u + m) * (1 - m * u) - m * u * u)][j - 1]
-        return np.where(x < _FAR, _inverse_mills_series(np.maximum(-x, -_FAR), j - 1), close)
-
-    return special.log_ndtr if j == 0 else f
+def _log_ndtr_derivative(j: int, x: np.ndarray) -> np.ndarray:
+    near = np.clip(x, _FAR, 40.0)  # from 38 on all derivatives are below the smallest float
+    m = np.sqrt(2 / np.pi) / special.erfcx(-near / _R2)
+    u = near + m
+    third = u * u + m * u - 1
+    close = [m, -m * u, m * third, -m * u * third + m * ((2 * u + m) * (1 - m * u) - m * u * u)][j - 1]
+    return np.where(x < _FAR, _inverse_mills_series(np.maximum(-x, -_FAR), j - 1), close)
 
 
 #: log Φ.  The turning points of its third and fourth derivative are zeros of the next, found with sixty digits.
 log_ndtr = Elementary(
-    [_log_ndtr_derivative(j) for j in range(5)],
+    [special.log_ndtr, *_each(_log_ndtr_derivative, range(1, 5))],
     [(), (), (), (1.0023693422683706,), (-0.029833620926059144, 2.071288938808874)],
     relative=(3e-13, 3e-13, 2e-12, 3e-8, 3e-6),
     absolute=1e-300,
 )
 
 
-def _polygamma(j: int) -> Function:
-    return lambda x: special.polygamma(j, x)
-
-
 _RISE = 1.4616321449683623  # where Γ is smallest
 _gammaln = Elementary(
-    [special.gammaln, special.psi, *(_polygamma(j) for j in (1, 2, 3))],
+    [special.gammaln, special.psi, *_each(special.polygamma, (1, 2, 3))],
     [(_RISE,), (), (), (), ()],
     domain=(0.0, np.inf),
     absolute=1e-14,
 )
-_psi = Elementary([special.psi, *(_polygamma(j) for j in (1, 2, 3, 4))], domain=(0.0, np.inf), absolute=1e-14)
-_tri_gamma = Elementary([_polygamma(j) for j in range(1, 6)], domain=(0.0, np.inf))
-
-
-def _tanh_derivative(j: int) -> Function:
-    return lambda x: 2.0 ** (j + 1) * _sigmoid.derivatives[j](2 * x) - (1.0 if j == 0 else 0.0)
+_psi = Elementary([special.psi, *_each(special.polygamma, (1, 2, 3, 4))], domain=(0.0, np.inf), absolute=1e-14)
+_tri_gamma = Elementary(_each(special.polygamma, range(1, 6)), domain=(0.0, np.inf))
 
 
 _tanh = Elementary(
-    [np.tanh, *(_tanh_derivative(j) for j in range(1, 5))],
+    [np.tanh, *_each(lambda j, x: 2.0 ** (j + 1) * _sigmoid_derivative(j, 2 * x), range(1, 5))],
     [tuple(t / 2 for t in turning) for turning in _SIGMOID_TURNING],
     absolute=1e-14,
 )

@@ -63,12 +63,6 @@ def add(a: Interval, b: Interval) -> Interval:
         return outwards(a.lo + b.lo, a.hi + b.hi)
 
 
-def subtract(a: Interval, b: Interval) -> Interval:
-    """Return a − b, for numbers that have nothing to do with each other."""
-    with np.errstate(invalid="ignore"):
-        return outwards(a.lo - b.hi, a.hi - b.lo)
-
-
 def multiply(a: Interval, b: Interval) -> Interval:
     """Return a·b; nothing times an end at infinity is nothing, because the ends are no numbers."""
     if b.is_point:

@@ -6,7 +6,6 @@ What has to be finite is the log-likelihood of a row, not its data: a limit of Â
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -30,27 +29,19 @@ _REMEDY = (
 Evaluate = Callable[[Sequence[np.ndarray]], np.ndarray]
 #: Î¸, the variables of other steps and the values of `RowLikelihood.fixed`.
 Point = tuple[np.ndarray, np.ndarray, Sequence[np.ndarray]]
-
-
-class FindRow(Protocol):
-    """Finds the first row without a finite log-likelihood."""
-
-    def __call__(self, rows: Rows, *, thorough: bool) -> tuple[int, str] | None:
-        """Return its number and what is wrong with it."""
-        ...
+#: Takes rows and whether those whose data are finite are evaluated too.
+FindRow = Callable[[Rows, bool], tuple[int, str] | None]
 
 
 def compile_row_finder(likelihood: RowLikelihood, point: Point, labels: Sequence[str]) -> FindRow:
-    """Return what finds the first of some rows without a finite log-likelihood at one point."""
+    """Return what finds the first of some rows without a finite log-likelihood, and what is wrong with it."""
     evaluate = compile_row_values(likelihood, point)
 
-    def first_not_finite(rows: Rows, *, thorough: bool) -> tuple[int, str] | None:
-        found = rows_not_finite(evaluate, rows, thorough=thorough)[:1]
-        if not found:
-            return None
-        number, value = found[0]
-        data = _data_of(rows, number, labels)
-        return number, f"its log-likelihood is {value} where sampling starts, with {data}. {_REMEDY}"
+    def first_not_finite(rows: Rows, thorough: bool) -> tuple[int, str] | None:
+        for number, value in rows_not_finite(evaluate, rows, thorough)[:1]:
+            data = _data_of(rows, number, labels)
+            return number, f"its log-likelihood is {value} where sampling starts, with {data}. {_REMEDY}"
+        return None
 
     return first_not_finite
 
@@ -68,16 +59,10 @@ def compile_row_values(likelihood: RowLikelihood, point: Point) -> Evaluate:
     return values
 
 
-def rows_not_finite(evaluate: Evaluate, rows: Rows, *, thorough: bool) -> list[tuple[int, float]]:
+def rows_not_finite(evaluate: Evaluate, rows: Rows, thorough: bool) -> list[tuple[int, float]]:
     """Return the numbers of the first rows without a finite log-likelihood, and what theirs is.
 
-    Parameters
-    ----------
-    evaluate : callable
-        From `compile_row_values`.
-    rows : Rows
-    thorough : bool
-        Whether rows whose data are finite are evaluated too.
+    Unless the search is `thorough`, only rows whose data are not finite are evaluated.
     """
     numbers = np.arange(len(rows)) if thorough else _with_infinite_data(rows)
     found: list[tuple[int, float]] = []
@@ -101,13 +86,11 @@ def _not_finite(evaluate: Evaluate, rows: Rows, numbers: np.ndarray, most: int) 
 
 def _with_infinite_data(rows: Rows) -> np.ndarray:
     floats = [a.reshape(len(a), -1) for a in rows.arrays if a.dtype.kind in "fc"]
-    chunks = range(0, len(rows), _CHUNK)
-    odd = [start + np.flatnonzero(_any_odd([a[start : start + _CHUNK] for a in floats])) for start in chunks if floats]
-    return np.concatenate([np.empty(0, np.int64), *odd])
-
-
-def _any_odd(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.logical_or.reduce([~np.isfinite(part).all(axis=1) for part in parts])
+    found = [np.empty(0, np.int64)]
+    for start in range(0, len(rows), _CHUNK) if floats else ():
+        odd = [~np.isfinite(a[start : start + _CHUNK]).all(axis=1) for a in floats]
+        found.append(start + np.flatnonzero(np.logical_or.reduce(odd)))
+    return np.concatenate(found)
 
 
 def require_finite_rows(
@@ -119,30 +102,14 @@ def require_finite_rows(
     *,
     thorough: bool = False,
 ) -> None:
-    """Refuse rows without a finite log-likelihood.
+    """Refuse rows of the variables `names` without a finite log-likelihood, with the data of the first.
 
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    rows : Rows
-    point : tuple
-        See `Point`.
-    names : sequence of str
-        The variables of the model whose rows these are.
-    labels : sequence of str
-        Of the data arrays.
-    thorough : bool
-        Whether rows whose data are finite are evaluated however many they are.
-
-    Raises
-    ------
-    UnsupportedModelError
-        Shows the first rows with their data.
+    Unless the search is `thorough`, of very many rows only those whose data are not finite are evaluated.
     """
     thorough = thorough or len(rows) <= MOST_EVALUATED
     if not thorough and not len(_with_infinite_data(rows)):
         return
-    found = rows_not_finite(compile_row_values(likelihood, point), rows, thorough=thorough)
+    found = rows_not_finite(compile_row_values(likelihood, point), rows, thorough)
     if found:
         told = [f"row {number_in_table(rows, i)} ({v}) with {_data_of(rows, i, labels)}" for i, v in found[:_SHOWN]]
         told += ["and more rows"] * (len(found) > _SHOWN)

@@ -24,6 +24,60 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _DRAWS = 300
 
 
+class _Index(NamedTuple):
+    """Whole numbers that pick entries of a variable along one of its axes, and the free variables they come from."""
+
+    numbers: Variable
+    indexed: Variable
+    axis: int
+    drawn_by: tuple[str, ...]
+
+
+def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    """Return a function that compares each index of the row-wise terms with the axis that it indexes.
+
+    Where an index depends on whole numbers that are sampled, it is compared at the least and the greatest of some draws
+    from their prior.
+
+    Returns
+    -------
+    callable
+        Looks at the data as they are when it is called; raises ValueError with the name of what is too short.
+    """
+    indices = _indices(model, terms)
+    if not indices:
+        return lambda: None
+    # Looked at once: not worth compiling.
+    outputs = [*(i.numbers for i in indices), *(i.indexed.shape[i.axis] for i in indices)]
+    ranges = pytensor.function(model.value_vars, outputs, mode=BY_NUMPY, on_unused_input="ignore")
+    points = [point, *_ends_of_priors(model, point, {name for i in indices for name in i.drawn_by})]
+    names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
+    values = [v.name for v in model.value_vars]  # not the model, which a step is remembered for and must not keep
+
+    def check() -> None:
+        found = [ranges(*(p[v] for v in values)) for p in points]
+        sizes = [int(size) for size in found[0][len(indices) :]]
+        for index, size, *at_points in zip(indices, sizes, *(f[: len(indices)] for f in found), strict=True):
+            numbers = np.concatenate([np.ravel(n) for n in at_points])
+            low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, -1)
+            if low < -size or high >= size:
+                name = _nearest_name(index.indexed, names) or "an array of the model"
+                by = " and ".join(names[d] for d in index.drawn_by) or _nearest_name(index.numbers, names)
+                remedy = (
+                    f"Give {by} a prior without numbers outside 0 to {size - 1}"
+                    if index.drawn_by
+                    else f"Number the groups from 0 to {size - 1}, as np.unique(..., return_inverse=True) does"
+                )
+                raise UnsupportedModelError(
+                    f"{name} has {size} entries along axis {index.axis}, but the rows index it "
+                    f"{f'by {by} ' if by else ''}with numbers from {low} to {high}. Compiled code would read beyond "
+                    f"the array, and these rows would be computed from whatever lies there. {remedy}, or give {name} "
+                    "more entries."
+                )
+
+    return check
+
+
 def compile_index_check_of_batches(
     model: Model, terms: RowTerms, point: Mapping[str, np.ndarray], batches: Mapping[Variable, Variable]
 ) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
@@ -37,9 +91,8 @@ def compile_index_check_of_batches(
     Returns
     -------
     callable
-        Takes arrays of rows; returns the number of the first row with an index out of range and what is wrong with
-        it, or None.  A negative index is out of range: in rows that were not seen before, −1 is how a missing group is
-        written.
+        Takes arrays of rows; returns the number of the first row with an index out of range and what is wrong with it,
+        or None.  Negative indices are out of range: in new rows −1 is how a missing group is written.
     """
     indices = [i for i in _indices(model, terms) if not i.drawn_by and set(ancestors([i.numbers])) & set(batches)]
     if not indices:
@@ -65,68 +118,6 @@ def compile_index_check_of_batches(
         return None
 
     return wrong_index
-
-
-class _Index(NamedTuple):
-    """Whole numbers that pick entries of a variable along one of its axes, and the free variables they come from."""
-
-    numbers: Variable
-    indexed: Variable
-    axis: int
-    drawn_by: tuple[str, ...]
-
-
-def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.ndarray]) -> Callable[[], None]:
-    """Return a function that compares each index of the row-wise terms with the axis that it indexes.
-
-    Where an index depends on whole numbers that are sampled, it is compared at the least and the greatest of some draws
-    from their prior.
-
-    Returns
-    -------
-    callable
-        Looks at the data as they are when it is called; raises ValueError with the name of what is too short.
-    """
-    indices = _indices(model, terms)
-    if not indices:
-        return lambda: None
-    outputs = [v for i in indices for v in (i.numbers, i.indexed.shape[i.axis])]
-    # Looked at once: not worth compiling.
-    ranges = pytensor.function(model.value_vars, outputs, mode=BY_NUMPY, on_unused_input="ignore")
-    points = [point, *_ends_of_priors(model, point, {name for i in indices for name in i.drawn_by})]
-    names = {value.name: rv.name for value, rv in model.values_to_rvs.items()}
-    values = [v.name for v in model.value_vars]  # not the model, which a step is remembered for and must not keep
-
-    def check() -> None:
-        found = [_at(ranges, [p[v] for v in values], indices) for p in points]
-        for index, *at_points in zip(indices, *found, strict=True):
-            size = at_points[0][1]
-            numbers = np.concatenate([n.ravel() for n, _ in at_points])
-            low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, -1)
-            if low < -size or high >= size:
-                name = _nearest_name(index.indexed, names) or "an array of the model"
-                by = " and ".join(names[d] for d in index.drawn_by) or _nearest_name(index.numbers, names)
-                remedy = (
-                    f"Give {by} a prior without numbers outside 0 to {size - 1}"
-                    if index.drawn_by
-                    else f"Number the groups from 0 to {size - 1}, as np.unique(..., return_inverse=True) does"
-                )
-                raise UnsupportedModelError(
-                    f"{name} has {size} entries along axis {index.axis}, but the rows index it "
-                    f"{f'by {by} ' if by else ''}with numbers from {low} to {high}. Compiled code would read beyond "
-                    f"the array, and these rows would be computed from whatever lies there. {remedy}, or give {name} "
-                    "more entries."
-                )
-
-    return check
-
-
-def _at(
-    ranges: Callable[..., list[np.ndarray]], values: list[np.ndarray], indices: list[_Index]
-) -> list[tuple[np.ndarray, int]]:
-    """Return the numbers of each index, and the length of the axis that they index."""
-    found = ranges(*values)
-    return [(np.asarray(found[2 * k]), int(found[2 * k + 1])) for k in range(len(indices))]
 
 
 def _ends_of_priors(

@@ -74,7 +74,7 @@ class ModelArrays:
 
     def was_replaced(self) -> bool:
         """Return whether other arrays have taken their places, without looking into them."""
-        return any(_value(leaf) is not value for leaf, value in zip(self.named.values(), self.values, strict=True))
+        return any(array_of(leaf) is not value for leaf, value in zip(self.named.values(), self.values, strict=True))
 
     def changed(self) -> ModelArrays | None:
         """Look again; return what there is now, or None where all arrays are the same.
@@ -84,7 +84,7 @@ class ModelArrays:
         ValueError
             For an array whose entries were changed in place, with its name.
         """
-        values = tuple(map(_value, self.named.values()))
+        values = tuple(map(array_of, self.named.values()))
         digests = tuple(map(_digest_of, values))
         for name, new, old, digest, known in zip(self.named, values, self.values, digests, self.digests, strict=True):
             if digest != known and new is old:
@@ -116,11 +116,11 @@ def arrays_of_model(model: Model, derived: Iterable[Variable] = ()) -> ModelArra
             _add(leaf, f"The array of observed values of {name!r}", named, known)
     for of, found in leaves.items():
         for leaf in found:
-            _add(leaf, f"An array of shape {np.shape(_value(leaf))} in the model's variable {of!r}", named, known)
+            _add(leaf, f"An array of shape {np.shape(array_of(leaf))} in the model's variable {of!r}", named, known)
     n_own = len(named)
     for leaf in _leaves(derived):
-        _add(leaf, f"An array of shape {np.shape(_value(leaf))} in the model's density", named, known)
-    values = tuple(map(_value, named.values()))
+        _add(leaf, f"An array of shape {np.shape(array_of(leaf))} in the model's density", named, known)
+    values = tuple(map(array_of, named.values()))
     return ModelArrays(named, values, tuple(map(_digest_of, values)), n_own, _digest_of_graphs(model, terms))
 
 
@@ -137,7 +137,7 @@ def _leaves(graphs: Iterable[Variable]) -> list[Variable]:
 
 def _add(leaf: Variable, unnamed: str, named: dict[str, Variable], known: set[Any]) -> None:
     """Take up a leaf, unless another holds the same memory."""
-    value = _value(leaf)
+    value = array_of(leaf)
     identity = leaf
     if isinstance(leaf, Constant) and isinstance(value, np.ndarray):
         memory = value.__array_interface__
@@ -148,11 +148,6 @@ def _add(leaf: Variable, unnamed: str, named: dict[str, Variable], known: set[An
     name = f"Data array {leaf.name!r}" if isinstance(leaf, SharedVariable) and leaf.name else unnamed
     number = sum(other.startswith(name) for other in named)
     named[f"{name} ({number + 1})" if number else name] = leaf
-
-
-def _value(leaf: Variable) -> Any:
-    """Return what a leaf holds, without a copy."""
-    return array_of(leaf)
 
 
 def _digest_of(value: Any) -> str:

@@ -93,7 +93,7 @@ class ModelData:
         first_not_finite = self._finder()
 
         def wrong_row(arrays: tuple[np.ndarray, ...]) -> tuple[int, str] | None:
-            return wrong_index(arrays) or first_not_finite(Rows(arrays), thorough=False)
+            return wrong_index(arrays) or first_not_finite(Rows(arrays), False)
 
         return wrong_row
 
@@ -117,7 +117,7 @@ class ModelData:
         """
         start, first_not_finite = 0, self._finder()
         for rows in pieces:
-            found = first_not_finite(rows, thorough=True)
+            found = first_not_finite(rows, True)
             if found is not None:
                 row = start + found[0]
                 raise UnsupportedModelError(f"Row {row} of the blocks ({place(row)}): {found[1]}")
