@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pymc.model import Model
 
-from pymc_austerity.bounds.row_bound import Bound, NothingLeft
+from pymc_austerity.bounds.row_bound import Bound, ZeroBound
 from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.bounds.whitened_bound import REMAINDER_CHOICES, WhitenedBound, sizes_from_graph
 from pymc_austerity.likelihood import ModelData, RowLikelihood
@@ -52,7 +52,7 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
             f"bound={bound!r} is not 'auto' or a function. {REMAINDER_CHOICES}"
         )
     if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
-        return NothingLeft()
+        return ZeroBound()
 
     def find(likelihood: RowLikelihood, centre: np.ndarray | None = None) -> WhitenedBound:
         return _from_graph(likelihood, data, np.zeros(likelihood.theta_size) if centre is None else centre)

@@ -52,7 +52,7 @@ class Elementary:
     def range(self, order: int, x: Interval) -> Interval:
         """Return an enclosure of the derivative of that order over `x`.
 
-        Where `x` leaves the domain nothing is known of it: the interval of all numbers.
+        Where `x` leaves the domain, it is the interval of all numbers.
         """
         f = self.derivatives[order]
         with np.errstate(all="ignore"):

@@ -1,9 +1,9 @@
-"""Taylor series in a few variables whose coefficients are intervals: derivatives over a whole box at once.
+"""Taylor models: series in a few variables whose coefficients are intervals, for derivatives over a whole box.
 
 The variables are s = (s₁, …, s_m) with |s_a| ≤ r.  The coefficient of s^α encloses ∂^α g/α! at *every* point of the
-box, not at its centre alone; sums, products and the chain rule hold at each point, so they hold for the enclosures
-(Moore, Kearfott and Cloud 2009, chapter 9).  The derivatives of a function of one number enter by their exact range,
-so nothing is lost where rows read one predictor through such functions, as in most generalised linear models.
+box; sums, products and the chain rule hold at each point, so they hold for the enclosures (Moore, Kearfott and Cloud
+2009, chapter 9).  The derivatives of a function of one number enter by their exact range,
+so the bounds are exact where rows read one predictor through such functions, as in most generalised linear models.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Series:
         r.
     directional : numpy.ndarray or None
         Of a part of which only the largest |D^K g[v, …, v]|/K! is known, with K the degree that is wanted in the end
-        and v in the box of r = 1.  Such a part may be added, weighted and picked from, and nothing else.
+        and v in the box of r = 1.  Such a part can be added, weighted and picked from.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ def add(a: Interval, b: Interval) -> Interval:
 
 
 def multiply(a: Interval, b: Interval) -> Interval:
-    """Return a·b; nothing times an end at infinity is nothing, because the ends are no numbers."""
+    """Return a·b, with 0·∞ = 0 at the ends."""
     if b.is_point:
         a, b = b, a
     with np.errstate(invalid="ignore", over="ignore"):
@@ -78,7 +78,7 @@ def multiply(a: Interval, b: Interval) -> Interval:
 
 
 def square(a: Interval) -> Interval:
-    """Return a², which is never negative."""
+    """Return a², with ends ≥ 0."""
     with np.errstate(over="ignore"):
         ends = np.minimum(np.abs(a.lo), np.abs(a.hi)) ** 2, a.magnitude() ** 2
     lowest = np.where((a.lo <= 0) & (a.hi >= 0), 0.0, ends[0])

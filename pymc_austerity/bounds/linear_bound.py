@@ -35,7 +35,7 @@ class Lipschitz(Bound):
 
     With L_i the constant of row i and x_i the gradient of its predictor, |l_i| ≤ L_i |x_iᵀ(θ′ − θ)|, which is at most
     max_i L_i‖x_i‖ · ‖θ′ − θ‖ (Bardenet et al. 2014, section 4.2) and at most Σ_d max_i L_i|x_id| · |θ′_d − θ_d|.  The
-    smaller of the two is taken; neither needs a row at a transition.
+    smaller of the two is taken.
     """
 
     predictors: tuple[LinearPredictor, ...]

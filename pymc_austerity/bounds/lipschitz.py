@@ -208,8 +208,8 @@ def find_linear_predictors(model: Model, terms: RowTerms, likelihood: RowLikelih
         names = [s.names for s in terms.sets]
         raise NotImplementedError(f"{names} are sets of rows of different length (observed= takes those of one)")
     (own,) = terms.sets
-    if names := [term.name for term in own.terms if term.value is None]:
-        raise NotImplementedError(f"{names} is a potential, whose slope is not known from its distribution")
+    if potentials := [term.name for term in own.terms if term.value is None]:
+        raise NotImplementedError(f"{potentials} is a potential, whose slope is not known from its distribution")
     return tuple(_linear_predictor(model, rv, likelihood.blocks) for rv in own.all)
 
 

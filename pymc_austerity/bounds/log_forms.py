@@ -1,6 +1,6 @@
 """Logarithms of what is positive by its form: eˣ, sigmoids, tails of the normal distribution, their products and sums.
 
-Derivatives of the logarithm of an enclosure would be loose; that of log(α + eˣ) = log α + softplus(x − log α) is not.
+Enclosures by log(α + eˣ) = log α + softplus(x − log α) are closer than the logarithm of an enclosure.
 """
 
 from __future__ import annotations

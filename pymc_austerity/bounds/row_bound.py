@@ -63,9 +63,9 @@ class Bound(Protocol):
     is_asked_for : bool
         Whether the test needs one.
     reads_theta : bool
-        Whether it is written in the variables of the step, and so does not hold for a function of them.
+        Whether it is written in the variables of the step, and holds for these alone.
     known_by_sums : bool
-        Whether sums over the data determine the log-likelihood of all rows, so that there is nothing to bound.
+        Whether sums over the data are sufficient statistics, so that all bounds are zero.
     """
 
     is_asked_for: ClassVar[bool] = True
@@ -154,19 +154,19 @@ class Scan(Bound):
 
 @njit
 def no_span(constants, at):  # type: ignore[no-untyped-def]
-    """Return 0, wherever the two points are."""
+    """Return 0 for all pairs of points."""
     return 0.0, 0
 
 
 @dataclass(frozen=True)
-class NothingLeft(Bound):
-    """Zero for every row, since the sum over all rows is known at every θ."""
+class ZeroBound(Bound):
+    """Zero for every row, where sums over the data are sufficient statistics."""
 
     reads_theta: ClassVar[bool] = False
     known_by_sums: ClassVar[bool] = True
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[tuple[()], BoundTable]:
-        """Return a table from which nothing is ever drawn."""
+        """Return a table of one row with the bound zero."""
         return (), bound_table(np.zeros(1))
 
     def build(self) -> EvaluateBound:
@@ -174,5 +174,5 @@ class NothingLeft(Bound):
         return no_span
 
     def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
-        """Return the rows in proportion to nothing."""
+        """Return the rows in proportion to their bounds."""
         return RowsByBounds(constants[1])

@@ -53,7 +53,7 @@ class RowGraph:
 
 
 def simplified_rows(likelihood: RowLikelihood) -> Variable:
-    """Return the row terms without checks of parameters, and in forms that do not lose digits."""
+    """Return the row terms without checks of parameters, in numerically stable forms."""
     rows = rewrite_graph(_unchecked(likelihood.row_log_likelihood), include=("canonicalize", "stabilize"))
     return rewrite_graph(rows, include=("none",), custom_rewrite=dfs_rewriter(_pick_from_join))
 
@@ -169,7 +169,7 @@ def _is_last_axis_softmax(var: Variable) -> bool:
 
 
 def _unchecked(graph: Variable) -> Variable:
-    """Return the graph without assertions, which say nothing where they hold."""
+    """Return the graph without assertions."""
     inside = FunctionGraph(outputs=[graph], clone=False)
     for node in inside.toposort():
         if isinstance(node.op, CheckAndRaise):

@@ -1,9 +1,8 @@
 """Rows with normal errors: shown to be quadratic in all that they read but a scale, which divides all of them alike.
 
 Where every ℓ_i(θ) = d_i + c s + e^{ks} q_i(v), with s one entry of θ, v the others, d_i data, and q_i a polynomial of
-second degree in v, its expansion of second order in v holds at every v and, multiplied by e^{k(s − ŝ)}, at every s:
-nothing is left of a row for a test to read.  Normal errors with log σ in θ have c = −1 and k = −2; with a known σ there
-is no s.
+second degree in v, its expansion of second order in v is exact at every v and, multiplied by e^{k(s − ŝ)}, at every s.
+Normal errors with log σ in θ have c = −1 and k = −2; with a known σ there is no s.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Enclosures of the derivatives of row terms, operation by operation through their graph.
 
-A density multiplies and divides by exponentials and takes the logarithm of the result, so whatever is positive by its
-form is known by its logarithm as well.
+A density multiplies and divides by exponentials and takes the logarithm of the result, so variables that are positive
+by their form are enclosed by their logarithms as well.
 """
 
 from __future__ import annotations

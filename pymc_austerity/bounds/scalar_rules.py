@@ -168,7 +168,7 @@ def _switch(of: RowSeries, condition: Variable, a: Variable, b: Variable) -> Ser
 
 
 def _unknown_where(series: Series, where: np.ndarray) -> Series:
-    """Return a series of which nothing is known in some places."""
+    """Return a series that encloses all numbers in some places."""
     if not where.any():
         return series
     size = np.where(where, np.inf, 0.0)

@@ -1,4 +1,4 @@
-"""Likelihoods that a few sums over the data determine, as that of a normal regression with unknown scale.
+"""Likelihoods with sufficient statistics of second degree, as that of a normal regression with unknown scale.
 
 Where ℓ_i is a polynomial of second degree in the data v_i of row i, for every θ, Σℓ_i depends on the data through Σv_i
 and Σv_i v_iᵀ alone.  Any weighted rows with the same sums then have the same log-likelihood at every θ: no row is read.
@@ -35,7 +35,7 @@ def is_quadratic_in_data(likelihood: RowLikelihood) -> bool:
     Returns
     -------
     bool
-        Whatever the row reads of θ; data that are not floats are taken for levels or counts, and refused.
+        For every θ; integers are taken for levels or counts, and refused.
     """
     rows = simplified_rows(likelihood)
     # A count multiplies a row, and is none of its data: sums are weighted by it.
@@ -90,8 +90,8 @@ def rows_for_moments(rows: Rows) -> int:
 def moment_rows(rows: Rows) -> tuple[Rows, float]:
     """Return a few rows that have, each counted `weight` times, the same first and second sums as all rows.
 
-    The root of the second sums is R of a QR decomposition, which is off by a rounding of each column whatever the units
-    and the order of the columns are; eigenvalues of their products would be off by a rounding of the largest of all.
+    The root of the second sums is R of a QR decomposition, whose error is a rounding of each column in its own units;
+    that of eigenvalues of their products is a rounding of the largest column.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Rows that a model sets or raises by their numbers or a mask, written so that a batch of them can be taken.
 
-``pt.set_subtensor(mu[numbers], b)`` speaks of places among all rows, which a batch does not have.  Whether a row is
-among them is a number of the row itself, a leaf like any other, by which it chooses between its own entry and b.
+``pt.set_subtensor(mu[numbers], b)`` numbers places among all rows.  Whether a row is among them becomes a datum of the
+row, by which it chooses between its own entry and b.
 """
 
 from __future__ import annotations

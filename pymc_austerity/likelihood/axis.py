@@ -90,7 +90,7 @@ def single_axis(node: Apply, axes: Sequence[RowAxis]) -> RowAxis:
 
 
 def is_number_of_rows(length: Variable) -> bool:
-    """Return whether a number of kind "length" is shown to be the number of rows, and not twice it or one less."""
+    """Return whether a number of kind "length" is shown to be exactly the number of rows."""
     node = length.owner
     if node is None or isinstance(node.op, Shape_i):
         return True

@@ -120,14 +120,14 @@ def axis_of_reshape(op: Reshape, node: Apply, axes: Axes) -> Axes:
 
 
 def _static_length(var: Variable, axis: int) -> int | None:
-    """Return the length of an axis where the graph says it, if not of the variable then of what it is turned from."""
+    """Return the length of an axis where the graph says it, of the variable or of what it is a transpose of."""
     if var.owner is None or not isinstance(var.owner.op, DimShuffle) or var.type.shape[axis] is not None:
         return var.type.shape[axis]
     return _static_length(var.owner.inputs[0], var.owner.op.new_order[axis])
 
 
 def _known_length(node: Apply, axis: int) -> int | None:
-    """Return the length of an axis of what is reshaped, where it does not depend on the number of rows."""
+    """Return the length of an axis of a reshaped variable, where it is known."""
     static = node.outputs[0].type.shape[axis]
     if static is not None:
         return static

@@ -69,8 +69,8 @@ def _is_shape_of_draw(var: Variable) -> bool:
 def _density_by_limits(node: Apply, rebuild: Callable[[Variable], Variable], density: DensityWith) -> Variable:
     """Return the density of a random variable whose limits may be infinite in some rows.
 
-    Written with a limit of ±inf the density is right and its derivatives are not: they multiply zero by infinity.  Rows
-    of each kind (both limits, one, none) therefore have the density that PyMC gives a variable of that kind.
+    The derivatives of a density with a limit of ±inf multiply zero by infinity.  Rows of each kind (both limits, one,
+    none) therefore have the density that PyMC gives a variable of that kind.
     """
     if not isinstance(node.op, TruncatedRV | TruncatedNormalRV):
         return density({})

@@ -1,6 +1,6 @@
-"""Rows that have no log-likelihood where sampling starts are found and shown before anything is learnt from them.
+"""Rows without a finite log-likelihood where sampling starts are found, and shown with their data.
 
-What has to be finite is the log-likelihood of a row, not its data: a limit of ±inf says that a row is not censored.
+Data may be infinite: a limit of ±inf marks a row that is observed, beside censored ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether what the rows index is long enough: compiled code reads beyond an array without a word."""
+"""Checks that indices of rows lie within what they index: compiled code reads beyond an array unchecked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The arrays that a model holds, and whether they are still what they were.
 
-PyTensor keeps the array that a user wrote into a model, not a copy of it: changed in place, the model has another
-posterior.  ``pm.set_data`` puts another array in a container.
+PyTensor keeps the very array that a user wrote into a model: changed in place, the model has another posterior.
+``pm.set_data`` puts another array in a container.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def arrays_of_model(model: Model, derived: Iterable[Variable] = ()) -> ModelArra
 
 
 def _leaves(graphs: Iterable[Variable]) -> list[Variable]:
-    """Return constants and shared variables that are arrays; of constants not those of one number."""
+    """Return the arrays among constants and shared variables; constants of one number are left out."""
     return [
         v
         for v in dict.fromkeys(ancestors(list(graphs)))

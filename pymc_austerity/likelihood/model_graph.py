@@ -23,7 +23,7 @@ from pymc_austerity.rows import require_whole
 ASSIGNS = (IncSubtensor, AdvancedIncSubtensor)
 
 
-def variables_of(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> list[Variable]:
+def variables_in(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> list[Variable]:
     """Return all variables of some graphs, depth first, without what the variables `stop` are computed from."""
     blocked = set(stop)
 

@@ -1,8 +1,8 @@
 """Graphs of single precision made again in double precision.
 
 A decision rests on small differences between sums over many rows, and its proxy on what an expansion leaves of them:
-both vanish in the rounding of single precision.  So whatever ``pytensor.config.floatX`` is and whatever the type of the
-data, a step computes in double precision; data stay as they are, and a batch is converted when it has been read.
+both vanish in the rounding of single precision.  A step computes in double precision for every
+``pytensor.config.floatX`` and every type of data; data stay as they are, and a batch is converted when it is read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def in_double(outputs: Sequence[Variable]) -> list[Variable]:
 
 
 def left_in_single(output: Variable) -> str | None:
-    """Return the first op that still computes in single precision, or None: data as they are stored do not count.
+    """Return the first op that still computes in single precision, or None.
 
     Parameters
     ----------

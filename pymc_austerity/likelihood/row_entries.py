@@ -1,7 +1,7 @@
 """Which entries of ψ a predictor reads of each row, where rows pick them by whole numbers in their data.
 
-A sparse product reads Σ_k v_ik ψ[j_ik], an effect of a group ψ[g_i]: of ∂η_i/∂ψ only these entries can differ from
-zero, and what they are is read off the graph, not found by trying every ψ in turn.
+A sparse product reads Σ_k v_ik ψ[j_ik], an effect of a group ψ[g_i]: only these entries of ∂η_i/∂ψ can differ from
+zero, and the graph says which they are.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pymc_austerity.likelihood.model_graph import (
     is_array_leaf,
     leaf_identity,
     row_axis_in,
-    variables_of,
+    variables_in,
 )
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -87,7 +87,7 @@ def find_row_leaves(
     Parameters
     ----------
     terms : mapping of str to sequence of Variable
-        The variables of the graphs of each term, from `variables_of`.
+        The variables of the graphs of each term, from `variables_in`.
     n_rows : int
     stop : iterable of Variable
         Free random variables: what lies above them belongs to the prior.
@@ -156,7 +156,7 @@ def _long_arrays(
         if place is None or min([1, *lengths[:place]]) < 0:
             continue
         before, after = prod(lengths[:place]), prod(lengths[place + 1 :])
-        for var in variables_of([out.owner.inputs[0]], stop):
+        for var in variables_in([out.owner.inputs[0]], stop):
             if not is_array_leaf(var) or not var.type.ndim or row_axis_in(array_of(var).shape, n_rows) is not None:
                 continue
             length, *rest = array_of(var).shape

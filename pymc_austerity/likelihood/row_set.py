@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
 from pymc_austerity.likelihood.batch_density import batch_term, shapes_without_draws
-from pymc_austerity.likelihood.model_graph import is_assigned, variables_of
+from pymc_austerity.likelihood.model_graph import is_assigned, variables_in
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import RowLeaf, find_row_leaves
@@ -110,7 +110,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
         if term.value is not None:
             refuse_joint(term.variable)
     graphs = {t.name: [t.variable] if t.value is None else [t.variable, t.value] for t in terms.terms}
-    read = {name: variables_of(of_term, model.free_RVs) for name, of_term in graphs.items()}
+    read = {name: variables_in(of_term, model.free_RVs) for name, of_term in graphs.items()}
     try:
         return _summed(model, terms, read)
     except UnsupportedModelError as error:
@@ -182,7 +182,7 @@ class _Batches(NamedTuple):
         return prove_row_axis(term, {leaf.batch: RowAxis(0) for leaf in self.leaves.values()} | {self.length: LENGTH})
 
     def read_by(self, rows: Variable) -> tuple[RowLeaf, ...]:
-        """Return the leaves, without masks and numbers of rows that turned out not to be read."""
+        """Return the leaves, of masks and numbers of rows only those that are read."""
         read = set(ancestors([rows]))
         spare = {leaf for var, leaf in self.leaves.items() if is_assigned(var) or leaf.numbers_rows}
         return tuple(leaf for leaf in dict.fromkeys(self.leaves.values()) if leaf not in spare or leaf.batch in read)
@@ -221,7 +221,7 @@ def _proved(name: str, build: Callable[[], Variable], batches: _Batches) -> tupl
     try:
         return term, batches.axis_of(term), batches
     except NotRowWiseError:
-        hidden = find_row_leaves({name: variables_of([term])}, batches.n_rows, (), batches.leaves.values())
+        hidden = find_row_leaves({name: variables_in([term])}, batches.n_rows, (), batches.leaves.values())
         if not hidden:
             raise
     # A function that the user gave, such as the logp of a CustomDist, may read data that are not in the model.

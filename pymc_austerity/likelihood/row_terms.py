@@ -20,7 +20,7 @@ from pymc_austerity.likelihood.model_graph import (
     is_assigned,
     plain_draw,
     row_axis_in,
-    variables_of,
+    variables_in,
 )
 from pymc_austerity.likelihood.row_leaves import find_row_leaves
 from pymc_austerity.user_input import did_you_mean, shown
@@ -229,7 +229,7 @@ def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...
     """Return the lengths of the potentials that read rows; one that reads none belongs to the prior."""
     may = [p for p in model.potentials if not getattr(p.tag, "is_prior", False)]
     lengths = {p: n for p in may if (n := _number_of_rows(p, shapes[p])) > 1}
-    read = {p: {p.name: variables_of([p], model.free_RVs)} for p in lengths}
+    read = {p: {p.name: variables_in([p], model.free_RVs)} for p in lengths}
     found = {p: find_row_leaves(read[p], n, model.free_RVs) for p, n in lengths.items()}
     return {p: n for p, n in lengths.items() if not all(map(is_assigned, found[p]))}
 

@@ -22,7 +22,7 @@ from pymc_austerity.likelihood.model_graph import (
     is_array_leaf,
     plain_draw,
     plain_indices,
-    variables_of,
+    variables_in,
 )
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -131,7 +131,7 @@ def said_of_lag(variables: Sequence[Variable], n_rows: int, stop: Iterable[Varia
         if var.owner is None or not isinstance(var.owner.op, Subtensor):
             continue
         cut = max((_cut(index) for index in plain_indices(var.owner) if isinstance(index, slice)), default=0)
-        for leaf in variables_of([var.owner.inputs[0]], stop) if cut else ():
+        for leaf in variables_in([var.owner.inputs[0]], stop) if cut else ():
             if is_array_leaf(leaf) and n_rows + cut in array_of(leaf).shape:
                 what = repr(leaf.name) if leaf.name else f"an array of shape {array_of(leaf).shape}"
                 return (

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
+from rowwise import AS_WRITTEN, by_numpy, evaluated, moved, read
 
 from pymc_austerity.likelihood import finite_rows, flatten, read_model
 from pymc_austerity.rows import Rows
@@ -17,8 +16,6 @@ DEATH, CENSORED_AT = _rng.exponential(np.exp(0.5 * X)), _rng.uniform(0.5, 3, N)
 TIME = np.minimum(DEATH, CENSORED_AT)
 UPPER = np.where(DEATH > CENSORED_AT, CENSORED_AT, np.inf)
 COUNT = _rng.poisson(2.0, N)
-AS_WRITTEN = Mode(linker="py", optimizer="merge")
-by_numpy = pytensor.config.change_flags(cxx="", linker="py")
 
 
 def some(limit, where):
@@ -68,26 +65,15 @@ TAKEN = {
 }
 
 
-def read(define):
-    with by_numpy:
-        with pm.Model() as model:
-            define()
-        return model, read_model(model, model.value_vars, None, None)
-
-
 @pytest.mark.parametrize("name", TAKEN)
 def test_infinite_limits_are_taken_with_finite_derivatives(name):
     model, data = read(TAKEN[name])
     likelihood = data.likelihood
-    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     slopes = pt.grad(likelihood.row_log_likelihood.sum(), likelihood.theta)
+    evaluate = evaluated(likelihood, [likelihood.row_log_likelihood, slopes])
     with by_numpy:
-        evaluate = pm.compile(
-            inputs, [likelihood.row_log_likelihood, slopes], mode=AS_WRITTEN, on_unused_input="ignore"
-        )
         terms = model.compile_fn(model.logp(vars=model.observed_RVs, sum=False), mode=AS_WRITTEN)
-    rng = np.random.default_rng(1)
-    at = {name: value + 0.2 * rng.standard_normal(np.shape(value)) for name, value in data.point.items()}
+    rng, at = np.random.default_rng(1), moved(data.point, 0.2)
     theta, empty = flatten(at, likelihood.blocks), np.empty(0)
     rows, slopes = evaluate(theta, empty, *data.fixed, *data.rows.arrays)
     # PyMC takes the root of 2 in a normal distribution function in single precision.

@@ -2,22 +2,14 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
-from pytensor.compile.mode import Mode
+from rowwise import evaluated, read
 from scipy.stats import norm
 from zoo import REAL, N, X, slopes
 
 import pymc_austerity as pma
-from pymc_austerity.likelihood.model_data import read_model
 
 GROUPS = np.arange(N) % 5
-
-
-def read(build):
-    with pm.Model() as model:
-        build()
-    return model, read_model(model, model.value_vars, None, None)
 
 
 def rows_of(build, **values):
@@ -28,9 +20,7 @@ def rows_of(build, **values):
     for block in likelihood.blocks:
         if block.name in values:
             theta[block.start : block.stop] = np.ravel(values[block.name])
-    inputs = [likelihood.theta, *likelihood.fixed, *likelihood.batches]
-    rows = pytensor.function(inputs, likelihood.row_log_likelihood, mode=Mode("py"), on_unused_input="ignore")
-    return rows(theta, *data.fixed, *data.rows.arrays)
+    return evaluated(likelihood)(theta, np.empty(0), *data.fixed, *data.rows.arrays)
 
 
 def by_vector(groups, size=5):

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
+from rowwise import AS_WRITTEN, by_numpy, evaluated, moved, read
 
 from pymc_austerity.groups import GroupsNotFoundError, find_groups
 from pymc_austerity.likelihood import NotRowWiseError, flatten, read_model, row_predictor
@@ -24,7 +23,6 @@ CHOL = np.linalg.cholesky(COV)
 WALK = _rng.normal(size=(N, 5)).cumsum(axis=1)
 WIDTH = _rng.uniform(0.5, 2, N)
 GROUP = _rng.integers(0, 6, N)
-AS_WRITTEN = Mode(linker="py", optimizer="merge")
 
 
 def beta(k=3):
@@ -152,27 +150,17 @@ SPLIT = {
 }  # fmt: skip
 
 
-def read(define):
-    with pytensor.config.change_flags(cxx="", linker="py"):
-        with pm.Model() as model:
-            define()
-        return model, read_model(model, model.value_vars, None, None)
-
-
 @pytest.mark.parametrize("name", SPLIT)
 def test_rows_in_any_batch_sum_to_the_log_density(name):
     model, data = read(SPLIT[name])
     likelihood, arrays = data.likelihood, data.rows.arrays
     assert likelihood.n_rows == N
     assert all(array.flags.c_contiguous for array in arrays)
-    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     slopes = pt.grad(likelihood.row_log_likelihood.sum(), likelihood.theta)
-    outputs = [likelihood.log_prior, likelihood.row_log_likelihood, slopes]
-    with pytensor.config.change_flags(cxx="", linker="py"):
-        evaluate = pm.compile(inputs, outputs, mode=AS_WRITTEN, on_unused_input="ignore")
+    evaluate = evaluated(likelihood, [likelihood.log_prior, likelihood.row_log_likelihood, slopes])
+    with by_numpy:
         full = model.compile_logp(mode=AS_WRITTEN)
-    rng = np.random.default_rng(1)
-    point = {name: value + 0.2 * rng.standard_normal(np.shape(value)) for name, value in data.point.items()}
+    rng, point = np.random.default_rng(1), moved(data.point, 0.2)
     theta = flatten(point, likelihood.blocks)
     log_prior, rows, slopes = evaluate(theta, np.empty(0), *data.fixed, *arrays)
     np.testing.assert_allclose(log_prior + rows.sum(), full(point), rtol=1e-8)

@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from rowwise import built, evaluated, moved
 from zoo import COUNT, GROUP, GROUPS, POSITIVE, REAL, N, X, slopes
 
 from pymc_austerity.likelihood import row_check
@@ -46,41 +47,26 @@ def three_sources():
 MODELS = {f.__name__: f for f in (unequal_groups, hurdle_in_two_parts, observed_and_censored, three_sources)}
 
 
-def build(define):
-    with pm.Model() as model:
-        define()
-    return model
-
-
 def names_of_outcomes(model):
     """All outcomes: unless they are named, such short ones are part of the prior."""
     return [term.name for term in (*model.observed_RVs, *model.potentials)]
 
 
-def compiled(likelihood, outputs):
-    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
-    return pm.compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
-
-
-def moved(model, rng):
-    return {name: value + 0.3 * rng.standard_normal(np.shape(value)) for name, value in model.initial_point().items()}
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_prior_and_rows_of_all_sets_add_up_to_the_full_graph(name):
-    model, rng = build(MODELS[name]), np.random.default_rng(3)
+    model, rng = built(MODELS[name]), np.random.default_rng(3)
     likelihood, source, terms = row_likelihood(model, observed=names_of_outcomes(model))
     assert len(terms.sets) == (3 if name == "three_sources" else 2)
     lengths = [s.n_rows for s in terms.sets]
     assert likelihood.n_rows == sum(lengths)
     rows = likelihood.row_log_likelihood
     outputs = [likelihood.log_prior, rows, pytensor.grad(rows.sum() + likelihood.log_prior, likelihood.theta)]
-    evaluate = compiled(likelihood, outputs)
+    evaluate = evaluated(likelihood, outputs)
     full, slope = model.compile_logp(mode="FAST_COMPILE"), model.compile_dlogp(mode="FAST_COMPILE")
     by_set = [model.compile_logp(vars=list(s.all), mode="FAST_COMPILE") for s in terms.sets]
     arrays, empty = source.row_arrays(), np.empty(0)
-    for _ in range(2):
-        point = moved(model, rng)
+    for seed in (1, 2):
+        point = moved(model.initial_point(), seed=seed)
         theta = flatten(point, likelihood.blocks)
         log_prior, values, gradient = evaluate(theta, empty, *arrays)
         np.testing.assert_allclose(log_prior + values.sum(), full(point), rtol=1e-8)
@@ -100,7 +86,7 @@ def test_padding_of_other_sets_keeps_the_density_finite():
         pm.Normal("measured", mu, scale * POSITIVE[:FEW], observed=REAL[:FEW])
     likelihood, source, _ = row_likelihood(model, observed=names_of_outcomes(model))
     rows = likelihood.row_log_likelihood
-    evaluate = compiled(likelihood, [rows.sum(), pytensor.grad(rows.sum(), likelihood.theta)])
+    evaluate = evaluated(likelihood, [rows.sum(), pytensor.grad(rows.sum(), likelihood.theta)])
     (y, *measured, number) = source.row_arrays()
     zeros = [np.where(number == 1, a, 0.0) for a in measured]
     value, gradient = evaluate(np.full(2, 0.1), np.empty(0), y, *measured, number)
@@ -112,7 +98,7 @@ def test_padding_of_other_sets_keeps_the_density_finite():
 
 @pytest.fixture(scope="module")
 def parts():
-    model = build(unequal_groups)
+    model = built(unequal_groups)
     data = read_model(model, model.value_vars, names_of_outcomes(model), None)
     return model, data, compile_density(data.likelihood)
 
@@ -141,7 +127,7 @@ def test_new_data_may_have_other_lengths_in_each_set():
         pm.Normal("y", mu, 1.0, observed=pm.Data("y_data", REAL))
         pm.Normal("z", mu * pm.Data("x", X[:FEW, 0]), 2.0, observed=pm.Data("z_data", REAL[:FEW]))
     likelihood, source, _ = row_likelihood(model, observed=["y", "z"])
-    evaluate = compiled(likelihood, [likelihood.log_prior, likelihood.row_log_likelihood])
+    evaluate = evaluated(likelihood, [likelihood.log_prior, likelihood.row_log_likelihood])
     full = model.compile_logp(mode="FAST_COMPILE")
     for n, m in ((N, FEW), (7, 50), (N, 1)):
         with model:

@@ -2,14 +2,13 @@
 
 import logging
 
-import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.sparse as ps
 import pytest
+from rowwise import evaluated
 from scipy import sparse
-from scipy.special import expit, log_expit
 
 import pymc_austerity as pma
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
@@ -67,8 +66,7 @@ def mostly_filled():
 def test_rows_have_the_density_that_pymc_computes(build):
     model, rng = build(), np.random.default_rng(1)
     likelihood, source, _ = row_likelihood(model)
-    inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
-    rows_of = pm.compile(inputs, likelihood.row_log_likelihood, mode=BY_NUMPY, on_unused_input="ignore")
+    rows_of = evaluated(likelihood)
     expected = model.compile_logp(vars=model.observed_RVs, sum=False, mode=BY_NUMPY)
     arrays = source.row_arrays()
     for _ in range(2):
@@ -182,31 +180,3 @@ def test_decisions_are_those_on_the_dense_table():
     np.testing.assert_array_equal(*accepted)
     np.testing.assert_allclose(*(run["posterior"]["beta"].to_numpy() for run in drawn), rtol=1e-9)
     assert 0.1 < accepted[0].mean() < 0.95
-
-
-def means_of_logistic():
-    """Posterior means of the coefficients and their errors, by importance sampling from a wider law at the mode."""
-    design, at = np.column_stack([np.ones(N), TABLE.toarray()]), np.zeros(P + 1)
-    for _ in range(20):
-        p = expit(design @ at)
-        precision = (design.T * (p * (1 - p))) @ design + np.eye(P + 1)
-        at += np.linalg.solve(precision, design.T @ (LABELS - p) - at)
-    z = np.random.default_rng(7).standard_normal((100_000, P + 1))
-    draws = at + 1.15 * z @ np.linalg.inv(np.linalg.cholesky(precision))
-    log_density = log_expit((2 * LABELS - 1) * (draws @ design.T)).sum(axis=1) - (draws**2).sum(axis=1) / 2
-    log_weight = log_density + (z**2).sum(axis=1) / 2
-    weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
-    mean = weight @ draws
-    return mean[1:], np.sqrt(weight**2 @ (draws - mean) ** 2)[1:]
-
-
-@pytest.mark.slow
-def test_the_default_step_finds_the_posterior():
-    with logistic():
-        ours = sample(pma.PenaltyMH(), 4_000)
-    mean = ours["posterior"]["beta"].mean(("chain", "draw")).to_numpy()
-    error = az.mcse(ours, var_names="beta")["beta"].to_numpy()
-    expected, its_error = means_of_logistic()
-    assert (np.abs(mean - expected) / np.hypot(error, its_error)).max() < 4.5
-    assert np.hypot(error, its_error).max() < 0.1
