@@ -3,8 +3,12 @@
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
+from pytensor.graph.replace import graph_replace
 
+from pymc_austerity.compat import pushforward
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import read_model
 
 #: To simplify a graph takes longer than its use.
@@ -41,3 +45,16 @@ def moved(point, spread=0.3, seed=1):
         name: value + spread * rng.standard_normal(np.shape(value)) if np.asarray(value).dtype.kind == "f" else value
         for name, value in point.items()
     }
+
+
+def taylor_terms(likelihood, order):
+    """Return functions of θ and the data: the rows, and the same with `order` derivatives along a direction."""
+    theta, s = likelihood.theta, pt.dscalar("s")
+    along, data = theta.type("along"), [*likelihood.fixed, *likelihood.batches]
+    terms = graph_replace([likelihood.row_log_likelihood], {theta: theta + s * along}, strict=False)
+    for _ in range(order):
+        terms.append(pushforward(terms[-1], s, pt.ones_like(s)))
+    terms = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
+    options = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
+    rows = pytensor.function([theta, *data], likelihood.row_log_likelihood, **options)
+    return rows, pytensor.function([theta, along, *data], terms, **options)

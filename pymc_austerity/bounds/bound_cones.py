@@ -39,12 +39,10 @@ _CHUNK = 16_384
 
 
 class WhitenedCones(NamedTuple):
-    """What the compiled bound needs to know.
+    """What the compiled bound needs to know, first that of `Whitened`.
 
     Attributes
     ----------
-    coordinates, whiten, radius, power, outwards
-        See `Whitened`.
     directions : numpy.ndarray, shape (E, L)
         The m, in columns.
     direction : numpy.ndarray of int64, shape (G,)

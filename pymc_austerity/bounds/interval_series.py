@@ -292,11 +292,7 @@ def hull(a: Series, b: Series) -> Series:
 def rearranged(move: Callable[[list[np.ndarray]], np.ndarray], parts: Sequence[Series]) -> Series:
     """Return a series whose entries are entries of others, or sums of them.
 
-    Parameters
-    ----------
-    move : callable
-        From one array for each of the series, of its full shape, to the result: linear, and no weight negative.
-    parts : sequence of Series
+    `move` takes an array of full shape for each of the series, and is linear with weights ≥ 0.
     """
 
     def of(intervals: Sequence[Interval | None]) -> Interval:

@@ -141,24 +141,12 @@ class RemainderBounds:
     def directions(
         self, centre: np.ndarray, factor: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
     ) -> np.ndarray | None:
-        """Return Lᵀx_i/‖Lᵀx_i‖ of each row, shape (N, E), or None where rows read more than one predictor.
-
-        Parameters
-        ----------
-        centre, factor, fixed, rows
-            As of a call.
-        """
+        """Return Lᵀx_i/‖Lᵀx_i‖ of each row, shape (N, E), or None where rows read more than one predictor."""
         data = (*fixed, *(np.asarray(a) for a in rows.arrays))
         return self._reader.directions(centre, np.zeros(self._others_size), factor, data, len(rows))
 
     def numbers_read(self, centre: np.ndarray, factor: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> int:
-        """Return through how many numbers a row reads θ: bounds take time and memory with the fourth power of that.
-
-        Parameters
-        ----------
-        centre, factor, fixed, rows
-            As of a call.
-        """
+        """Return through how many numbers a row reads θ: bounds take time and memory with the fourth power of that."""
         data = (*fixed, *(np.asarray(a[:1]) for a in rows.arrays))
         read = self._reader.read(centre, np.zeros(self._others_size), factor, data, min(1, len(rows)))
         # There is an angle for each pair of them.

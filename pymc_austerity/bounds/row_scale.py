@@ -83,13 +83,7 @@ class _NotOfThisFormError(Exception):
 
 
 def find_row_scale(likelihood: RowLikelihood, candidates: Sequence[int]) -> RowScale | None:
-    """Show op by op that rows are quadratic in what they read, but for one scale.
-
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    candidates : sequence of int
-        Entries of θ that may be the scale.
+    """Show op by op that rows are quadratic in what they read, but for a scale that is one of the entries `candidates`.
 
     Returns
     -------

@@ -26,16 +26,9 @@ _CHUNK = 65_536
 
 
 def is_quadratic_in_data(likelihood: RowLikelihood) -> bool:
-    """Return whether the log-likelihood of a row is shown to be a polynomial of second degree in its data.
+    """Return whether the log-likelihood of a row is shown to be a polynomial of second degree in its data, at every θ.
 
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-
-    Returns
-    -------
-    bool
-        For every θ; integers are taken for levels or counts, and refused.
+    Integers are taken for levels or counts, and refused.
     """
     rows = simplified_rows(likelihood)
     # A count multiplies a row, and is none of its data: sums are weighted by it.

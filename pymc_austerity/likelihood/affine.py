@@ -72,18 +72,10 @@ def keeps_affine(op: Any, which: list[int]) -> bool:
 def row_predictor(rows: Variable, psi: Variable, batches: Sequence[Variable]) -> Variable | None:
     """Find η, one number a row and affine in ψ, through which alone the row terms read ψ, as in a GLM.
 
-    Parameters
-    ----------
-    rows : Variable
-        The terms of a batch of rows, shape (n,).
-    psi : Variable
-    batches : sequence of Variable
-        Data of the batch.
-
     Returns
     -------
     Variable or None
-        The last such vector in the graph, or None.
+        The last such vector in the graph of the row terms, or None.
     """
     affine, candidates = {psi}, []
     for node in io_toposort([psi], [rows]):

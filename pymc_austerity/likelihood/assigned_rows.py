@@ -55,20 +55,10 @@ def _constant_index(index: Any) -> Any:
 
 
 def assign_by_mask(node: Apply, inputs: Sequence[Variable], masks: Mapping[Variable, Variable]) -> Variable | None:
-    """Return what takes the place of a variable of which rows are set or raised, for a batch of rows.
+    """Return a variable of which rows are set or raised, for a batch of rows with these inputs.
 
-    Parameters
-    ----------
-    node : Apply
-    inputs : sequence of Variable
-        Its inputs for the batch.
-    masks : mapping of Variable to Variable
-        From what results to the mask of the batch, where the numbers of rows are constants.
-
-    Returns
-    -------
-    Variable or None
-        None where no rows are set, or each to a value of its own.
+    Where the numbers of the rows are constants, `masks` has the mask of the batch.  None where no rows are set, or each
+    to a value of its own.
     """
     x, value, *indices = inputs
     mask = masks.get(node.outputs[0])

@@ -97,14 +97,7 @@ class ModelArrays:
 
 
 def arrays_of_model(model: Model, derived: Iterable[Variable] = ()) -> ModelArrays:
-    """Look at all arrays of a model.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    derived : iterable of Variable
-        Graphs that were made from the model, and may hold arrays that only its densities read.
-    """
+    """Look at all arrays of a model, and of graphs `derived` from it, which hold those that only its densities read."""
     terms = [*model.basic_RVs, *model.potentials]
     roots = {term.name: [term] for term in terms}
     observed = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}

@@ -27,15 +27,6 @@ def in_double(outputs: Sequence[Variable]) -> list[Variable]:
     Conversions to single precision are left out.  An op that cannot be made again in double precision stays as it is,
     between conversions.
 
-    Parameters
-    ----------
-    outputs : sequence of Variable
-
-    Returns
-    -------
-    list of Variable
-        Of type float64 where the given one is float32; the given ones themselves where nothing is.
-
     Examples
     --------
     >>> import pytensor.tensor as pt
@@ -57,13 +48,7 @@ def in_double(outputs: Sequence[Variable]) -> list[Variable]:
 
 
 def left_in_single(output: Variable) -> str | None:
-    """Return the first op that still computes in single precision, or None.
-
-    Parameters
-    ----------
-    output : Variable
-        A graph of `in_double`.
-    """
+    """Return the first op of a graph of `in_double` that still computes in single precision, or None."""
     nodes = [node for node in toposort([output]) if any(map(_is_low, node.outputs))]
     return None if not nodes else str(getattr(nodes[0].op, "scalar_op", nodes[0].op))
 

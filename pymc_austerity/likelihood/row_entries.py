@@ -53,17 +53,7 @@ class RowEntries(NamedTuple):
 
 
 def find_row_entries(eta: Variable, psi: Variable, batches: Sequence[Variable]) -> RowEntries | None:
-    """Return the entries that rows pick, where they are few of many.
-
-    Parameters
-    ----------
-    eta : Variable
-        A predictor, as of `row_predictor`.
-    psi : Variable
-        A vector of known length.
-    batches : sequence of Variable
-        Data of the batch.
-    """
+    """Return the entries of ψ that a predictor η of `row_predictor` picks row by row, where they are few of many."""
     n_psi = psi.type.shape[0]
     if n_psi is None or n_psi < _MANY:
         return None

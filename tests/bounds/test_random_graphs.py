@@ -4,16 +4,13 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.graph.replace import graph_replace
+from rowwise import taylor_terms
 
 from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.row_series import RowSeries
-from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows import Rows
 
@@ -80,15 +77,7 @@ class Case:
         self.factor = 10.0 ** rng.uniform(-2, 0.3) * (np.eye(3) + 0.3 * rng.normal(size=(3, 3))) / self.units[:, None]
         self.likelihood, source, _ = row_likelihood(model)
         self.rows, self.fixed = Rows(source.row_arrays()), source.fixed_arrays()
-        theta, s = self.likelihood.theta, pt.dscalar("s")
-        along, rows = theta.type("along"), self.likelihood.row_log_likelihood
-        terms = graph_replace([rows], {theta: theta + s * along}, strict=False)
-        for _ in range(self.order):
-            terms.append(pushforward(terms[-1], s, pt.ones_like(s)))
-        terms = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
-        inputs, options = [theta, *self.likelihood.fixed, *self.likelihood.batches], {"mode": BY_NUMPY}
-        self.rng, self._rows = rng, pytensor.function(inputs, rows, on_unused_input="ignore", **options)
-        self._terms = pytensor.function([along, *inputs], terms, on_unused_input="ignore", **options)
+        self.rng, (self._rows, self._terms) = rng, taylor_terms(self.likelihood, self.order)
 
     def bounds(self):
         """Return c, infinite where none is known."""
@@ -111,7 +100,7 @@ class Case:
         rng, powers = np.random.default_rng(2), np.arange(self.order + 1)[:, None]
         for z in rng.normal(size=(4, 3)):
             z /= np.linalg.norm(z)
-            found = self._terms(self.factor @ z, self.centre, *self.fixed, *self.rows.arrays)
+            found = self._terms(self.centre, self.factor @ z, *self.fixed, *self.rows.arrays)
             taylor = np.array([np.broadcast_to(term, N) for term in found])
             known = np.isfinite(c) & np.isfinite(taylor).all(axis=0)
             for r in self.radius * np.sqrt(rng.uniform(0, 1, 12)):

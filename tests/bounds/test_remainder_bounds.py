@@ -6,15 +6,12 @@ from functools import cache, cached_property
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.graph.replace import graph_replace
+from rowwise import taylor_terms
 from scipy import linalg
 
 from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds, remainder_bounds
-from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows import Rows
@@ -144,19 +141,7 @@ class Problem:
 
     @cached_property
     def _functions(self):
-        """The row terms at a point, and with their three derivatives along a direction."""
-        theta, s = self.likelihood.theta, pt.dscalar("s")
-        rows = self.likelihood.row_log_likelihood
-        data = [*self.likelihood.fixed, *self.likelihood.batches]
-        along = theta.type("along")
-        (line,) = graph_replace([rows], {theta: theta + s * along}, strict=False)
-        terms = [line]
-        for _ in range(3):
-            terms.append(pushforward(terms[-1], s, pt.ones_like(s)))
-        at_centre = graph_replace(terms, {s: pt.constant(0.0, dtype="float64")}, strict=False)
-        options = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
-        of_rows = pytensor.function([theta, *data], rows, **options)
-        return of_rows, pytensor.function([theta, along, *data], at_centre, **options)
+        return taylor_terms(self.likelihood, 3)
 
     def log_likelihood(self, theta):
         return self._functions[0](theta, *self.fixed, *self.rows.arrays)
