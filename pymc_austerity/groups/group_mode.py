@@ -37,8 +37,9 @@ _ROUNDING = 1e-13
 _NARROWEST = 1e-30
 #: Where the prior of effects says so many times as much of them as the rows do, their scale is on its way to zero.
 _COLLAPSED = 1e4
-#: Smallest curvature of the marginal along an eigenvector, where that along the axes is one.
-_FLATTEST = 0.01
+#: Smallest curvature of the marginal along an eigenvector, where that along the axes is one, and how often directions
+#: in which it is smaller are made the axes: each time a tenth of the width is enough.
+_FLATTEST, _MOST_BASES = 0.01, 8
 
 
 class GroupModeError(UnsupportedModelError):
@@ -218,15 +219,28 @@ def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarra
 
 
 def _covariance_factor(search: _Search, expansion: GroupExpansion, phi: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return the factor of the covariance of the marginal at its mode, by differences in units of `scale`."""
-    p = phi.size
-    hessian = np.empty((p, p))
-    steps = _STEP * 4 * np.diag(scale)
-    for i in range(p):
+    """Return the factor of the covariance of the marginal at its mode, by differences in units of `scale`.
+
+    Where the marginal is far wider along another direction, as for nearly collinear columns, they are taken again in
+    units of what was found, along its eigenvectors.
+    """
+    basis = np.diag(scale)
+    for _ in range(_MOST_BASES):
+        values, vectors = np.linalg.eigh(np.nan_to_num(_curvature(search, expansion, phi, basis)))
+        wide = np.maximum(values, _FLATTEST)
+        covariance = basis @ ((vectors / wide) @ vectors.T) @ basis.T
+        if values.min(initial=1.0) > _FLATTEST:
+            break
+        basis = basis @ (vectors / np.sqrt(wide))
+    return cholesky_of(covariance, "the covariance of the shared parameters at their mode")
+
+
+def _curvature(search: _Search, expansion: GroupExpansion, phi: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Return the negative second derivatives of the marginal along the columns of a basis, by differences."""
+    hessian, steps = np.empty(basis.shape), _STEP * 4 * basis.T
+    for i in range(phi.size):
         for j in range(i + 1):
             corners = [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)]
             total = sum(sign * search.at(phi + a * steps[i] + b * steps[j], expansion)[0] for a, b, sign in corners)
             hessian[i, j] = hessian[j, i] = -total / (4 * (4 * _STEP) ** 2)
-    values, vectors = np.linalg.eigh(np.nan_to_num(hessian))
-    covariance = (vectors / np.maximum(values, _FLATTEST)) @ vectors.T
-    return cholesky_of(scale[:, None] * covariance * scale, "the covariance of the shared parameters at their mode")
+    return hessian

@@ -86,9 +86,8 @@ class ApproxMH(DesigningStep):
     Notes
     -----
     The chain is approximate: each decision may differ from the exact one.  The bias shrinks with `epsilon`, which
-    bounds the error of one look: at a tie its 40 looks at 20,190 rows err in 12% of the cases with the default of 0.01.
-    For an adaptive walk in ten dimensions that made acceptance probabilities wrong by 0.02 on average and the draws 10%
-    too wide; ``epsilon="auto"`` left 3% and read 73% of the rows where 0.01 read 64%.  `design_test` does such sums.
+    bounds the error of one look; with many looks a tie is decided wrongly far more often, and draws are too wide.
+    `design_test` says by how much.
     Without a proxy a well-scaled random walk at temperature 1 needs a fixed share of the rows.
 
     References
@@ -316,9 +315,8 @@ class MinibatchBarker(RowStep):
     -----
     The acceptance probability is 1/(1 + exp(−Δ)), at most half where Metropolis–Hastings accepts surely, up to the
     error of taking the batch mean for normal with the estimated variance.  That error is of order skewness/√n: reading
-    stops when the sample variance is small, and for skewed rows the sample mean is then off.  Decisions from 80 rows of
-    an exponential variable accept .04 too rarely, .01 with ``skewness=True``; for log-normal rows it is .07 and .03.
-    Rows with heavy tails are not mended by it.  The rows needed grow with the square of the step size over the
+    stops when the sample variance is small, and for skewed rows the sample mean is then off, which ``skewness=True``
+    mends in part, and not for rows with heavy tails.  The rows needed grow with the square of the step size over the
     temperature.
 
     References

@@ -17,6 +17,25 @@ EFFECTS = RNG.normal(size=60)
 Y = EFFECTS[INDEX] + RNG.normal(size=INDEX.size) / 3
 
 
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 1e-6])
+def test_the_covariance_of_columns_that_are_nearly_one(apart):
+    """R² of 1 − 10⁻⁴ and more had sds of a twentieth and less, and an effective sample size of 3."""
+    x, other = RNG.normal(size=(2, INDEX.size))
+    X = np.column_stack([np.ones(INDEX.size), x, x + apart * other])
+    with pm.Model() as model:
+        coefficients = pm.Normal("coefficients", 0, 1e6, shape=3)
+        effect = pm.Normal("effect", 0, 0.5, shape=60)
+        pm.Normal("rows", X @ coefficients + effect[INDEX], 1, observed=Y)
+    data = read_model(model, model.value_vars, None, None)
+    groups = find_groups(model, data)
+    rows, member, _ = sort_by_group(groups, data.rows)
+    found = find_group_centre(data, rows, member, GroupModel(data.likelihood, groups, False, None))
+    design = np.vstack([np.column_stack([X, np.eye(60)[INDEX] / 2]), np.eye(63)[3:], np.eye(63)[:3] / 1e6])
+    r = np.linalg.qr(design, mode="r")
+    expected = np.sqrt((np.linalg.inv(r)[:3] ** 2).sum(axis=1))
+    np.testing.assert_allclose(np.sqrt((found.factor**2).sum(axis=1)), expected, rtol=0.05)
+
+
 @pytest.fixture(scope="module")
 def centre_of():
     """Return the search for the centre, compiled once: the outcome and its unit are data."""
