@@ -1,7 +1,4 @@
-"""What one row can change at most: Lipschitz bounds, bounds of a remainder, intervals, sufficient statistics.
-
-May import `likelihood`, `rows` and `compile`.
-"""
+"""How far the log-likelihood of a row can change: Lipschitz and Taylor bounds, and sufficient statistics."""
 
 from pymc_austerity.bounds.chosen_bound import find_bound
 from pymc_austerity.bounds.chosen_remainder_bound import find_remainder_bound

@@ -24,7 +24,8 @@ from pymc_austerity.bounds.intervals import Interval, everything
 from pymc_austerity.bounds.predictors import Predictor, PredictorReader, Read
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError, row_graph
 from pymc_austerity.bounds.row_series import RowSeries
-from pymc_austerity.likelihood import RowLikelihood, left_in_single
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.precision import left_in_single
 from pymc_austerity.rows import Rows
 
 #: Rows at once: a few dozen arrays of that length fit into the cache of a core.  Of rows that read θ through several

@@ -11,7 +11,8 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 
 from pymc_austerity.diagnostics.results import SamplingResult, group
-from pymc_austerity.likelihood import array_of, arrays_of_model
+from pymc_austerity.likelihood.model_arrays import arrays_of_model
+from pymc_austerity.likelihood.model_graph import array_of
 
 #: Statistics of a draw, the same for all of a run: numbers of the model and of the data that it belongs to.
 MODEL_DIGEST, DATA_DIGEST = "model_digest", "data_digest"

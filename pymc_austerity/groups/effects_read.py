@@ -24,14 +24,9 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import (
-    NotRowWiseError,
-    RowAxis,
-    keeps_affine,
-    plain_indices,
-    prove_row_axis,
-    require_affine,
-)
+from pymc_austerity.likelihood import NotRowWiseError, RowAxis, keeps_affine, prove_row_axis
+from pymc_austerity.likelihood.affine import require_affine
+from pymc_austerity.likelihood.model_graph import plain_indices
 
 
 @dataclass(frozen=True, eq=False)

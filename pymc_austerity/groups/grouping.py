@@ -22,19 +22,8 @@ from pytensor.scalar import Add, Cast, Sub
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_austerity.likelihood import (
-    Block,
-    ModelData,
-    NotRowWiseError,
-    RowAxis,
-    array_of,
-    in_double,
-    is_array_leaf,
-    leaf_identity,
-    plain_indices,
-    prove_row_axis,
-    split,
-)
+from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError, RowAxis, in_double, prove_row_axis, split
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, leaf_identity, plain_indices
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Beside a finer factor, one of so many groups, or fewer, moves with what all groups share: the finer groups follow it

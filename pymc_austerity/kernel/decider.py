@@ -27,16 +27,8 @@ from pymc_austerity.kernel.transition import (
     build_transition,
     pack_generators,
 )
-from pymc_austerity.likelihood import (
-    Density,
-    LinkedDensity,
-    Links,
-    Place,
-    RowLikelihood,
-    Surroundings,
-    interpret_rows,
-    numba_options,
-)
+from pymc_austerity.likelihood import Density, LinkedDensity, Links, Place, RowLikelihood, Surroundings, numba_options
+from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import (
     AdaptiveMetropolis,

@@ -34,7 +34,8 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import BatchRebuild, array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, leaf_identity
+from pymc_austerity.likelihood.rebuild import BatchRebuild
 
 #: Rows that the shared variables hold until the first subset is put in.
 _PROBE_ROWS = 16

@@ -17,7 +17,8 @@ from pytensor.graph.traversal import ancestors
 import pymc_austerity
 from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds, is_quadratic_in_data, sums_of_squares
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import Density, check_rows, flatten, interpret_rows, model_data, with_blocks
+from pymc_austerity.likelihood import Density, check_rows, flatten, model_data, with_blocks
+from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.rows.merged import with_counts
 
 PACKAGE = Path(pymc_austerity.__file__).parent

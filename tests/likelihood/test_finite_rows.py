@@ -168,5 +168,5 @@ def test_new_rows_may_have_infinite_limits():
     number, words = data.row_check(model)(tuple(arrays))
     assert number == 6
     assert "its log-likelihood is -inf where sampling starts, with" in words
-    with pytest.raises(ValueError, match=r"Row 66 of the blocks: its log-likelihood is -inf"):
-        data.require_finite_pieces([data.rows, Rows(tuple(arrays))])
+    with pytest.raises(ValueError, match=r"Row 66 of the blocks \(place 66\): its log-likelihood is -inf"):
+        data.require_finite_pieces([data.rows, Rows(tuple(arrays))], lambda row: f"place {row}")

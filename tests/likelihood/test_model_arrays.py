@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from scipy import sparse
 
-from pymc_austerity.likelihood import arrays_of_model
+from pymc_austerity.likelihood.model_arrays import arrays_of_model
 
 N = 40
 Y = np.random.default_rng(1).normal(size=N)
