@@ -44,6 +44,7 @@ from pymc_austerity.steps.data_of_step import FollowsData
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.draw_progress import RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
+from pymc_austerity.steps.first_look import look_ahead
 from pymc_austerity.steps.many_groups import groups_worth_a_step
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stop_at
@@ -165,6 +166,7 @@ class RowStep(CheckedStep):
         self._tuned, self._shares = TunedState(self.decider), SharesTaken()
         if not self.decider.row_source.complete:
             _log.info(describe_pool(self.decider))
+        look_ahead(self.decider, type(self).__name__)
         self._declare_stats(self._tuned.stats_dtypes_shapes)
         self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
         self._declare_stats(OF_SEVERAL if self.thin > 1 else {})

@@ -14,8 +14,8 @@ from checks import Found, Split, check
 from grammar import program
 from reflections import LAWS, check_decisions
 
-#: Every so many models steps are built, which takes as long as a hundred models without.
-STEPS_EVERY, ROWS_OF_STEPS = 100, 1_500
+#: Every so many models steps are built, which takes as long as a hundred models without: most of the time is theirs.
+STEPS_EVERY, ROWS_OF_STEPS = 40, 1_500
 #: And as many, in turn: each takes some ten seconds to compile.
 STEPS_OF_A_MODEL = 3
 

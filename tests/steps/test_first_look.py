@@ -1,0 +1,43 @@
+"""What a step says while it is built of chains that would read most of the rows, or hardly move."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pymc_austerity.acceptance import DECIDED, Reads
+from pymc_austerity.steps import first_look
+
+N = 5_000
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "accepted", "reads", "said", "tried"),
+    [
+        (200, 1.0, Reads.BATCHES, None, 40),
+        (4_500, 1.0, Reads.BATCHES, "A step reads most of the rows, 90% of 5,000 a decision in 5 transitions", 5),
+        (200, 0.0, Reads.BATCHES, "A step hardly moves: 0% of the moves were accepted in 40 transitions", 40),
+        (N, 0.0, Reads.ALL, None, 0),
+    ],
+    ids=["ordinary", "most of the rows", "still", "all rows by design"],
+)
+def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog):
+    calls = []
+
+    class Chain:
+        def __init__(self, decider, rng):
+            pass
+
+        def transition(self, theta, others, temperature):
+            calls.append(temperature)
+            return SimpleNamespace(status=DECIDED, theta=theta, n_rows=n_rows, accepted=accepted)
+
+    monkeypatch.setattr(first_look, "Chain", Chain)
+    decider = SimpleNamespace(
+        rows=np.empty(N), test=SimpleNamespace(reads=reads), row_source=SimpleNamespace(complete=True),
+        prepared=SimpleNamespace(draws=np.zeros((1, 2))),
+        parts=SimpleNamespace(others0=np.empty(0), temperature=SimpleNamespace(final=1.0)),
+    )  # fmt: skip
+    first_look.look_ahead(decider, "A step")
+    assert len(calls) == tried
+    assert caplog.text == "" if said is None else said in caplog.text
