@@ -63,7 +63,7 @@ def _logistic(n: int, d: int, reference: Callable[..., Answer], without: tuple[s
 
 
 def _groups(n: int, n_groups: int, reference: Callable[..., Answer], without: tuple[str, ...]) -> Choice:
-    # `PenaltyMH` is `GroupMH` there.
+    # `PenaltyMH` makes the moves of `GroupMH` there.
     return Choice(models.groups(n, n_groups), "GroupMH", reference, (*without, "PenaltyMH", *_NOT_LOGISTIC))
 
 

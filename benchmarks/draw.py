@@ -71,7 +71,7 @@ def of_step(model: pm.Model, build: Callable[..., Any], draws: int, thin: int) -
     stats, step = group(run.idata, "sample_stats"), run.step
     return {
         "draws": draws // thin,
-        "passes": step.decider.parts.setup_passes if hasattr(step, "decider") else float("nan"),
+        "passes": step.decider.setup_passes if hasattr(step, "decider") else float("nan"),
         "predicted rows": getattr(step, "predicted_rows", float("nan")),
         "always read": getattr(step, "rows_always_read", float("nan")),
         "rows a draw": float(stats["n_rows"].mean()),

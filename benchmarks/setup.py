@@ -3,8 +3,8 @@
 Run ``python benchmarks/setup.py`` (``--models`` and ``--samplers`` choose).  Three processes in turn share an empty
 folder for compiled code: the first finds nothing in it, the second makes the same step again, the third one for other
 data of the same types.  A fourth finds what a step for a related model of such data has left in a folder of its own.
-CPU seconds say what compilation costs on any machine; wall seconds only on a quiet one.  `PenaltyMH` is `GroupMH` where
-there are many groups; "one decision" is the step that decides over all of them.
+CPU seconds say what compilation costs on any machine; wall seconds only on a quiet one.  `PenaltyMH` moves groups by
+themselves; "one decision" is the step that decides over all of them.
 """
 
 from __future__ import annotations

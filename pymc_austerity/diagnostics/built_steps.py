@@ -88,5 +88,10 @@ def decider_of(step: object, use: str) -> Decider:
     """
     if isinstance(step, type) or not isinstance(step, Deciding):
         raise TypeError(f"step= wants a step of pymc_austerity, and got {shown(step)}; {use}.")
+    if not isinstance(step.decider, Decider):
+        raise TypeError(
+            f"step= is a {type(step).__name__} that moves groups by themselves, and {use}. Build it with a proposal=, "
+            "for one decision over all parameters."
+        )
     step.follow_data()
     return as_population(step.decider)

@@ -184,7 +184,8 @@ def reliability(
     bootstrap over states.  The states with the largest errors are measured anew before one is called the worst, or the
     maximum of many noisy numbers would be taken for an error.
 
-    Of a run of `GroupMH` the record alone is judged: both moves, parameters that never moved, and the slowest.
+    Of a run that moved groups by themselves the record alone is judged: both moves, parameters that never moved, and
+    the slowest.
 
     A verdict is about decisions, and about chains that disagree.  Chains that all miss the same mode agree: start them
     far apart.

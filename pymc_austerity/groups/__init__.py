@@ -5,9 +5,11 @@ May import `kernel` and what lies below it.
 
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds, bound_at, draw_of_group, group_bound_table
 from pymc_austerity.groups.crossed_means import means_given_others
-from pymc_austerity.groups.group_assembly import GroupAssembly
+from pymc_austerity.groups.group_assembly import GroupAssembly, LearnAnew
+from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_conditional import Conditional, place_all, whiten
 from pymc_austerity.groups.group_costs import GroupCosts
+from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_density import check_groups, compile_group_prior
 from pymc_austerity.groups.group_expansion import own_changes, pull_of_others
 from pymc_austerity.groups.group_mode import GroupModeError
@@ -21,11 +23,14 @@ __all__ = [
     "Conditional",
     "Coordinates",
     "GroupAssembly",
+    "GroupChain",
     "GroupCosts",
+    "GroupDecider",
     "GroupModeError",
     "GroupModel",
     "Groups",
     "GroupsNotFoundError",
+    "LearnAnew",
     "ModelWithGroups",
     "NoGroupsError",
     "RowsByGroupBounds",

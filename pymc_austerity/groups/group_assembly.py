@@ -17,6 +17,7 @@ from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
 from pymc_austerity.rows import Weighted
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Learns from other data of the same types.
 LearnAnew = Callable[[ModelData], GroupDecider]
@@ -104,6 +105,8 @@ def _learn(
     found = prepare_groups(data, model)
     if found.nothing_left:
         return found, ScalableSubsampling() if test is None else test
+    if test is not None and test.reads is Reads.BY_BOUNDS and found.bounds is None:
+        raise UnsupportedModelError(f"no bounds are known on what the expansion leaves: {found.without_bounds}")
     if found.costs is not None:
         chosen = choose_carried_rows(found.costs, rest_of_draw(found), len(found.rows))
         test = chosen.test if test is None else test

@@ -31,7 +31,7 @@ from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, largest_fall, pack_generators
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.rows import RowSource
+from pymc_austerity.rows import Rows, RowSource
 from pymc_austerity.rows.weighted import WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
@@ -86,6 +86,49 @@ class GroupDecider:
     def groups(self) -> Groups:
         """Of the model."""
         return self.model.groups
+
+    @property
+    def rows(self) -> Rows:
+        """The data, sorted by group."""
+        return self.prepared.rows
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return len(self.rows)
+
+    @property
+    def n_table(self) -> int:
+        """Rows of the user's data."""
+        return len(self.rows)
+
+    @property
+    def setup_passes(self) -> float:
+        """Passes over all rows before the first draw."""
+        return self.prepared.passes
+
+    def number_in_table(self, row: int) -> int:
+        """Return the number in the user's table of a row that chains read; one that is negative is none."""
+        return int(self.prepared.order[row]) if row >= 0 else row
+
+    @property
+    def row_called(self) -> str:
+        """What a row is called in messages."""
+        return "row"
+
+    @property
+    def broken_bound(self) -> str:
+        """What it means that a row changed by more than its bound."""
+        return "No draw so far is then exact: sample with ExactMH(), and report the model."
+
+    @property
+    def predicted_rows(self) -> float:
+        """Rows that a draw reads where all moves draw them by bounds."""
+        found = self.prepared
+        if found.bounds is None or found.costs is None:
+            return float(len(self.rows))
+        refreshed = self.n_refreshed.sum() / len(self.groups.own) * found.costs.refreshed
+        return min(self.n_rows, found.bounds.widening * found.costs.drawn) + float(refreshed)
 
     @property
     def links(self) -> GroupLinks:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from pymc.model import Model
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar import Add, Cast, Sub
+from pytensor.scalar import Add, Cast, Exp, Mul, Sub
+from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
@@ -44,7 +46,11 @@ class NoGroupsError(GroupsNotFoundError):
 
 
 class _Factor(NamedTuple):
-    """One factor: its variables, the number of its index among the data, an offset, places in θ, and prior terms."""
+    """One factor: its variables, the number of its index among the data, an offset, places in θ, and prior terms.
+
+    It is `pooled` where its prior reads other free variables, a scale for example; of what the rows read of it `signed`
+    may have either sign.
+    """
 
     names: tuple[str, ...]
     leaf: int
@@ -52,6 +58,8 @@ class _Factor(NamedTuple):
     own: np.ndarray
     log_prior: Variable
     terms: frozenset[Variable]
+    pooled: bool
+    signed: frozenset[Variable]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +92,8 @@ class Groups:
         Where these lie in θ.
     all_factors : Groups or None
         The groups with those factors among them, where they can be.
+    pooled : bool
+        Whether the prior of some groups reads what is shared, so that they learn from each other.
     """
 
     names: tuple[str, ...]
@@ -98,6 +108,7 @@ class Groups:
     left: tuple[str, ...] = ()
     places_of_left: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     all_factors: Groups | None = None
+    pooled: bool = True
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return the group of each row by each factor, shape (F, N); a model may count from the end, from −1 down."""
@@ -156,7 +167,9 @@ def find_groups(model: Model, data: ModelData) -> Groups:
             reasons.append(str(error))
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
-    found = sorted(found, key=lambda factor: -len(factor.own))
+    _refuse_products(rows, found)
+    # A few levels that do not learn from each other are coefficients, however few groups there are beside them.
+    found = sorted(found, key=lambda f: (not f.pooled and len(f.own) <= _FEW_GROUPS, -len(f.own)))
     groups, all_factors = (_together(data, found, few) for few in (_FEW_GROUPS, 0))
     return replace(groups, all_factors=all_factors) if len(groups.own) < len(all_factors.own) else groups
 
@@ -187,6 +200,7 @@ def _together(data: ModelData, found: Sequence[_Factor], few: int) -> Groups:
         taken[0].log_prior if len(taken) == 1 else pt.concatenate([f.log_prior for f in taken]),
         tuple(left),
         np.concatenate([np.empty(0, np.int64), *(places[name] for name in left)]),
+        pooled=any(f.pooled for f in taken),
     )
 
 
@@ -251,7 +265,7 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
     for source in dict.fromkeys(sources):
         _require_split(source, seeds, n_groups, f"What the rows read of {names}")
     try:
-        prior, terms = _prior_by_group(model, data, members, seeds, n_groups)
+        prior, terms, pooled = _prior_by_group(model, data, members, seeds, n_groups)
     except GroupsNotFoundError:
         # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
         beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
@@ -259,10 +273,11 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
             raise
         members = [v for v in model.value_vars if v in (*members, *beside)]
         seeds = dict.fromkeys(members, RowAxis(0))
-        prior, terms = _prior_by_group(model, data, members, seeds, n_groups)
+        prior, terms, pooled = _prior_by_group(model, data, members, seeds, n_groups)
     own = _places(data.likelihood.blocks, members, n_groups)
     number = data.number_of_leaf(index.leaf)
-    return _Factor(tuple(v.name for v in members), number, index.offset, own, prior, terms)
+    signed = frozenset(node.outputs[0] for node in nodes if not _is_positive(node.inputs[0]))
+    return _Factor(tuple(v.name for v in members), number, index.offset, own, prior, terms, pooled, signed)
 
 
 def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Variable]) -> list[Variable]:
@@ -271,6 +286,29 @@ def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Vari
     of_members = [graph for graph in graphs if not set(members).isdisjoint(ancestors([graph]))]
     read = set(ancestors(of_members))
     return [v for v in candidates if v in read and v not in members]
+
+
+def _refuse_products(rows: Sequence[Variable], found: Sequence[_Factor]) -> None:
+    """Refuse effects of one factor times those of another, where both may have either sign."""
+    for sides, (a, b) in product(_products(rows), combinations(found, 2)):
+        if any(a.signed & x and b.signed & y for x, y in permutations(sides, 2)):
+            raise GroupsNotFoundError(
+                f"The rows read the product of {', '.join(a.names)} and {', '.join(b.names)}, effects of two factors. "
+                "With the signs of both changed it is the same, so that the posterior has several modes, and an "
+                "expansion is around one of them. Make one of the two positive (pm.LogNormal), if that is meant."
+            )
+
+
+def _products(rows: Sequence[Variable]) -> list[list[set[Variable]]]:
+    """Return for each product in the graph of the rows what each of its sides reads."""
+    nodes = {v.owner for v in ancestors(rows) if v.owner is not None}
+    of_products = [node for node in nodes if isinstance(getattr(node.op, "scalar_op", None), Mul)]
+    return [[set(ancestors([side])) for side in node.inputs] for node in of_products]
+
+
+def _is_positive(effects: Variable) -> bool:
+    """Whether effects are a positive function of something."""
+    return effects.owner is not None and isinstance(getattr(effects.owner.op, "scalar_op", None), Exp | Softplus)
 
 
 def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:
@@ -294,8 +332,11 @@ def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups:
 
 def _prior_by_group(
     model: Model, data: ModelData, members: Sequence[Variable], seeds: Mapping[Variable, RowAxis], n_groups: int
-) -> tuple[Variable, frozenset[Variable]]:
-    """Return the vector of prior terms that read the variables of groups, in terms of θ, and what they are terms of."""
+) -> tuple[Variable, frozenset[Variable], bool]:
+    """Return the vector of prior terms that read the variables of groups, in terms of θ, and what they are terms of.
+
+    And whether they read other free variables.
+    """
     terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
     total, of = None, set()
     for term in terms:
@@ -307,11 +348,12 @@ def _prior_by_group(
         vector = graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph
         total = vector if total is None else total + vector
     assert total is not None
+    pooled = bool((set(model.value_vars) - set(members)) & set(ancestors([total])))
     likelihood = data.likelihood
     blocks = {b.name: value for b, value in zip(likelihood.blocks, split(likelihood.theta, likelihood.blocks))}
     values = {v: blocks[v.name] for v in model.value_vars}
     (vector,) = in_double(graph_replace([total], {**values, **data.stand_ins()}, strict=False))
-    return vector, frozenset(of)
+    return vector, frozenset(of), pooled
 
 
 def _places(blocks: Sequence[Block], members: Sequence[Variable], n_groups: int) -> np.ndarray:

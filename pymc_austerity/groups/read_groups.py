@@ -61,7 +61,10 @@ class ModelWithGroups(NamedTuple):
 
 
 def read_groups(
-    model: Model, observed: str | Sequence[str] | None = None, initial_point: Point | None = None
+    model: Model,
+    observed: str | Sequence[str] | None = None,
+    initial_point: Point | None = None,
+    data: ModelData | None = None,
 ) -> ModelWithGroups:
     """Read a model and find its groups, centred or not.
 
@@ -71,6 +74,8 @@ def read_groups(
     observed : str, sequence of str or None
     initial_point : mapping of str to array or None
         As of `read_model`.
+    data : ModelData or None
+        The user's model, where it has been read.
 
     Raises
     ------
@@ -79,7 +84,8 @@ def read_groups(
     """
     centred = centred_model(model)
     if centred is None:
-        data = read_model(model, model.value_vars, observed, initial_point, several=False)
+        if data is None:
+            data = read_model(model, model.value_vars, observed, initial_point, several=False)
         return ModelWithGroups(model, data, find_groups(model, data), Coordinates(data.likelihood.blocks))
     start = centred.to_effects({**model.initial_point(), **(initial_point or {})})
     data = read_model(centred.model, centred.model.value_vars, observed, start, several=False).as_data_of(model)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest
 from pymc_austerity.acceptance.by_looks import WITH_REPLACEMENT
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.transition import Outcome, TransitionArguments, pack_generators
@@ -38,10 +39,20 @@ class ChainState(DataClassState):
 
 
 class Draw(NamedTuple):
-    """The outcome of the transitions of a draw, and the logarithm of the scale of the last proposal."""
+    """The outcome of the transitions of a draw.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    log_scale : float
+        Logarithm of the scale of the last proposal.
+    more : mapping of str to number
+        Statistics that only some chains have.
+    """
 
     outcome: Outcome
     log_scale: float
+    more: Mapping[str, Any] = MappingProxyType({})
 
 
 class Streams(NamedTuple):
@@ -119,6 +130,13 @@ class Chain(WithSamplingState):
         (theta,), (numbers,) = uninterrupted(self.decider.repeated, 1, 1, theta, self._generators(), given)
         return _outcome(theta, numbers.tolist(), bool)
 
+    def tuning_draw(self, theta: np.ndarray, others: np.ndarray, temperature: float, adapts: bool) -> Draw:
+        """Make one transition, and tune the proposal by it if the chain `adapts`."""
+        outcome = self.transition(theta, others, temperature)
+        if adapts and outcome.status == DECIDED:
+            self.adapt(outcome)
+        return Draw(outcome, self.state.log_scale[0])
+
     def draws(
         self, n_draws: int, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float
     ) -> list[Draw]:
@@ -159,6 +177,9 @@ class Chain(WithSamplingState):
     def adapt(self, outcome: Outcome) -> None:
         """Tune the proposal after a transition."""
         self.decider.move.adapt(self.state, outcome.theta, bool(outcome.accepted))
+
+    def stop_tuning(self) -> None:
+        """Leave the proposal as it is: it has learnt from every draw already."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_row_state": None, "_packed": None}

@@ -41,7 +41,7 @@ from pymc_austerity.proposals import (
 )
 from pymc_austerity.proxy import Prepared
 from pymc_austerity.proxy.preparation import ToLearn
-from pymc_austerity.rows import Rows, RowSource, Table, largest_count
+from pymc_austerity.rows import Rows, RowSource, Table, largest_count, number_in_table
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
@@ -129,6 +129,30 @@ class Decider:
     def n_table(self) -> int:
         """Rows of the user's data: of the table behind a pool, and each of those that were merged into one."""
         return self.rows.n_table if self.row_source.complete else self.n_rows
+
+    @property
+    def setup_passes(self) -> float:
+        """Passes over all rows before the first draw."""
+        return 0.0 if self.prepared is None else self.prepared.passes
+
+    def number_in_table(self, row: int) -> int:
+        """Return the number in the user's table of a row that chains read."""
+        return number_in_table(self.rows, row)
+
+    @property
+    def theta0(self) -> np.ndarray:
+        """The model's initial point."""
+        return self.parts.theta0
+
+    @property
+    def row_called(self) -> str:
+        """What a row that chains read is called in messages."""
+        return self.row_source.called
+
+    @property
+    def broken_bound(self) -> str:
+        """What it means that a row changed by more than its bound."""
+        return self.test.broken_bound
 
     @property
     def fixed(self) -> tuple[np.ndarray, ...]:

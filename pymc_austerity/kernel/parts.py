@@ -92,11 +92,6 @@ class Parts:
         continuous = all(np.dtype(b.dtype).kind == "f" for b in self.likelihood.blocks)
         return continuous or (self.proposal is not None and self.proposal.selects_coefficients)
 
-    @property
-    def setup_passes(self) -> float:
-        """Passes over all rows before the first draw."""
-        return 0.0 if self.prepared is None else self.prepared.passes
-
     def describe(self) -> str:
         """Return the settings that decide what a step does, in a line."""
         names = ", ".join(b.name for b in self.likelihood.blocks)

@@ -123,6 +123,17 @@ class ModelData:
                 raise UnsupportedModelError(f"Row {row} of the blocks ({place(row)}): {found[1]}")
             start += len(rows)
 
+    def merged(self) -> ModelData:
+        """Return the data with a count for rows that repeat each other, where that leaves fewer than half of them."""
+        merged = merge_rows(self.rows)
+        if merged is None:
+            return self
+        _log.info(
+            f"{len(self.rows):,} rows are merged to {len(merged):,} distinct ones with their counts; rows that are "
+            "read are counted in these. merge_rows=False leaves them as they are."
+        )
+        return replace(self, likelihood=self.likelihood.counted(), rows=merged)
+
     def stand_ins(self) -> dict[Variable, Variable]:
         """Return what takes the place of the shared variables that are not indexed by row, in graphs of θ."""
         return dict(zip(self._source.fixed, self.likelihood.fixed, strict=True))
@@ -216,7 +227,6 @@ def read_model(
     observed: str | Sequence[str] | None,
     initial_point: Mapping[str, np.ndarray] | None,
     *,
-    merge: bool = False,
     several: bool = True,
 ) -> ModelData:
     """Split the log density of a model, and take up its data.
@@ -230,8 +240,6 @@ def read_model(
         Names of the observed variables or potentials whose rows are subsampled.
     initial_point : mapping of str to array or None
         ``model.initial_point()`` where it is None.
-    merge : bool
-        Whether rows that repeat each other become one with a count, where that leaves fewer than half of them.
     several : bool, default True
         Whether the step can read sets of rows of different length.
 
@@ -246,13 +254,6 @@ def read_model(
     check_indices()
     arrays = arrays_of_model(model, [likelihood.log_prior, likelihood.row_log_likelihood])
     rows = Rows(source.row_arrays())
-    merged = merge_rows(rows) if merge else None
-    if merged is not None:
-        _log.info(
-            f"{len(rows):,} rows are merged to {len(merged):,} distinct ones with their counts; rows that are read are "
-            "counted in these. merge_rows=False leaves them as they are."
-        )
-        likelihood, rows = likelihood.counted(), merged
     data = ModelData(
         likelihood,
         terms,

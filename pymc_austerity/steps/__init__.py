@@ -3,9 +3,10 @@
 May import every room but `paths`.
 """
 
+from pymc_austerity.steps.approx_mh import ApproxMH
 from pymc_austerity.steps.gibbs import ApproxGibbs
 from pymc_austerity.steps.group_mh import GroupMH
-from pymc_austerity.steps.methods import ApproxMH, MHSubLhd, MinibatchBarker, PenaltyMH
+from pymc_austerity.steps.methods import MHSubLhd, MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.recommendation import Recommendation, recommend
 from pymc_austerity.steps.references import ExactMH, MinibatchMH

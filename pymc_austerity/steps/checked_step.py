@@ -1,21 +1,34 @@
-"""What all steps of this package have in common: what they are given is checked before PyMC takes it up."""
+"""What all steps of this package have in common: arguments are checked before PyMC takes them up, and data followed."""
 
 from __future__ import annotations
 
+import logging
 from inspect import signature
 from typing import Any
 
-from pymc.step_methods.compound import BlockedStep
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import WithSamplingState
 
 from pymc_austerity.argument_kinds import check_arguments
 from pymc_austerity.compat import ChainSetup
-from pymc_austerity.steps.data_of_step import FollowsData
-from pymc_austerity.steps.process import OneThread
+from pymc_austerity.diagnostics import DATA_DIGEST, MODEL_DIGEST
+from pymc_austerity.likelihood import ModelData, ModelKey
+from pymc_austerity.steps.draw_statistics import progress_columns, progress_fields
+from pymc_austerity.steps.process import OneThread, in_worker
 from pymc_austerity.user_input import check_names, check_seed, model_of, variables_of
 
+_log = logging.getLogger("pymc_austerity")
 
-class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
+
+class CheckedStep(OneThread, ChainSetup, BlockedStep):
     """A step method of this package.
+
+    It learns anew where ``pm.set_data`` changed its data, and refuses states that belong to other data.
+
+    Attributes
+    ----------
+    model_key : ModelKey
+        The model and the data that the step has learnt from.
 
     Raises
     ------
@@ -24,6 +37,8 @@ class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
     """
 
     default_blocked = True
+    model_key: ModelKey
+    _data: ModelData | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Check model, variables, and names of arguments."""
@@ -39,3 +54,71 @@ class CheckedStep(OneThread, FollowsData, ChainSetup, BlockedStep):
         given = kwargs.get("vars", args[0] if args and names[0] == "vars" else None)
         variables_of(model.value_vars if given is None else given, model, cls.__name__)
         return super().__new__(cls, *args, **kwargs)
+
+    def watch_data(self, data: ModelData) -> None:
+        """Note which data the step has learnt from."""
+        self._data, self.model_key = data, data.key
+
+    def learn(self, data: ModelData) -> None:
+        """Learn from other data of the same model."""
+        raise NotImplementedError
+
+    def follow_data(self) -> None:
+        """Learn anew where the data have changed; in another process than the model's there is nothing to see.
+
+        Raises
+        ------
+        ValueError
+            For an array that was changed in place, and for data that do not go with the model.
+        """
+        try:
+            changed = self._data and self._data.changed()
+        except ValueError as error:
+            if in_worker():  # what PyMC raises begins with words of its own
+                _log.error(error)
+            raise
+        if changed:
+            self.learn(changed)
+            self.watch_data(changed)
+
+    def _follow_set_data(self) -> None:
+        """Do so where other arrays were put into the model, without looking into those that are there."""
+        if self._data is not None and self._data.was_replaced():
+            self.follow_data()
+
+    @property
+    def of_its_data(self) -> dict[str, int]:
+        """The statistics `OF_ITS_DATA`."""
+        return {MODEL_DIGEST: self.model_key.model, DATA_DIGEST: self.model_key.data}
+
+    @property
+    def sampling_state(self) -> StepMethodState:
+        """What a chain needs to go on where it stopped."""
+        self._follow_set_data()  # PyMC takes the state before the first chain, and puts it back before each
+        state: StepMethodState = super().sampling_state
+        return state
+
+    @sampling_state.setter
+    def sampling_state(self, state: StepMethodState) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        ValueError
+            For a state of another model, or of other data.
+        """
+        self._follow_set_data()
+        found = getattr(state, "model_key", self.model_key)
+        if found != self.model_key:
+            what = "other data" if found[0] == self.model_key.model else "another model"
+            raise ValueError(
+                f"sampling_state: this state is of a chain on {what} than the step has. Its position and what it was "
+                "tuned to do not belong to this posterior. Set the data back by pm.set_data, or start a new chain."
+            )
+        WithSamplingState.sampling_state.fset(self, state)
+
+    def _progressbar_config(self, n_chains: int = 1) -> Any:
+        return progress_columns(n_chains)
+
+    def _make_progressbar_update_functions(self) -> Any:
+        return (progress_fields,)

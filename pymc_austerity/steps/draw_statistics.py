@@ -1,4 +1,4 @@
-"""The statistics of a draw of steps that read rows: what they are, and how a decision fills them."""
+"""The statistics of a draw of steps that read rows: what they are, how a decision fills them, what the bar shows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning
+from rich.progress import TextColumn
+from rich.table import Column
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.kernel import TRANSITIONS, Outcome
-from pymc_austerity.steps.data_of_step import OF_ITS_DATA
-from pymc_austerity.steps.draw_progress import DrawStats
+from pymc_austerity.diagnostics import DATA_DIGEST, MODEL_DIGEST
+from pymc_austerity.kernel import TRANSITIONS
+from pymc_austerity.kernel.chain import Draw
 
+#: Statistics of a draw that say which model and which data it belongs to.
+OF_ITS_DATA: dict[str, Any] = {MODEL_DIGEST: (np.int64, []), DATA_DIGEST: (np.int64, [])}
+#: Weight of the newest draw in the running rates, about the last 50 draws.
+_MEMORY = 0.02
+#: Whether the run that this process makes has draws after tuning.
+_run = {"has_draws": False}
 #: Types and shapes of the statistics of a decision, and of what went before the first draw.
 OF_A_DECISION: dict[str, Any] = {
     "accepted": (np.float64, []),  # as PyMC's Metropolis declares it, which may stand beside
@@ -20,17 +28,17 @@ OF_A_DECISION: dict[str, Any] = {
     "full_data": (bool, []),
     "log_ratio": (np.float64, []),
     "log_ratio_sd": (np.float64, []),
+    "accept": (np.float64, []),
     "scaling": (np.float64, []),
     "threshold": (np.float64, []),
     "setup_passes": (np.float64, []),
     "setup_seconds": (np.float64, []),
+    "total_rows": (np.int64, []),
     **OF_ITS_DATA,
 }
 #: Of a draw that is one decision.
 OF_A_DRAW: dict[str, Any] = {
     **OF_A_DECISION,
-    "accept": (np.float64, []),
-    "total_rows": (np.int64, []),
     "warning": (SamplerWarning, None),
 }
 #: Of one that is decisions on the shared parameters and on groups.
@@ -49,17 +57,16 @@ OF_MERGED_ROWS: dict[str, Any] = {"distinct_rows": (np.int64, [])}
 OF_SEVERAL: dict[str, Any] = {TRANSITIONS: (np.int64, [])}
 
 
-def statistics_of(outcome: Outcome, log_scale: float, test: AcceptanceTest) -> DrawStats:
-    """Return what the decision of a draw says.
+def statistics_of(draw: Draw, test: AcceptanceTest) -> DrawStats:
+    """Return what the last decision of a draw says.
 
     Parameters
     ----------
-    outcome : Outcome
-    log_scale : float
-        Of the proposal that was decided on.
+    draw : Draw
     test : AcceptanceTest
         By which.
     """
+    outcome = draw.outcome
     return DrawStats(
         accepted=outcome.accepted,
         accept=test.probability(outcome.log_ratio) if outcome.full_data else np.nan,
@@ -68,6 +75,67 @@ def statistics_of(outcome: Outcome, log_scale: float, test: AcceptanceTest) -> D
         full_data=outcome.full_data,
         log_ratio=outcome.log_ratio,
         log_ratio_sd=outcome.log_ratio_sd,
-        scaling=np.exp(log_scale),
+        scaling=np.exp(draw.log_scale),
         threshold=outcome.threshold,
+        **draw.more,
     )
+
+
+class DrawStats(dict[str, Any]):
+    """Sample statistics of one draw that carry the running rates of their chain along.
+
+    PyMC hands the progress bar the statistics of a draw but not the number of the chain, and a chain may run
+    in another process; so the rates travel with the statistics.
+    """
+
+    acceptance: float = 0.0
+    share: float = 0.0
+    tuning: bool = True
+
+    def items(self) -> Any:
+        """Return all statistics to who records the draw, which the run then has."""
+        _run["has_draws"] |= not self.tuning
+        return super().items()
+
+
+def begin_run() -> None:
+    """Note that a run begins in this process."""
+    _run["has_draws"] = False
+
+
+def run_has_draws() -> bool:
+    """Whether a draw after tuning was recorded since, of this process's or of chains in others."""
+    return _run["has_draws"]
+
+
+class RunningRates:
+    """Exponentially weighted acceptance rate and share of rows read of one chain."""
+
+    def __init__(self) -> None:
+        self._draws = 0
+        self._acceptance = 0.0
+        self._share = 0.0
+
+    def update(self, stats: DrawStats, accepted: float, share: float, tuning: bool) -> None:
+        """Take one draw in, with the share of it that was accepted, and write the rates into its statistics."""
+        stats.tuning = tuning
+        self._draws += 1
+        weight = max(_MEMORY, 1 / self._draws)
+        self._acceptance += weight * (accepted - self._acceptance)
+        self._share += weight * (share - self._share)
+        stats.acceptance, stats.share = self._acceptance, self._share
+
+
+def progress_columns(n_chains: int) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+    """Return the columns of the progress bar of a run that begins, and their values before the first draw."""
+    begin_run()
+    columns = [
+        TextColumn("{task.fields[acceptance]:.2f}", table_column=Column("Accepted", ratio=1)),
+        TextColumn("{task.fields[share]:.2%}", table_column=Column("Rows read", ratio=1)),
+    ]
+    return columns, {"acceptance": [0.0] * n_chains, "share": [0.0] * n_chains}
+
+
+def progress_fields(stats: DrawStats) -> dict[str, Any]:
+    """Return the fields of `progress_columns` for one draw."""
+    return {"acceptance": stats.acceptance, "share": stats.share, "failing": False}

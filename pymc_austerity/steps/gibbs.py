@@ -34,8 +34,7 @@ from pymc_austerity.likelihood import (
 )
 from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
-from pymc_austerity.steps.data_of_step import OF_ITS_DATA
-from pymc_austerity.steps.draw_progress import DrawStats, RunningRates, progress_columns, progress_fields
+from pymc_austerity.steps.draw_statistics import OF_ITS_DATA, DrawStats, RunningRates
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import end_with_parent
 from pymc_austerity.user_input import model_of, variables_of
@@ -243,12 +242,6 @@ class ApproxGibbs(CheckedStep):
     def _find_data(self) -> None:
         """Learn where the data lie."""
         self._data_at = self._likelihood.fixed_at(self._fixed), self._likelihood.rows_at(self._rows.arrays)
-
-    def _progressbar_config(self, n_chains: int = 1) -> Any:
-        return progress_columns(n_chains)
-
-    def _make_progressbar_update_functions(self) -> Any:
-        return (progress_fields,)
 
     def __getstate__(self) -> dict[str, Any]:
         self.follow_data()

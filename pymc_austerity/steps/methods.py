@@ -1,140 +1,23 @@
-"""The step methods for ``pm.sample``."""
+"""The steps that decide on a batch: by a penalty for its noise, by Barker's test, or by a concentration inequality."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Unpack
+from dataclasses import replace
+from typing import Any, Unpack
 
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import Barker, ConcentrationBound, NoisePenalty, SequentialT
+from pymc_austerity.acceptance import Barker, ConcentrationBound, NoisePenalty
 from pymc_austerity.acceptance.concentration import Inequality, empirical_bernstein_serfling
-from pymc_austerity.argument_kinds import is_number
-from pymc_austerity.diagnostics import check_tolerance
-from pymc_austerity.steps.designing_step import TUNING_EPSILON, DesigningStep
-from pymc_austerity.steps.group_default import leaves_groups
+from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 
-#: Draws of a regression with ten coefficients came out 3% wider than the posterior.
-_DEFAULT_TOLERANCE = 0.005
+#: Rows of the first look of `PenaltyMH` and of `MinibatchBarker`, and of a move that carries all groups.
+_PENALTY_ROWS, _BARKER_ROWS, _ROWS_OF_GROUPS = 200, 100, 500
 
 
-#: Rows of the first look at a decision that carries all groups, where none is given.
-_BATCH_OF_GROUPS = 500
-
-
-def sequential_for_groups(
-    epsilon: float | str = 0.01, batch_size: int = _BATCH_OF_GROUPS, alpha: float = 0.5
-) -> SequentialT | None:
-    """Return the test that `ApproxMH` decides groups with; none is designed for them."""
-    return None if isinstance(epsilon, str) else SequentialT(epsilon, batch_size, alpha=alpha)
-
-
-def penalty_for_groups(batch_size: int = _BATCH_OF_GROUPS, max_variance: float = 1.0) -> NoisePenalty:
-    """Return the test that `PenaltyMH` decides groups with."""
-    return NoisePenalty(batch_size, max_variance)
-
-
-def barker_for_groups(
-    batch_size: int = _BATCH_OF_GROUPS,
-    sigma: float = 1.0,
-    normality_tol: float | None = None,
-    growth: float = 1.5,
-    skewness: bool = True,
-) -> Barker:
-    """Return the test that `MinibatchBarker` decides groups with."""
-    return Barker(batch_size, sigma=sigma, normality_tol=normality_tol, growth=growth, skewness=skewness)
-
-
-@leaves_groups(sequential_for_groups)
-@shows_options
-class ApproxMH(DesigningStep):
-    """Metropolis–Hastings with a sequential t-test that reads rows until it is confident of the decision.
-
-    Parameters
-    ----------
-    vars
-        As of every step.
-    epsilon : float or "auto", default 0.01
-        Error allowed at each look of the test, in [0, 0.5].  Smaller is closer to the exact chain and reads more
-        rows; 0 reads all rows and decides exactly.
-
-        ``"auto"`` chooses `epsilon`, `batch_size` and `alpha` when tuning ends, by `design_test` from 200 proposals
-        that are looked at on all rows, and keeps them for all draws of the chain.  Without tuning that is at the
-        start of the chain, which should then be in the posterior.  They are in ``sample_stats`` under
-        these names, the rows that the choice read under ``design_rows`` of the first draw.
-    batch_size : int, default 500
-        Rows a look; while tuning, with ``epsilon="auto"``.
-    alpha : float, default 0.5
-        Shape of the boundary, in [0.5, 1].  0.5 asks the same confidence at every look (Pocock); 1 hardly ever stops
-        early and asks least at the end (O'Brien and Fleming).
-    tolerance : float, default 0.005
-        With ``epsilon="auto"``: mean error in the acceptance probability to design for.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
-        As of every step.
-
-    Raises
-    ------
-    NotRowWiseError
-        The likelihood does not split into rows.
-    ValueError
-        An argument out of range, no rows, missing or non-finite data.
-
-    Notes
-    -----
-    The chain is approximate: each decision may differ from the exact one.  The bias shrinks with `epsilon`, which
-    bounds the error of one look; with many looks a tie is decided wrongly far more often, and draws are too wide.
-    `design_test` says by how much.
-    Without a proxy a well-scaled random walk at temperature 1 needs a fixed share of the rows.
-
-    References
-    ----------
-    A. Korattikara, Y. Chen and M. Welling, Austerity in MCMC land: cutting the Metropolis–Hastings budget,
-    ICML 2014, Algorithm 1.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm, pymc_austerity as pma
-    >>> with pm.Model():
-    ...     mu = pm.Normal("mu", 0, 10)
-    ...     y = pm.Normal("y", mu, 1, observed=np.random.default_rng(0).normal(size=5_000))
-    ...     idata = pm.sample(
-    ...         step=pma.ApproxMH(epsilon=0.05), tune=200, draws=100, chains=2, cores=1,
-    ...         random_seed=1, progressbar=False, compute_convergence_checks=False,
-    ...     )
-    >>> bool((idata.sample_stats["n_rows"] <= 5_000).all())
-    True
-    """
-
-    name = "approx_mh"
-
-    def __init__(
-        self,
-        vars: Sequence[Variable] | None = None,
-        *,
-        epsilon: float | Literal["auto"] = 0.01,
-        batch_size: int = 500,
-        alpha: float = 0.5,
-        tolerance: float | None = None,
-        **options: Unpack[StepOptions],
-    ):
-        if epsilon != "auto" and not is_number(epsilon):
-            raise ValueError(f"epsilon={epsilon!r} must be a number between 0 and 0.5, or 'auto'.")
-        if tolerance is not None and epsilon != "auto":
-            raise ValueError(
-                f"tolerance={tolerance} is what epsilon='auto' designs for, and epsilon={epsilon} is a choice already. "
-                "Leave one of them out."
-            )
-        if epsilon == "auto":
-            tolerance, epsilon = _DEFAULT_TOLERANCE if tolerance is None else tolerance, TUNING_EPSILON
-            check_tolerance(tolerance)
-        super().__init__(SequentialT(epsilon, batch_size, alpha=alpha), vars, tolerance=tolerance, **options)
-
-
-@leaves_groups(penalty_for_groups)
 @shows_options
 class PenaltyMH(RowStep):
     """Metropolis–Hastings on a batch estimate of the log ratio, with a penalty for its noise.
@@ -186,11 +69,13 @@ class PenaltyMH(RowStep):
         self,
         vars: Sequence[Variable] | None = None,
         *,
-        batch_size: int = 200,
+        batch_size: int = _PENALTY_ROWS,
         max_variance: float = 1.0,
         **options: Unpack[StepOptions],
     ):
-        super().__init__(NoisePenalty(batch_size, max_variance), vars, **options)
+        test = NoisePenalty(batch_size, max_variance)
+        of_groups = replace(test, batch_size=_ROWS_OF_GROUPS) if batch_size == _PENALTY_ROWS else test
+        super().__init__(test, vars, by_groups=GroupPlan(of_groups), **options)
 
 
 @shows_options
@@ -279,7 +164,6 @@ class MHSubLhd(RowStep):
         super().__init__(test, vars, bound=bound, **options)
 
 
-@leaves_groups(barker_for_groups)
 @shows_options
 class MinibatchBarker(RowStep):
     """Barker's test on a minibatch that grows until its noise is smaller than that of the test.
@@ -345,7 +229,7 @@ class MinibatchBarker(RowStep):
         self,
         vars: Sequence[Variable] | None = None,
         *,
-        batch_size: int = 100,
+        batch_size: int = _BARKER_ROWS,
         sigma: float = 1.0,
         normality_tol: float | None = None,
         growth: float = 1.5,
@@ -353,4 +237,5 @@ class MinibatchBarker(RowStep):
         **options: Unpack[StepOptions],
     ):
         test = Barker(batch_size, sigma=sigma, growth=growth, normality_tol=normality_tol, skewness=skewness)
-        super().__init__(test, vars, **options)
+        of_groups = replace(test, batch_size=_ROWS_OF_GROUPS) if batch_size == _BARKER_ROWS else test
+        super().__init__(test, vars, by_groups=GroupPlan(of_groups), **options)

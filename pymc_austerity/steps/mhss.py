@@ -21,6 +21,7 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.proxy.third_derivatives import check_triples
 from pymc_austerity.rows import largest_count
+from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -148,7 +149,11 @@ class MHSS(RowStep):
         if order == 3 and proxy is not None:
             options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
         self._may_choose = order == "auto" and not callable(bound) and not isinstance(proxy, Taylor)
-        super().__init__(ScalableSubsampling(), vars, bound=bound, **options)
+        chosen = order != "auto" or callable(bound)
+        by_groups = None if chosen else GroupPlan(ScalableSubsampling())
+        super().__init__(ScalableSubsampling(), vars, bound=bound, by_groups=by_groups, **options)
+        if self.moves_groups:
+            return
         if self.decider.parts.plan.by_statistics:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
         else:
@@ -176,12 +181,19 @@ class MHSS(RowStep):
 
     @property
     def predicted_rows(self) -> float:
-        """Rows always read and C·M/K, or N where that is less: the mean over pairs of draws of the surrogate."""
+        """Rows always read and C·M/K, or N where that is less: the mean over pairs of draws of the surrogate.
+
+        Of all moves of a draw, where groups move by themselves.
+        """
+        if self.moves_groups:
+            return float(self.decider.predicted_rows)
         return _predict(self.decider, self.decider.bound_constants)
 
     @property
     def rows_always_read(self) -> int:
         """Rows that are read at every draw."""
+        if self.moves_groups:
+            return 0
         return int(self.decider.bound_constants[1].always.size)
 
 

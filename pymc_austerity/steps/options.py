@@ -28,9 +28,9 @@ vars : sequence of Variable, optional
 proposal : optional
     How to move.  With a proxy `CrankNicolson` by default, or `SurrogateHMC` where the prior is far from normal;
     without one `AdaptiveMetropolis`, above 200 parameters `RandomWalk`.
-    In a model with 200 groups or more, where nothing but the test is chosen, `PenaltyMH`, `ApproxMH`,
-    `MinibatchBarker` and `ExactMH` leave all moves to `GroupMH` and return that step, deciding by their test; a
-    `proposal` makes one decision over all groups.
+    In a model with groups that share a mean or a scale `PenaltyMH`, `ApproxMH`, `MinibatchBarker`, `ExactMH` and `MHSS`
+    move groups by themselves as `GroupMH` does, by their own test, unless one of `proposal`, `proxy`, `rows`, `data`,
+    `merge_rows` and `temperature` is given; a `proposal` makes one decision over all groups.
 proxy : Taylor, "auto" or None, default "auto"
     Expansion of every row around the posterior mode, so that the test sees only what the expansion leaves and
     rows read per draw stop growing with N.  Found in a few passes over all rows before sampling.  "auto" is

@@ -14,7 +14,7 @@ from pymc.exceptions import SamplingError
 from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR
 from pymc_austerity.acceptance.decision import OUT_OF_REACH, ROWS_SPENT
 from pymc_austerity.kernel import Outcome
-from pymc_austerity.steps.draw_progress import DrawStats, run_has_draws
+from pymc_austerity.steps.draw_statistics import DrawStats, run_has_draws
 
 _log = logging.getLogger("pymc_austerity")
 

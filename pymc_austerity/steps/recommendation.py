@@ -17,12 +17,10 @@ from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.diagnostics import effective_draws, not_remembered
-from pymc_austerity.groups import GroupsNotFoundError
 from pymc_austerity.kernel import Ahead
 from pymc_austerity.likelihood import flatten, read_model
-from pymc_austerity.steps.group_default import groups_that_pay
 from pymc_austerity.steps.group_mh import GroupMH
-from pymc_austerity.steps.many_groups import groups_worth_a_step
+from pymc_austerity.steps.groups_of_step import groups_that_pay
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.row_step import RowStep
@@ -127,42 +125,31 @@ def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = Fa
     nuts = _nuts(model)
     if all_steps or not nuts.get("us an effective draw", np.inf) < _QUICK_NUTS:
         with not_remembered(model):
-            for make in _candidates(model):
-                lines[make.__name__] = _tried(make, model, seed, _trial)
-        if groups_worth_a_step(model):
-            lines["GroupMH"] = _tried(GroupMH, model, seed, _trial_of_groups)
+            steps = (MHSS, PenaltyMH, MinibatchBarker) if groups_that_pay(model) is None else (MHSS, GroupMH)
+            for make in steps:
+                lines[make.__name__] = _tried(make, model, seed)
     lines["NUTS"] = nuts
     table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
     table["remark"] = table["remark"].fillna("")
     return Recommendation(*choose(table), table)
 
 
-def _candidates(model: Model) -> tuple[Callable[..., RowStep], ...]:
-    """Return the steps that decide on all parameters at once."""
-    try:
-        groups = groups_that_pay(model)
-    except GroupsNotFoundError:
-        groups = None
-    return (MHSS, PenaltyMH, MinibatchBarker) if groups is None else (MHSS,)
-
-
-def _tried(
-    make: Callable[..., Any], model: Model, seed: int, trial: Callable[[Any, Model], dict[str, Any]]
-) -> dict[str, Any]:
+def _tried(make: Callable[..., RowStep], model: Model, seed: int) -> dict[str, Any]:
     """Return the line of a step, or why it cannot be built."""
     exact = make is MHSS
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = trial(make(model=model, progressbar=False, rng=seed), model)
+            step = make(model=model, progressbar=False, rng=seed)
+            found = _trial_of_groups(step, model) if step.moves_groups else _trial(step)
         except (UnsupportedModelError, SamplingError) as reason:
             return {"exact": exact, "remark": _sentence(str(reason))}
     said = [_sentence(str(w.message)) for w in caught if "No proxy" in str(w.message)]
     return {"exact": exact, **found, "remark": "; ".join(filter(None, [found.get("remark"), *said]))}
 
 
-def _trial_of_groups(step: GroupMH, model: Model) -> dict[str, Any]:
-    """Run a short chain of `GroupMH`, from the initial point of the model."""
+def _trial_of_groups(step: RowStep, model: Model) -> dict[str, Any]:
+    """Run a short chain of a step that moves groups, from the initial point of the model."""
     point, draws, rows, accepted, start = model.initial_point(), [], 0, 0.0, 0.0
     for t in range(_TUNED + _TIMED):
         if t == _TUNED:
@@ -187,7 +174,7 @@ def _sentence(text: str) -> str:
     return text.removeprefix("MHSS: ").partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
-def _trial(step: RowStep, model: Model) -> dict[str, Any]:
+def _trial(step: RowStep) -> dict[str, Any]:
     """Run a short chain of a step, from a draw of the surrogate."""
     chain, decider = step.chain, step.decider
     temperature, others = float(decider.parts.temperature.final), decider.parts.others0

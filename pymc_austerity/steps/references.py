@@ -8,7 +8,7 @@ from typing import Unpack
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import Exact, ExactBarker, FixedBatch
-from pymc_austerity.steps.group_default import leaves_groups
+from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 
@@ -57,7 +57,6 @@ class MinibatchMH(RowStep):
         super().__init__(FixedBatch(batch_size), vars, **options)
 
 
-@leaves_groups(lambda test=None: test or Exact())
 @shows_options
 class ExactMH(RowStep):
     """Metropolis–Hastings on all rows: the same proposals and decisions as the other steps, without approximation.
@@ -104,4 +103,5 @@ class ExactMH(RowStep):
                 f"ExactMH(test={test!r}) decides on all rows and knows Exact() and ExactBarker(). For a test that "
                 "reads part of the rows use its own step, such as MinibatchBarker."
             )
-        super().__init__(test or Exact(), vars, **options)
+        test = test or Exact()
+        super().__init__(test, vars, by_groups=GroupPlan(test), **options)

@@ -21,11 +21,11 @@ from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.diagnostics import Watch, remember
+from pymc_austerity.groups import Coordinates, GroupChain, GroupDecider, LearnAnew
 from pymc_austerity.kernel import (
     TRANSITIONS,
     Ahead,
     Chain,
-    ChainState,
     Decider,
     Parts,
     Schedule,
@@ -34,18 +34,23 @@ from pymc_austerity.kernel import (
     assemble,
     with_data,
 )
-from pymc_austerity.likelihood import Density, ModelData, ModelKey, check_rows, flatten, read_model, with_blocks
+from pymc_austerity.likelihood import Density, ModelData, ModelKey, check_rows, flatten, read_model
 from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
-from pymc_austerity.rows import Uniform, Weighted, number_in_table
+from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.checked_step import CheckedStep
-from pymc_austerity.steps.data_of_step import FollowsData
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
-from pymc_austerity.steps.draw_progress import RunningRates, progress_columns, progress_fields
-from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_MERGED_ROWS, OF_SEVERAL, statistics_of
+from pymc_austerity.steps.draw_statistics import (
+    OF_A_DRAW,
+    OF_GROUPS,
+    OF_MERGED_ROWS,
+    OF_SEVERAL,
+    RunningRates,
+    statistics_of,
+)
 from pymc_austerity.steps.first_look import look_ahead
-from pymc_austerity.steps.many_groups import groups_worth_a_step
+from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stop_at
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -59,7 +64,7 @@ class RowStepState(StepMethodState):
     """What a chain needs to go on where it stopped."""
 
     tune: bool
-    chain: ChainState
+    chain: Any
     model_key: ModelKey = field(metadata={"frozen": True})
     test: Any = field(metadata={"frozen": True})
     temperature: Any = field(metadata={"frozen": True})
@@ -68,7 +73,8 @@ class RowStepState(StepMethodState):
 class RowStep(CheckedStep):
     """A step method whose acceptance test reads rows of the data.
 
-    Not meant to be used itself: `ApproxMH` and its siblings choose the test.
+    Not meant to be used itself: `ApproxMH` and its siblings choose the test.  The step makes one decision over all its
+    variables, or moves the groups of a model by themselves.
 
     Parameters
     ----------
@@ -89,12 +95,14 @@ class RowStep(CheckedStep):
         How a test that needs |l_i| ≤ C for all rows comes by C.
     data : Blocks or None
         Rows in place of those in the model.
+    by_groups : GroupPlan or None
+        How groups are moved by themselves; None for one decision.
 
     Attributes
     ----------
-    decider : Decider
+    decider : Decider or GroupDecider
         Test, proposal, rows and density, compiled.
-    chain : Chain
+    chain : Chain or GroupChain
         The chain that runs, or ran last.
     setup_seconds : dict
         Wall seconds of each phase of building the step.
@@ -102,6 +110,8 @@ class RowStep(CheckedStep):
 
     name = "row_step"
     _state_class = RowStepState
+    decider: Any
+    chain: Any
     _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
@@ -127,6 +137,7 @@ class RowStep(CheckedStep):
         blocked: bool = True,
         progressbar: bool = True,
         bound: str | Callable[..., Any] | None = None,
+        by_groups: GroupPlan | None = None,
     ):
         phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
         model = model_of(model, type(self).__name__)
@@ -137,42 +148,83 @@ class RowStep(CheckedStep):
         self.vars = variables_of(named, model, type(self).__name__)
         self.temperature, self.thin = as_schedule(temperature), _transitions_of_a_draw(thin)
         self.blocked = blocked
-        self.tune = tune
+        self.tune = self._tunes = tune
+        name, required = type(self).__name__, by_groups is not None and by_groups.required
+        # What was chosen and does not go with moves of groups; a proposal says how all is moved.
+        chosen = [
+            argument
+            for argument, is_default in (
+                ("vars=", len(self.vars) == len(model.value_vars)),
+                ("proxy=", isinstance(proxy, str)),
+                ("rows=", rows is None),
+                ("data=", data is None),
+                ("merge_rows=", merge_rows),
+                ("temperature=", isinstance(temperature, int | float) and temperature == 1),
+                ("bound=", not callable(bound)),
+            )
+            if not is_default
+        ]
+        found, table = None, None
         with phases("Reading the model"):
             # Rows that come from elsewhere are those of one table, and each is one.
             own = data is None
-            example = read_model(model, self.vars, observed, initial_point, merge=merge_rows and own, several=own)
-        table = example.rows if data is None else open_table(data, model, example, phases.shown)
-        known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
-        if data is not None:
-            check_bound(known_bound, type(self).__name__)
-        parts = Parts(
-            example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
-            known_bound, self.temperature, tune, compile_kwargs, phases.shown, type(self).__name__,
-        )  # fmt: skip
-        try:
-            self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
-        except UnsupportedModelError:
-            if isinstance(table, BlockTable):  # of rows in memory this is known already
-                example.require_finite_pieces(table.pieces(), table.place)
-            raise
+            example = read_model(model, self.vars, observed, initial_point, several=own and not required)
+            if by_groups is not None and proposal is None and not chosen:
+                found = by_groups.find(model, example, observed, initial_point, name)
+        self._learn_groups: LearnAnew | None = None
+        if by_groups is not None and found is not None:
+            try:
+                self.decider, self._learn_groups = by_groups.assemble(found, compile_kwargs, phases)
+                example, self.coordinates = found.data, found.coordinates
+            except UnsupportedModelError as error:
+                if required:
+                    raise
+                say_one_decision(name, error)
         self.setup_seconds = phases.seconds
-        _log.info(f"{type(self).__name__} set up in {phases}.")
-        if variables is None and data is None and (hint := groups_worth_a_step(model)):
-            _log.info(hint)
+        if self._learn_groups is not None:
+            of_groups = f"{describe_groups(self.decider.groups)}; set up in {phases}. {self.decider.described}"
+            _log.info(f"{name} finds {of_groups}" + ("" if required else " proposal= makes one decision over all."))
+            self.stats_dtypes_shapes = {}  # type: ignore[misc]
+            self._declare_stats(OF_GROUPS)
+        else:
+            if own and proposal is None and len(self.vars) == len(model.value_vars):
+                hint_at_groups(model, example, name, f", as {' and '.join(chosen)} asks for it" if chosen else "")
+            example = example.merged() if merge_rows and own else example
+            self.coordinates = Coordinates(example.likelihood.blocks)
+            table = example.rows if data is None else open_table(data, model, example, phases.shown)
+            known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
+            if data is not None:
+                check_bound(known_bound, name)
+            parts = Parts(
+                example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
+                known_bound, self.temperature, tune, compile_kwargs, phases.shown, name,
+            )  # fmt: skip
+            try:
+                self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
+            except UnsupportedModelError:
+                if isinstance(table, BlockTable):  # of rows in memory this is known already
+                    example.require_finite_pieces(table.pieces(), table.place)
+                raise
+            _log.info(f"{name} set up in {phases}.")
+            if not self.decider.row_source.complete:
+                _log.info(describe_pool(self.decider))
+            look_ahead(self.decider, name)
+            self._declare_stats(TunedState(self.decider).stats_dtypes_shapes)
+            self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
+        self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
         self.watch_data(example)
         if isinstance(table, BlockTable):  # the rows in the model are an example
             self.model_key = self.model_key._replace(data=table.digest)
-        self._tuned, self._shares = TunedState(self.decider), SharesTaken()
-        if not self.decider.row_source.complete:
-            _log.info(describe_pool(self.decider))
-        look_ahead(self.decider, type(self).__name__)
-        self._declare_stats(self._tuned.stats_dtypes_shapes)
-        self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
-        self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
+        self._shares = SharesTaken()
         self.start_chain(get_random_generator(rng))
         self.__dict__.pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
-        remember(model, self)
+        if not self.moves_groups:
+            remember(model, self)
+
+    @property
+    def moves_groups(self) -> bool:
+        """Whether groups are moved by themselves."""
+        return isinstance(self.decider, GroupDecider)
 
     def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         return assemble(parts, check, phases)
@@ -181,27 +233,33 @@ class RowStep(CheckedStep):
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         end_with_parent()
         self.take_thread()
-        self._shares.check(self.decider.row_source.shares, rng)
+        if not self.moves_groups:
+            self._shares.check(self.decider.row_source.shares, rng)
         self.follow_data()
-        self.tune = self.decider.parts.tune  # PyMC's parallel sampler takes it for granted
+        self.tune = self._tunes  # PyMC's parallel sampler takes it for granted
         self.rng = rng
-        self.chain = Chain(self.decider, rng)
-        self._ahead = Ahead(self.chain, alone=not self.decider.likelihood.other_blocks)
-        self._tuned = TunedState(self.decider)
+        self.chain = GroupChain(self.decider, rng) if self.moves_groups else Chain(self.decider, rng)
+        alone = not self.moves_groups and not self.decider.likelihood.other_blocks
+        self._ahead = Ahead(self.chain, alone=alone)
+        self._tuned = None if self.moves_groups else TunedState(self.decider)
         self._of_setup: dict[str, Any] = {
             "total_rows": self.decider.n_table,
-            "setup_passes": self.decider.parts.setup_passes,
+            "setup_passes": self.decider.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
             **self.of_its_data,
         }
-        if self.decider.rows.counts is not None:
+        if self.decider.likelihood.counts is not None:
             self._of_setup["distinct_rows"] = len(self.decider.rows)
         self._rates, self._n_rows = RunningRates(), self.decider.n_rows
-        self._watch = Watch(self.chain_length, self.name, self.thin)
+        self._last: tuple[PointType, np.ndarray] | None = None
+        self._watch = None if self.moves_groups else Watch(self.chain_length, self.name, self.thin)
 
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""
-        self.decider = with_data(self.decider, data.rows, data.fixed)
+        if self._learn_groups is None:
+            self.decider = with_data(self.decider, data.rows, data.fixed)
+        else:
+            self.decider = self._learn_groups(data)
 
     @property
     def test(self) -> AcceptanceTest:
@@ -217,63 +275,70 @@ class RowStep(CheckedStep):
     @sampling_state.setter
     def sampling_state(self, state: StepMethodState) -> None:
         self._ahead.forget()
-        FollowsData.sampling_state.fset(self, state)  # type: ignore[attr-defined]
+        CheckedStep.sampling_state.fset(self, state)  # type: ignore[attr-defined]
 
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
         self.chain.reset_tuning()
 
+    def stop_tuning(self) -> None:
+        """Freeze all adaptation."""
+        self.chain.stop_tuning()
+        super().stop_tuning()
+
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Make a draw from `point`: one transition while tuning, and `thin` of them afterwards."""
         self.check_thread()
-        chain, ahead, tune, likelihood = self.chain, self._ahead, self.tune, self.decider.likelihood
-        theta, others = flatten(point, likelihood.blocks), flatten(point, likelihood.other_blocks)
-        if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, self.decider.parts.theta0):
+        chain, ahead, tune, decider = self.chain, self._ahead, self.tune, self.decider
+        theta, others = self._theta_at(point), flatten(point, decider.likelihood.other_blocks)
+        if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, decider.theta0):
             theta = chain.start
-            point = with_blocks(point, theta, likelihood.blocks)
-        schedule = self.temperature
+            point = self.coordinates.point(point, theta)
+        schedule, n = self.temperature, 1 if tune else self.thin
         if tune:
             ahead.settle()
-            n, outcome = 1, chain.transition(theta, others, float(schedule.at(chain.n_steps)))
+            draw = chain.tuning_draw(theta, others, float(schedule.at(chain.n_steps)), self._tunes)
         else:
-            n, (outcome, log_scale) = self.thin, ahead.draw(self.thin, theta, others, float(schedule.final))
+            draw = ahead.draw(n, theta, others, float(schedule.final))
+        outcome = draw.outcome
         if outcome.status != DECIDED:
-            point = with_blocks(point, outcome.theta, likelihood.blocks)
-            outcome = outcome._replace(row=number_in_table(self.decider.rows, outcome.row))
-            called = chain.decider.row_source.called
-            told = self.test.broken_bound, called
+            point = self.coordinates.point(point, outcome.theta)
+            outcome = outcome._replace(row=decider.number_in_table(outcome.row))
+            told = decider.broken_bound, decider.row_called
             return point, [stop_at(point, outcome, chain.n_steps, tune, *told)]
-        if tune:
-            if self.decider.parts.tune:
-                chain.adapt(outcome)
-            log_scale = chain.state.log_scale[0]
         chain.n_steps += 1
-        stats = statistics_of(outcome, log_scale, chain.decider.test)
-        stats["warning"] = None if tune else self._watch.after(chain, outcome, others)
-        stats.update(self._of_setup, **self._tuned.stats(chain, tune))
+        stats = statistics_of(draw, chain.decider.test)
+        if self._watch is not None and self._tuned is not None:
+            stats["warning"] = None if tune else self._watch.after(chain, outcome, others)
+            stats.update(self._tuned.stats(chain, tune))
+        stats.update(self._of_setup)
         if self.thin > 1:
             stats[TRANSITIONS] = n
         self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows), tune)
-        if not outcome.accepted:
+        if not (outcome.accepted or self.moves_groups):
             return point, [stats]
-        return with_blocks(point, outcome.theta, likelihood.blocks), [stats]
+        point = self.coordinates.point(point, outcome.theta)
+        self._last = point, outcome.theta
+        return point, [stats]
+
+    def _theta_at(self, point: PointType) -> np.ndarray:
+        """Return θ at a point; where variables are replaced, that of the last draw if the point is that draw."""
+        if self.coordinates.replaced and self._last is not None:
+            last, theta = self._last
+            if all(np.array_equal(point[block.name], last[block.name]) for block in self.coordinates.blocks):
+                return theta
+        return self.coordinates.theta(point)
 
     def _declare_stats(self, more: dict[str, Any]) -> None:
         """Add statistics that not every step has."""
         self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, **more}  # type: ignore[misc]
         self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
-    def _progressbar_config(self, n_chains: int = 1) -> Any:
-        return progress_columns(n_chains)
-
-    def _make_progressbar_update_functions(self) -> Any:
-        return (progress_fields,)
-
     def __getstate__(self) -> dict[str, Any]:
         self.follow_data()
         self._ahead.settle()
         # Another process gets the data, not the model that they came from.
-        return {**self.__dict__, **dict.fromkeys(("_data", "_BlockedStep__newargs"))}
+        return {**self.__dict__, **dict.fromkeys(("_data", "_learn_groups", "_last", "_BlockedStep__newargs"))}
 
     def __reduce__(self) -> Any:
         return revive, (type(self), self.__getstate__())

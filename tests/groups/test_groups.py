@@ -212,3 +212,38 @@ def test_a_factor_that_is_the_mean_of_another_is_shared():
         pm.Normal("y", u[RNG.integers(0, 50, N)], 1, observed=Y)
     groups = find_groups(model, read_model(model, model.value_vars, None, None))
     assert (groups.names, groups.shared.size) == (("u",), 31)
+
+
+def _found(write):
+    with pm.Model() as model:
+        write()
+    return find_groups(model, read_model(model, model.value_vars, None, None))
+
+
+def _products_of(u, v):
+    with pm.Model() as model:
+        shape = {"u": G, "v": 5}
+        u, v = (make(name, 0, 1, shape=shape[name]) for name, make in (("u", u), ("v", v)))
+        pm.Normal("y", u[INDEX] * v[INDEX % 5] + pm.Normal("mean"), 1, observed=Y)
+    return model
+
+
+def test_effects_of_two_factors_that_multiply_each_other():
+    """Their signs can be exchanged, unless one of them is positive."""
+    model = _products_of(pm.Normal, pm.Normal)
+    with pytest.raises(GroupsNotFoundError, match="the product of [uv] and [uv].*several modes"):
+        find_groups(model, read_model(model, model.value_vars, None, None))
+    model = _products_of(pm.LogNormal, pm.Normal)
+    assert len(find_groups(model, read_model(model, model.value_vars, None, None)).own) == G
+
+
+@pytest.mark.parametrize("write", [centred, covariates_of_groups, slopes, correlated_and_few])
+def test_effects_with_a_scale_or_a_mean_learn_from_each_other(write):
+    assert _found(write).pooled
+
+
+def test_effects_of_known_priors_do_not():
+    def write():
+        pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
+
+    assert not _found(write).pooled

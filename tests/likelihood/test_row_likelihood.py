@@ -27,7 +27,7 @@ def read(name):
     """A model, the data as a step reads them and PyMC's own log-probability, for all tests of the model."""
     with by_numpy:
         model = next(case for case in SPLIT if case.name == name).build()
-        data = read_model(model, model.value_vars, None, None, merge=True)
+        data = read_model(model, model.value_vars, None, None).merged()
         assert data.likelihood.counts is None  # merged rows are others than the model's
         return model, data, model.compile_logp(mode=AS_WRITTEN)
 

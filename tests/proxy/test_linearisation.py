@@ -154,7 +154,7 @@ def groups():
 
 @pytest.fixture(scope="module")
 def steered(groups):
-    return pma.PenaltyMH(model=groups.model)
+    return pma.PenaltyMH(model=groups.model, proxy=pma.Taylor())
 
 
 def prepared_again(step):

@@ -48,7 +48,7 @@ def test_where_the_prior_is_far_from_normal_the_move_is_hamiltonian():
         scale = pm.HalfNormal("scale")
         effect = pm.Normal("effect", 0, scale, shape=6)
         pm.Normal("y", effect[np.arange(12) % 6], 1.0, observed=rng.normal(size=12))
-        step = pma.PenaltyMH(batch_size=5)
+        step = pma.PenaltyMH(batch_size=5, proxy=pma.Taylor())
     assert step.decider.prepared.normality < 0.9
     assert hasattr(step.chain.state, "search")
     assert step.decider.move.adapt is not adapt_rho

@@ -18,7 +18,7 @@ from pymc_austerity.demo import rand_health_insurance, regression
 from pymc_austerity.diagnostics.remedies import decision_remedy
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.trial import collect
-from pymc_austerity.steps.designing_step import TUNING_EPSILON
+from pymc_austerity.steps.approx_mh import TUNING_EPSILON
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 

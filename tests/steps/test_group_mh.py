@@ -11,7 +11,6 @@ from grouped import by_group, logistic_rows, moments
 from numba import typeof
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import ScalableSubsampling
 from pymc_austerity.compile.code_key import code_key
 from pymc_austerity.diagnostics.results import as_dataset, group
 from pymc_austerity.groups.group_moves import build_group_transition
@@ -170,10 +169,6 @@ def _effects(n_groups=6):
 @pytest.mark.parametrize("share", [0, 1.5, float("nan"), "half"])
 def test_a_share_out_of_range(share):
     assert "share of the groups" in _refusal(_effects, refreshed=share)
-
-
-def test_a_test_that_needs_bounds():
-    assert "needs a bound" in _refusal(_effects, test=ScalableSubsampling())
 
 
 def test_variables_left_out():

@@ -92,7 +92,7 @@ def test_a_likelihood_that_is_not_multiplied_by_the_count_once_is_refused(monkey
 def test_it_is_said_and_can_be_left(caplog):
     model = _model(_poisson)
     with caplog.at_level(logging.INFO, "pymc_austerity"):
-        data = read_model(model, model.value_vars, None, None, merge=True)
+        data = read_model(model, model.value_vars, None, None).merged()
     assert f"1,200 rows are merged to {len(data.rows)} distinct ones" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.INFO, "pymc_austerity"):
@@ -121,7 +121,7 @@ def test_new_data_are_merged_anew():
 @pytest.mark.parametrize("write", [_logistic, _poisson, _softmax, _normal])
 def test_the_bound_of_a_row_is_that_of_one_times_its_count(write, order):
     model = _model(write)
-    merged = read_model(model, model.value_vars, None, None, merge=True)
+    merged = read_model(model, model.value_vars, None, None).merged()
     size = merged.likelihood.theta_size
     region = (merged.theta0 + 0.1, 0.05 * np.eye(size), 3.0, merged.fixed)
     one = rows_room.Rows(merged.rows.values)
@@ -145,7 +145,8 @@ def test_bounds_for_all_rows_hold_for_the_largest_count(bound):
 
 def test_sums_that_determine_a_likelihood_are_weighted():
     model = _model(_normal)
-    merged, table = (read_model(model, model.value_vars, None, None, merge=merge) for merge in (True, False))
+    table = read_model(model, model.value_vars, None, None)
+    merged = table.merged()
     assert merged.likelihood.counts is not None
     assert is_quadratic_in_data(merged.likelihood)  # so that MHSS reads no row
     few, weight = moment_rows(merged.rows)

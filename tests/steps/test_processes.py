@@ -25,7 +25,7 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance.decision import ROWS_SPENT
 from pymc_austerity.compile.lean_njit import LeanDispatcher
 from pymc_austerity.diagnostics.built_steps import find_decider
-from pymc_austerity.steps.draw_progress import DrawStats, begin_run
+from pymc_austerity.steps.draw_statistics import DrawStats, begin_run
 from pymc_austerity.steps.process import WORKER, stop_at
 
 pytestmark = pytest.mark.contract

@@ -1,0 +1,141 @@
+"""One chain of a `GroupDecider`: its generators, what it learns while tuning, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
+
+from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.groups.group_decider import GroupDecider
+from pymc_austerity.groups.shared_move import adapt_shared, learn_shared
+from pymc_austerity.kernel import pack_generators
+from pymc_austerity.kernel.chain import Draw
+
+#: Statistics that are added up over the transitions of a draw; the others are averaged.
+_COUNTS = ("n_rows_carried", "n_rows_refreshed", "n_refreshed")
+
+
+@dataclass_state
+class GroupChainState(DataClassState):
+    """What a chain needs to go on where it stopped."""
+
+    rng_propose: RandomGeneratorState
+    rng_decide: RandomGeneratorState
+    rng_rows: RandomGeneratorState
+    state: Any
+    n_steps: int
+
+
+class GroupChain(WithSamplingState):
+    """Everything that changes while a chain of a model with groups runs.
+
+    Takes the place of a `Chain` in a step.  Variables of other steps and a temperature are passed to it as to that, and
+    a step that has either does not move groups.
+
+    Parameters
+    ----------
+    decider : GroupDecider
+    rng : numpy.random.Generator
+        From which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
+
+    Attributes
+    ----------
+    state : GroupState
+    start : numpy.ndarray
+        Where the chain starts, in place of the model's initial point.
+    n_steps : int
+        Draws so far, as counted by whoever runs the chain.
+    """
+
+    _state_class = GroupChainState
+
+    def __init__(self, decider: GroupDecider, rng: np.random.Generator):
+        self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
+        self.n_steps = 0
+        self.decider = decider
+        self.reset_tuning()
+        self.start = decider.start(rng_start)
+        self._read: Any = None
+        self._packed: Any = None
+
+    def reset_tuning(self) -> None:
+        """Take back all adaptation."""
+        self.state = self.decider.new_state()
+
+    def stop_tuning(self) -> None:
+        """Learn from the draws of the window that tuning ends in."""
+        learn_shared(self.state.shared)
+
+    def tuning_draw(self, theta: np.ndarray, others: np.ndarray, temperature: float, adapts: bool) -> Draw:
+        """Make one transition, and learn from it if the chain `adapts`."""
+        return self._transition(theta, adapts)
+
+    def draws(
+        self, n_draws: int, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float
+    ) -> list[Draw]:
+        """Make draws of so many transitions each; fewer where the last could not be made."""
+        made: list[Draw] = []
+        while len(made) < n_draws and (not made or made[-1].outcome.status == DECIDED):
+            made.append(self._draw(n_transitions, made[-1].outcome.theta if made else theta))
+        return made
+
+    def _draw(self, n_transitions: int, theta: np.ndarray) -> Draw:
+        made = [self._transition(theta)]
+        while len(made) < n_transitions and made[-1].outcome.status == DECIDED:
+            made.append(self._transition(made[-1].outcome.theta))
+        return _together(made)
+
+    def _transition(self, theta: np.ndarray, adapts: bool = False) -> Draw:
+        """Move what is shared with the groups carried along, and then some of the groups."""
+        decider, shared = self.decider, self.state.shared
+        if self._read is None:
+            self._read = decider.data(), decider.looks_of_large()
+        read, looks_of_large = self._read
+        carried, refresh, walked = decider.move(theta, read, self.state, looks_of_large, self._generators())
+        if carried.status != DECIDED:
+            return Draw(carried._replace(theta=theta), shared.log_angle[0])
+        if refresh.status != DECIDED:
+            return Draw(carried._replace(theta=theta, status=refresh.status, row=refresh.row), shared.log_angle[0])
+        if adapts:
+            adapt_shared(carried.theta[decider.groups.shared], bool(carried.accepted), walked, shared)
+        more = {
+            "walked": walked,
+            "n_rows_carried": carried.n_rows,
+            "n_rows_refreshed": refresh.n_rows,
+            "n_refreshed": refresh.n_groups,
+            "refresh_accept": refresh.n_accepted / refresh.n_groups,
+            "shift_accept": refresh.n_shifted / decider.n_shifts if decider.n_shifts else np.nan,
+        }
+        n_rows, n_stages = carried.n_rows + refresh.n_rows, carried.n_stages + refresh.n_stages
+        outcome = carried._replace(
+            theta=refresh.theta, accepted=float(carried.accepted), n_rows=n_rows, n_stages=n_stages
+        )
+        return Draw(outcome, shared.log_angle[0], more)
+
+    def _generators(self) -> Any:
+        streams = (self.rng_propose, self.rng_decide, self.rng_rows)
+        if self._packed is None or self._packed[0] != streams:  # generators are equal where they are the same
+            self._packed = streams, pack_generators(*streams)
+        return self._packed[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_read": None, "_packed": None}
+
+
+def _together(made: Sequence[Draw]) -> Draw:
+    """Return several transitions as one draw: rows and looks of all, shares that are averages, the rest of the last."""
+    last = made[-1]
+    if len(made) == 1 or last.outcome.status != DECIDED:
+        return last
+    outcomes = [draw.outcome for draw in made]
+    outcome = last.outcome._replace(
+        accepted=float(np.mean([o.accepted for o in outcomes])),
+        n_rows=sum(o.n_rows for o in outcomes),
+        n_stages=sum(o.n_stages for o in outcomes),
+    )
+    more = {name: sum(draw.more[name] for draw in made) for name in _COUNTS}
+    shares = {name: float(np.mean([draw.more[name] for draw in made])) for name in ("refresh_accept", "shift_accept")}
+    return Draw(outcome, last.log_scale, {**last.more, **more, **shares})

@@ -1,0 +1,208 @@
+"""How a step comes to move the groups of a model by themselves, and what it says where it cannot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from pymc.blocking import PointType
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.cholesky import NoFactorError
+from pymc_austerity.groups import (
+    GroupAssembly,
+    GroupDecider,
+    GroupModeError,
+    Groups,
+    GroupsNotFoundError,
+    LearnAnew,
+    ModelWithGroups,
+    NoGroupsError,
+    read_groups,
+)
+from pymc_austerity.likelihood import ModelData, check_rows, read_model
+from pymc_austerity.progress import Phases
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+_log = logging.getLogger("pymc_austerity")
+
+#: Groups from which on steps move them by themselves, unless told otherwise: where they learn from each other, and
+#: where each has a prior of its own; docs/groups.md has the table.
+LEAST_GROUPS, _LEAST_APART = 2, 200
+#: Terms of rows that set-up may evaluate for fewer groups than `_LEAST_APART`: about a minute and a half.
+_MOST_EVALUATED = 200_000_000
+#: Groups from which on a step says that one decision over all of them adds up what the proxy leaves of each.
+_MANY_GROUPS = 100
+#: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
+_MOST_SHARED = 200
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """How a step moves groups, where the model has them.
+
+    Attributes
+    ----------
+    test : AcceptanceTest or None
+        Of the move that carries all groups; None for the one that is found best.
+    share : float or None
+        Of the groups that move by themselves in a draw; None for what pays.
+    required : bool
+        Whether a model without groups is an error.
+    """
+
+    test: AcceptanceTest | None
+    share: float | None = None
+    required: bool = False
+
+    def find(
+        self,
+        model: Model,
+        data: ModelData,
+        observed: str | Sequence[str] | None,
+        initial_point: PointType | None,
+        name: str,
+    ) -> ModelWithGroups | None:
+        """Return the model as its groups are moved; None, and the reason in the log, where one decision is made.
+
+        Raises
+        ------
+        GroupsNotFoundError
+            Where they are required.
+        """
+        least = 0 if self.required else LEAST_GROUPS
+        try:
+            found = _read(model, data, least, observed, initial_point)
+            if found is not None:
+                _require_movable(found.groups, model.value_vars)
+            return found
+        except UnsupportedModelError as error:
+            if self.required:
+                raise
+            if not isinstance(error, NoGroupsError):
+                say_one_decision(name, error)
+            return None
+
+    def assemble(
+        self, found: ModelWithGroups, compile_kwargs: dict[str, Any] | None, phases: Phases
+    ) -> tuple[GroupDecider, LearnAnew]:
+        """Compile the moves of groups, and return what learns them anew from other data.
+
+        Raises
+        ------
+        UnsupportedModelError
+            Where the rows cannot be expanded.
+        """
+        try:
+            check = partial(check_rows, found.model)
+            return GroupAssembly(self.test, self.share, compile_kwargs, phases, check)(found.data, found.groups)
+        except (GroupModeError, NoFactorError) as error:
+            raise UnsupportedModelError(
+                f"The rows of {', '.join(found.groups.names)} cannot be expanded group by group: "
+                f"{str(error).rstrip('.')}. Standardise covariates, give another initial_point=, or sample with "
+                "pm.NUTS."
+            ) from error
+
+
+def say_one_decision(name: str, error: UnsupportedModelError) -> None:
+    """Say why a step does not move groups by themselves."""
+    _log.info(f"{name} makes one decision over all parameters, as groups cannot be moved by themselves: {error}")
+
+
+def hint_at_groups(model: Model, data: ModelData, name: str, because: str) -> None:
+    """Say that a model has many groups, to who makes one decision over all of them."""
+    try:
+        found = _read(model, data, _MANY_GROUPS)
+    except UnsupportedModelError:
+        return
+    if found is not None:
+        _log.info(
+            f"{name} makes one decision over all parameters{because}, and the model has {len(found.groups.own):,} "
+            f"groups ({', '.join(found.groups.names)}): what the proxy leaves of each adds up. pma.GroupMH() lets each "
+            "decide on its own rows."
+        )
+
+
+def groups_that_pay(model: Model) -> Groups | None:
+    """Return the groups that steps move by themselves by default; None where there are none."""
+    try:
+        found = _read(model, read_model(model, model.value_vars, None, None), LEAST_GROUPS)
+        if found is None:
+            return None
+        _require_movable(found.groups, model.value_vars)
+        return found.groups
+    except UnsupportedModelError:
+        return None
+
+
+def describe_groups(groups: Groups) -> str:
+    """Return how many groups there are by each factor, and what is shared."""
+    factors = [
+        f"{last - first:,} groups with {size} parameter{'s' if size > 1 else ''} each"
+        for first, last, size in zip(groups.first[:-1], groups.first[1:], groups.size[groups.first[:-1]], strict=True)
+    ]
+    left = f", among them {', '.join(groups.left)}, of few groups" if groups.left else ""
+    return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters{left}"
+
+
+def _read(
+    model: Model,
+    data: ModelData,
+    least: int,
+    observed: str | Sequence[str] | None = None,
+    initial_point: PointType | None = None,
+) -> ModelWithGroups | None:
+    """Return a model as its groups are moved, or None for fewer than `least` of them or rows of several lengths.
+
+    Raises
+    ------
+    GroupsNotFoundError
+        There may be groups, but they cannot be shown to be independent given the rest.
+    """
+    lengths = [b.shape[0] for b in data.likelihood.blocks if b.shape]
+    if max(lengths, default=0) < least or len(data.terms.sets) > 1:
+        return None
+    found = read_groups(model, observed, initial_point, data)
+    n_groups, read, n_rows = len(found.groups.own), found.groups.read.size, data.likelihood.n_rows
+    if not least or n_groups >= max(least, _LEAST_APART):
+        return found
+    if n_groups < least or not found.groups.pooled:
+        return None
+    if read * (read + 1) / 2 * n_rows > _MOST_EVALUATED:
+        raise GroupsNotFoundError(
+            f"rows read {read} parameters beside those of the {n_groups} groups of {found.groups.names}, and to expand "
+            f"{n_rows:,} rows in each two of them takes long. pma.GroupMH() does so all the same."
+        )
+    return found
+
+
+def _require_movable(groups: Groups, variables: Sequence[Variable]) -> None:
+    """Refuse groups that do not go with the moves.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    discrete = [v.name for v in variables if np.dtype(v.type.dtype).kind != "f"]
+    if discrete:
+        raise UnsupportedModelError(
+            f"{discrete} is discrete, and moves of groups expand the rows in all variables. Sum discrete variables out "
+            "(pm.Mixture), or use ExactMH."
+        )
+    if groups.shared.size > _MOST_SHARED:
+        raise GroupsNotFoundError(
+            f"{groups.shared.size} parameters are not those of the {len(groups.own):,} groups of {groups.names}, "
+            f"and at most {_MOST_SHARED} can be moved together. Sample with pm.NUTS, or PenaltyMH where there "
+            "are few groups."
+        )
+    if groups.shared.size == 0:
+        raise GroupsNotFoundError(
+            f"All parameters of the model are those of the groups of {groups.names}: there is nothing to move them "
+            "with. Give their prior a mean or a scale that is estimated, or use PenaltyMH."
+        )
