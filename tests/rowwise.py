@@ -30,12 +30,12 @@ def read(define, observed=None):
         return model, read_model(model, model.value_vars, observed, None)
 
 
-def evaluated(likelihood, outputs=None):
+def evaluated(likelihood, outputs=None, mode=AS_WRITTEN):
     """Return a function of θ, the variables of other steps and the data that returns `outputs`, by default the rows."""
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     with by_numpy:
         outputs = likelihood.row_log_likelihood if outputs is None else outputs
-        return pm.compile(inputs, outputs, mode=AS_WRITTEN, on_unused_input="ignore")
+        return pm.compile(inputs, outputs, mode=mode, on_unused_input="ignore")
 
 
 def moved(point, spread=0.3, seed=1):
