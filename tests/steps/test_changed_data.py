@@ -10,7 +10,7 @@ from pymc.sampling.parallel import ParallelSamplingError
 from scipy.special import expit
 
 import pymc_austerity as pma
-from pymc_austerity.steps import data_of_step
+from pymc_austerity.steps import checked_step
 
 N = 900
 SETTINGS = {"cores": 1, "chains": 4, "progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
@@ -71,7 +71,7 @@ def test_a_forked_chain_says_so_first_and_last(monkeypatch, caplog):
     x *= 2
     with model, pytest.raises(ParallelSamplingError, match=r"'o' was changed in place.*which the step follows\.$"):
         pm.sample(10, tune=10, step=step, **{**SETTINGS, "cores": 2, "mp_ctx": "fork"})
-    monkeypatch.setattr(data_of_step, "in_worker", lambda: True)
+    monkeypatch.setattr(checked_step, "in_worker", lambda: True)
     with pytest.raises(ValueError, match="changed in place"):
         step.follow_data()
     assert "was changed in place" in caplog.text

@@ -18,7 +18,7 @@ from pymc.exceptions import SamplingError
 from toy import Toggle, shift_model, walk
 
 import pymc_austerity as pma
-from pymc_austerity.steps import draw_progress
+from pymc_austerity.steps import draw_statistics
 
 pytestmark = pytest.mark.contract
 
@@ -349,7 +349,7 @@ def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplo
     bounded_step.step({"mu": np.array(0.0)})
     with pytest.raises(SamplingError, match=r"log-likelihood of row \d+ is not finite"):  # no other chain has draws
         bounded_step.step({"mu": np.array(3.0)})
-    monkeypatch.setitem(draw_progress._run, "has_draws", True)
+    monkeypatch.setitem(draw_statistics._run, "has_draws", True)
     with pytest.raises(KeyboardInterrupt):
         bounded_step.step({"mu": np.array(3.0)})
     assert "while this chain was tuning: only chains that had finished tuning have draws to return" in caplog.text
