@@ -116,11 +116,11 @@ def _refresh_by(
         e, links, table = data.expansion, data.links, data.bounds.table
         groups = next_groups(f, data, state)
         n = groups.size
-        theta_new, log_ratio, pull = propose_groups(theta, groups, data, state, generators[PROPOSE])
+        theta_new, log_ratio = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
         before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
         drawn, spans = _draw_numbers(theta_new, theta, groups, data, generators[ROWS])
-        known = own_changes(theta_new, theta, groups, pull, e)
+        known = own_changes(theta_new, theta, groups, e)
         accepted = np.zeros(n, np.bool_)
         n_rows, status, bad_row = 0, DECIDED, -1
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too

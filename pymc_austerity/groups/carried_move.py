@@ -58,7 +58,7 @@ def _carried_by(
     @njit
     def carry(theta, phi_new, data, conditional):  # type: ignore[no-untyped-def]
         """Return θ′ with φ′ and every z_g kept, and the conditional there."""
-        e = data.expansion
+        e = data.steering
         z = whiten(theta, e, conditional)
         theta_new = theta.copy()
         for p in range(e.shared.size):
@@ -75,7 +75,7 @@ def _carried_by(
             phi[p] = theta[e.shared[p]]
             moved = moved or phi[p] != state.phi[p]
         if moved:
-            _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, e), state)
+            _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, data.steering), state)
         here = conditional_of(state)
         noise = draw_noise(generators[DECIDE])
         phi_new, log_q_ratio, walks = propose_shared(generators[PROPOSE], phi, state.shared)

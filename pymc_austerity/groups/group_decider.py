@@ -26,6 +26,7 @@ from pymc_austerity.groups.group_parts import (
     without_reach,
 )
 from pymc_austerity.groups.group_preparation import PreparedGroups
+from pymc_austerity.groups.group_shift import MOST_SHIFTS
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.interrupts import uninterrupted
@@ -133,8 +134,7 @@ class GroupDecider:
     @property
     def links(self) -> GroupLinks:
         """Where the model's functions lie in this process."""
-        links = self.model.links
-        return links if self.parts.slope is None else links._replace(slope=self.model.linked_slope.reached.address)
+        return self.model.links
 
     @cached_property
     def data_at(self) -> tuple[Addresses, Addresses]:
@@ -145,7 +145,7 @@ class GroupDecider:
         """Return what the compiled moves read."""
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
-            self.links, self.others, *self.data_at, found.start, found.places, found.expansion,
+            self.links, self.others, *self.data_at, found.start, found.places, found.expansion, found.steering,
             _bounds_of(found), found.shifts, np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
             self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
@@ -192,8 +192,8 @@ class GroupDecider:
 
     @property
     def n_shifts(self) -> int:
-        """Shifts tried in a draw: none where there were none when the moves were compiled."""
-        return 0 if self.parts.slope is None else self.prepared.shifts.length.size
+        """Shifts tried in a draw."""
+        return min(len(self.prepared.shifts), MOST_SHIFTS)
 
     def new_state(self) -> GroupState:
         """Return the state at the start of a chain."""
@@ -226,14 +226,15 @@ class GroupDecider:
         found, at = self.prepared, (self.others, self.fixed)
         width = np.sqrt(1 + 3 * np.sqrt(10 / max(10, found.mean.size)))
         z = rng.standard_normal(self.groups.own.shape)
-        centre = found.expansion.centre.copy()
-        centre[found.expansion.shared] = found.mean
-        highest = uninterrupted(self.model.marginal, centre, *at, found.expansion)[0]
+        e = found.steering
+        centre = e.centre.copy()
+        centre[e.shared] = found.mean
+        highest = uninterrupted(self.model.marginal, centre, *at, e)[0]
         lowest = highest - largest_fall(found.mean.size, width)
         for _ in range(_NEARER):
             theta = found.theta(found.draw_shared(rng, width), z, self.model.condition, at)
             log_prior = uninterrupted(self.model.density.log_prior, theta, self.others, *self.fixed)[0]
-            if np.isfinite(log_prior) and uninterrupted(self.model.marginal, theta, *at, found.expansion)[0] > lowest:
+            if np.isfinite(log_prior) and uninterrupted(self.model.marginal, theta, *at, e)[0] > lowest:
                 return theta
             # Where groups say little of a scale it may have no density at the ends of the normal approximation.
             width /= 2
@@ -312,8 +313,7 @@ def complete_decider(
     prior = model.linked_prior
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
-        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach,
-        model.linked_slope.slope if prepared.shifts.length.size else None, prepared.bounds is not None,
+        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
     )  # fmt: skip
     transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)

@@ -106,13 +106,9 @@ def pull_of_others(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> 
 
 
 @njit
-def own_changes(
-    theta_new: np.ndarray, theta: np.ndarray, groups: np.ndarray, pull: np.ndarray, e: GroupExpansion
-) -> np.ndarray:
-    """Return how much the expansion of all rows changes with each of some groups of a factor, all else as it is.
-
-    `pull` is the `pull_of_others`.
-    """
+def own_changes(theta_new: np.ndarray, theta: np.ndarray, groups: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return how much the expansion of all rows changes with each of some groups of a factor, all else as it is."""
+    pull = pull_of_others(theta, groups, e)
     totals, before, rate = np.zeros(groups.size), np.zeros(groups.size), rate_of_rows(theta, e.centre, e.scale)
     _add_alone(totals, theta_new, groups, e)
     _add_alone(before, theta, groups, e)

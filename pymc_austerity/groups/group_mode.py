@@ -26,6 +26,8 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _MAX_PASSES = 40
 #: Steps of this many standard deviations end it, and the first step allowed in any parameter, see `_first_reach`.
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
+#: How far the mode of a surrogate is looked for that holds over the width of the posterior.
+_FAR = 3.0
 #: Step of the numerical derivatives of the marginal, in standard deviations.
 _STEP = 0.05
 #: A width that is found to be so many times what it was taken for is looked for again, so often at most: in units of a
@@ -71,8 +73,18 @@ class GroupCentre(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
-    """The pieces of the search that stay the same from step to step."""
+class GroupSearch:
+    """A model with its rows, expanded around one point after the other.
+
+    Attributes
+    ----------
+    data : ModelData
+    rows : Rows
+        Sorted by group.
+    member : Membership
+        Of these rows.
+    model : GroupModel
+    """
 
     data: ModelData
     rows: Rows
@@ -80,6 +92,7 @@ class _Search:
     model: GroupModel
 
     def expand(self, theta: np.ndarray) -> GroupExpansion:
+        """Return the expansion of the rows of all groups around θ."""
         return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
 
     def objective(self, expansion: GroupExpansion) -> float:
@@ -93,23 +106,25 @@ class _Search:
         return value + Conditional(*uninterrupted(self.model.condition, *at, self.data.fixed, expansion)).log_det
 
     def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
+        """Return the logarithm of the surrogate's marginal, and θ with all groups at their means."""
         theta = expansion.centre.copy()
         theta[expansion.shared] = phi
         value, theta = uninterrupted(self.model.marginal, theta, self.data.others0, self.data.fixed, expansion)
         return (value, theta) if np.isfinite(value) else (-np.inf, theta)
 
+    def normal_law(self, expansion: GroupExpansion) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mode of the surrogate's marginal near the centre, and the factor of its covariance there."""
+        scale = _axis_scales(self, expansion)
+        phi = _surrogate_mode(self, expansion, scale, _FAR)
+        return phi, _covariance_factor(self, expansion, phi, scale)
 
-def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: GroupModel) -> GroupCentre:
+
+def find_group_centre(search: GroupSearch) -> GroupCentre:
     """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's.
 
     Parameters
     ----------
-    data : ModelData
-    rows : Rows
-        Sorted by group.
-    member : Membership
-        Of these rows.
-    model : GroupModel
+    search : GroupSearch
 
     Raises
     ------
@@ -118,7 +133,7 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
     FactorCollapsesError
         Where it leads to effects that are shared and all zero.
     """
-    search = _Search(data, rows, member, model)
+    data, model = search.data, search.model
     here = search.expand(data.theta0)
     value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
     if not np.isfinite(value):
@@ -163,7 +178,7 @@ def find_group_centre(data: ModelData, rows: Rows, member: Membership, model: Gr
     raise GroupModeError(f"The search for the mode of the shared parameters did not end in {_MAX_PASSES} passes.")
 
 
-def _axis_scales(search: _Search, expansion: GroupExpansion) -> np.ndarray:
+def _axis_scales(search: GroupSearch, expansion: GroupExpansion) -> np.ndarray:
     """Return the width of the marginal of the surrogate along each parameter of φ, from its curvature there."""
     phi = expansion.centre[expansion.shared]
     curvature = np.full(phi.size, 1.0)
@@ -204,7 +219,7 @@ def _first_reach(sds: np.ndarray) -> np.ndarray:
     return np.clip(1 / sds, 1.0, 30.0)
 
 
-def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:
+def _surrogate_mode(search: GroupSearch, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:
     start = expansion.centre[expansion.shared]
     reach = radius * _first_reach(scale)
 
@@ -218,7 +233,9 @@ def _surrogate_mode(search: _Search, expansion: GroupExpansion, scale: np.ndarra
     return start + scale * found.x
 
 
-def _covariance_factor(search: _Search, expansion: GroupExpansion, phi: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _covariance_factor(
+    search: GroupSearch, expansion: GroupExpansion, phi: np.ndarray, scale: np.ndarray
+) -> np.ndarray:
     """Return the factor of the covariance of the marginal at its mode, by differences in units of `scale`.
 
     Where the marginal is far wider along another direction, as for nearly collinear columns, they are taken again in
@@ -235,7 +252,7 @@ def _covariance_factor(search: _Search, expansion: GroupExpansion, phi: np.ndarr
     return cholesky_of(covariance, "the covariance of the shared parameters at their mode")
 
 
-def _curvature(search: _Search, expansion: GroupExpansion, phi: np.ndarray, basis: np.ndarray) -> np.ndarray:
+def _curvature(search: GroupSearch, expansion: GroupExpansion, phi: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Return the negative second derivatives of the marginal along the columns of a basis, by differences."""
     hessian, steps = np.empty(basis.shape), _STEP * 4 * basis.T
     for i in range(phi.size):

@@ -13,8 +13,7 @@ from pymc_austerity.bounds import RowScale, find_row_scale
 from pymc_austerity.groups.group_conditional import ConditionOf, MarginalOf, build_condition, build_marginal
 from pymc_austerity.groups.group_density import GroupPrior, GroupPriorLinks, LinkedGroupPrior, compile_group_prior
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
-from pymc_austerity.groups.group_pass import GroupPass, LinkedSlope
-from pymc_austerity.groups.group_score import GroupScore
+from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.known_scale import nothing_of_linked_rows, nothing_of_rows
 from pymc_austerity.likelihood import Density, LinkedDensity, Links, RowLikelihood, compile_density, numba_options
@@ -29,14 +28,11 @@ class GroupLinks(NamedTuple):
     rows, seen : Links
         Of the rows as they are, and as the test sees them.
     prior : GroupPriorLinks
-    slope : int
-        Of rows along a direction; 0 where there are no shifts.
     """
 
     rows: Links
     seen: Links
     prior: GroupPriorLinks
-    slope: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +84,6 @@ class GroupModel:
         return GroupPass(self.likelihood, self.groups, numba_options(self.compile_kwargs))
 
     @cached_property
-    def score(self) -> GroupScore:
-        """The slope of the marginal of φ."""
-        options = numba_options(self.compile_kwargs)
-        return GroupScore(self.likelihood, self.groups, self.prior, self.group_pass, options)
-
-    @cached_property
     def linked(self) -> LinkedDensity:
         """The `density` for code that is compiled for all models."""
         return self.density.linked(self.likelihood)
@@ -111,13 +101,8 @@ class GroupModel:
         return self.prior.linked(self.likelihood)
 
     @cached_property
-    def linked_slope(self) -> LinkedSlope:
-        """The slope of rows along a direction, of which shifts need to know."""
-        return self.group_pass.linked_slope()
-
-    @cached_property
     def links(self) -> GroupLinks:
-        """Where the functions lie in this process; nothing for shifts, which few models have."""
+        """Where the functions lie in this process."""
         return GroupLinks(self.linked.links, self.linked_seen.links, self.linked_prior.links)
 
     @property

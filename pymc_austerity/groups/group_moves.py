@@ -18,11 +18,6 @@ from pymc_austerity.groups.group_refresh import Refresh, build_refresh
 from pymc_austerity.groups.group_shift import Shift, build_shift
 
 
-@njit
-def _no_shift(theta, data, generators):  # type: ignore[no-untyped-def]
-    return theta, 0
-
-
 class GroupTransition(Protocol):
     """One draw of groups and of what they share, compiled."""
 
@@ -40,8 +35,7 @@ def build_group_transition(parts: GroupParts) -> GroupTransition:
     """Compile a carried move, a refresh of each factor in turn, and the moves that the prior decides."""
     carried, move = build_carried_move(parts), build_move_along(parts.density.log_prior)
     refresh = build_bounded_refresh(parts) if parts.bounded else build_refresh(parts)
-    shift = _no_shift if parts.slope is None else build_shift(move, parts.slope)
-    return _composed(carried, refresh, build_move_given(move), shift)
+    return _composed(carried, refresh, build_move_given(move), build_shift(move))
 
 
 @built_once

@@ -17,8 +17,6 @@ from pymc_austerity.groups.group_conditional import Condition, Conditional
 from pymc_austerity.groups.group_density import LinkedGroupTerms
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
-from pymc_austerity.groups.group_pass import SlopeAlong
-from pymc_austerity.groups.group_shifts import Shifts
 from pymc_austerity.groups.shared_move import SharedState
 from pymc_austerity.kernel import build_terms
 from pymc_austerity.likelihood import LinkedDensity, Place
@@ -48,9 +46,13 @@ class GroupData(NamedTuple):
     places : numpy.ndarray
         See `PreparedGroups`.
     expansion : GroupExpansion
+        What the test leaves out of the rows.
+    steering : GroupExpansion
+        What proposals take the rows for.
     bounds : GroupBounds
         What no group reads where no bounds are known.
-    shifts : Shifts
+    shifts : numpy.ndarray, shape (S, D)
+        Directions along which no row changes.
     unread : numpy.ndarray of int64
         The numbers, among what is shared, of parameters that no row reads.
     row_state : Any
@@ -70,8 +72,9 @@ class GroupData(NamedTuple):
     start: np.ndarray
     places: np.ndarray
     expansion: GroupExpansion
+    steering: GroupExpansion
     bounds: GroupBounds
-    shifts: Shifts
+    shifts: np.ndarray
     unread: np.ndarray
     row_state: Any
     looks: Any
@@ -157,8 +160,6 @@ class GroupParts(NamedTuple):
         Of the carried move.
     reach : callable
         Compiled: how far the bounds let rows change in a carried move.
-    slope : SlopeAlong or None
-        None where there are no shifts.
     bounded : bool
         Whether the groups that are refreshed read rows by their bounds.
     """
@@ -171,7 +172,6 @@ class GroupParts(NamedTuple):
     drawn: AcceptanceTest
     source: RowSource
     reach: Callable[..., Any]
-    slope: SlopeAlong | None
     bounded: bool
 
 

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import types
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.addresses import ADDRESSES, Addresses, arrays_at, tuple_of
 from pymc_austerity.compile.graph_compiler import compile_part
-from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.known_scale import no_scale
 from pymc_austerity.groups.tangent import no_tangent
-from pymc_austerity.likelihood import VECTOR, Reached, RowLikelihood, build_call, reach
-from pymc_austerity.rows import Rows, build_gather
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.rows import Rows
 
 #: Rows a call.
 _CHUNK = 8192
-#: What a slope takes: the direction, θ, the variables of other steps, where the data are, and the numbers of the rows.
-_OF_SLOPE = VECTOR, VECTOR, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1]
-_slope_at = build_call(VECTOR, *_OF_SLOPE)
 
 
 class Cells(NamedTuple):
@@ -68,37 +62,6 @@ def membership(of_rows: np.ndarray) -> Membership:
     return Membership(of_rows, cells)
 
 
-class SlopeAlong(Protocol):
-    """The slope of rows along a direction, of whichever model the address leads to, compiled."""
-
-    def __call__(
-        self,
-        address: int,
-        along: np.ndarray,
-        theta: np.ndarray,
-        others: np.ndarray,
-        fixed: Addresses,
-        arrays: Addresses,
-        numbers: np.ndarray,
-    ) -> np.ndarray:
-        """Return the slope of each of the rows with these numbers."""
-        ...
-
-
-class LinkedSlope(NamedTuple):
-    """The slope of rows along a direction as compiled code asks for it: by its address.
-
-    Attributes
-    ----------
-    slope : SlopeAlong
-    reached : Reached
-        What lies at the address.
-    """
-
-    slope: SlopeAlong
-    reached: Reached
-
-
 class GroupPass:
     """Expands the rows of all groups around a centre, in one pass over the data.
 
@@ -128,19 +91,6 @@ class GroupPass:
         outputs = [pt.broadcast_to(out, rows.shape) for out in outputs]
         self._rows = compile_part(inputs, [rows], **options)
         self.derivatives = compile_part([first, second, *inputs], outputs, **options)
-
-    def linked_slope(self) -> LinkedSlope:
-        """Return the slope of rows along a direction for code that is compiled for all models."""
-        derivatives, likelihood = self.derivatives, self._likelihood
-        fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
-        gather = build_gather(tuple(array.ndim for array in batch.types))
-
-        @njit
-        def slope_of(along, theta, others, fixed_at, rows_at, numbers):  # type: ignore[no-untyped-def]
-            data = arrays_at(fixed_at, fixed) + gather(arrays_at(rows_at, batch), numbers)
-            return np.ascontiguousarray(derivatives(along, along, theta, others, *data)[0])
-
-        return LinkedSlope(_slope_at, reach(slope_of, *_OF_SLOPE))
 
     def value(self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> float:
         """Return Σ ℓ_i(θ)."""
@@ -213,7 +163,7 @@ class GroupPass:
         shared_hessian = np.where(np.tri(n_read, dtype=bool), shared_hessian, shared_hessian.T)
         return GroupExpansion(
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
-            _without_negative(-hessian), cross, shared_gradient, shared_hessian,
+            without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
             no_tangent(), no_scale(),
         )  # fmt: skip
@@ -244,7 +194,7 @@ def chunks(rows: Rows) -> Iterator[tuple[np.ndarray, ...]]:
         yield tuple(np.ascontiguousarray(a[start : start + _CHUNK]) for a in rows.arrays)
 
 
-def _without_negative(matrices: np.ndarray) -> np.ndarray:
+def without_negative(matrices: np.ndarray) -> np.ndarray:
     """Return symmetric matrices with their negative eigenvalues put to zero."""
     if matrices.shape[1] == 1:
         return np.maximum(matrices, 0.0)

@@ -14,12 +14,12 @@ from pymc_austerity.groups.by_group_bounds import draws_nothing
 from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, no_bounds
 from pymc_austerity.groups.group_conditional import Conditional, ConditionOf, place_all
 from pymc_austerity.groups.group_costs import GroupCosts, estimate_costs
-from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, pull_of_others, with_known_scale
-from pymc_austerity.groups.group_mode import GroupModeError, find_group_centre
+from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, with_known_scale
+from pymc_austerity.groups.group_mode import GroupModeError, GroupSearch, find_group_centre
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_pass import Membership, chunks, membership
-from pymc_austerity.groups.group_score import shift_to_mode
-from pymc_austerity.groups.group_shifts import Shifts, find_shifts
+from pymc_austerity.groups.group_shifts import find_shifts
+from pymc_austerity.groups.group_steering import steer_groups
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.tangent import find_tangent
 from pymc_austerity.interrupts import uninterrupted
@@ -52,12 +52,15 @@ class PreparedGroups(NamedTuple):
         The rows in the order of the groups of all other factors, one factor after the other: row number n of those that
         `start` counts is n where that is below N, and ``places[n - N]`` beyond.
     expansion : GroupExpansion
+        What the test leaves out of the rows.
+    steering : GroupExpansion
+        What proposals take the rows for.
     mean, factor : numpy.ndarray, shapes (P,) and (P, P)
         Normal approximation of the marginal of φ.
     table : AliasTable or None
         Row weights of the carried move, where its test reads a part of the rows.
-    shifts : Shifts
-        Directions that no row sees.
+    shifts : numpy.ndarray, shape (S, D)
+        Directions along which no row changes.
     bounds : GroupBounds or None
         On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
     costs : GroupCosts or None
@@ -73,10 +76,11 @@ class PreparedGroups(NamedTuple):
     start: np.ndarray
     places: np.ndarray
     expansion: GroupExpansion
+    steering: GroupExpansion
     mean: np.ndarray
     factor: np.ndarray
     table: AliasTable | None
-    shifts: Shifts
+    shifts: np.ndarray
     bounds: GroupBounds | None
     costs: GroupCosts | None
     without_bounds: str
@@ -100,7 +104,7 @@ class PreparedGroups(NamedTuple):
 
     def theta(self, phi: np.ndarray, z: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]) -> np.ndarray:
         """Return θ for φ and the z of all groups; `at` is the values of other steps and the fixed data."""
-        e = self.expansion
+        e = self.steering
         theta = e.centre.copy()
         theta[e.shared] = phi
         kept(place_all)(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
@@ -139,30 +143,32 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     GroupModeError
         Where no centre is found, or the derivatives of the likelihood fail their check.
     """
-    groups, group_pass, condition = model.groups, model.group_pass, model.condition
-    rows, member, order = sort_by_group(groups, data.rows)
-    start = np.concatenate([[0], np.cumsum(np.bincount(member.of_rows.ravel(), minlength=len(groups.own)))])
-    centre = find_group_centre(data, rows, member, model)
-    shifted = shift_to_mode(model.score, condition, centre.mean, centre.factor, data, centre.expansion, rows, member)
-    n_directions = len(group_pass.directions()[1])
-    passes = centre.passes * (1 + n_directions * (n_directions + 1) / 2)
-    shifts = find_shifts(data, groups, model.density, model.prior, group_pass, rows, centre.expansion.centre)
-    passes += shifted.evaluations * model.score.passes + 3 * len(shifts.length)
+    condition, at = model.condition, (data.others0, data.fixed)
+    rows, member, order = sort_by_group(model.groups, data.rows)
+    start = np.concatenate([[0], np.cumsum(np.bincount(member.of_rows.ravel(), minlength=len(model.groups.own)))])
+    search = GroupSearch(data, rows, member, model)
+    centre = find_group_centre(search)
     expansion = centre.expansion
     if model.row_scale is not None:
         expansion = with_known_scale(expansion, model.row_scale, rows.n_table)
-    expansion = _with_tangent(expansion, shifted.mean, centre.factor, condition, (data.others0, data.fixed))
-    learnt = expansion, shifted.mean, centre.factor
+        steered = centre._replace(expansion=expansion)
+    else:
+        steered = steer_groups(search, centre)
+    steering = _with_tangent(steered.expansion, steered.mean, steered.factor, condition, at)
+    shifts = find_shifts(search, expansion.centre)
+    n_directions = len(model.group_pass.directions()[1])
+    passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
+    learnt = expansion, steering, steered.mean, steered.factor
     found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)
     if model.row_scale is not None:
-        _check_sums(found, model, moves[0], (data.others0, data.fixed))
+        _check_sums(found, model, moves[0], at)
         nothing = GroupCosts(0.0, 0.0, 0.0, 0.0)
         return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
     _check_order(found, model.seen, moves[0][1], data.fixed)
-    _check_groups(found, model, moves[0], (data.others0, data.fixed))
+    _check_groups(found, model, moves[0], at)
     found = _with_bounds(found, model, data)
     costs = estimate_costs(
         model.seen.both_sides, moves, data.others0, data.fixed, found.expansion, found.bounds, found.rows
@@ -250,9 +256,7 @@ def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarr
         new, old = model.density.both_sides(moved, theta, others, *fixed, *batch)
         left_new, left = model.seen.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()
-        groups = np.array([g])
-        pull = kept(pull_of_others)(theta, groups, e)
-        known = kept(own_changes)(moved, theta, groups, pull, e)[0]
+        known = kept(own_changes)(moved, theta, np.array([g]), e)[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "

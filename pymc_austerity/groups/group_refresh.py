@@ -55,8 +55,8 @@ def next_groups(f, data, state):  # type: ignore[no-untyped-def]
 
 @njit
 def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-def]
-    """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u) and the pull of those of other factors."""
-    e = data.expansion
+    """Return θ′ and, for each of the groups, log q(u|u′) − log q(u′|u)."""
+    e = data.steering
     theta_new, log_q_ratio = theta.copy(), np.zeros(groups.size)
     walks = rng.random(groups.size)
     noise = rng.standard_normal((groups.size, e.own.shape[1]))
@@ -84,7 +84,7 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
             solve_transposed(state.factor, g, step, size)
             for k in range(size):
                 theta_new[e.own[g, k]] = means[i, k] + step[k]
-    return theta_new, log_q_ratio, pull
+    return theta_new, log_q_ratio
 
 
 @njit
@@ -159,12 +159,12 @@ def _refresh_by(
         e, links = data.expansion, data.links
         groups = next_groups(f, data, state)
         n = groups.size
-        theta_new, offset, pull = propose_groups(theta, groups, data, state, generators[PROPOSE])
+        theta_new, offset = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
         before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
-        known = own_changes(theta_new, theta, groups, pull, e) if expands else offset
+        known = own_changes(theta_new, theta, groups, e) if expands else offset
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
             numbers, last = _rows_together(first, groups, data)

@@ -1,161 +1,120 @@
-"""Shifts that no row sees: an intercept up and all effects down, or those of one factor up and those of another down.
+"""Shifts that no row sees: a coefficient goes up, and the effects of a factor go down by its column.
 
-They are found by numbers.  A direction adds one to a parameter of every group of a factor; another does to a second
-factor, or to one shared parameter.  Where the slopes of all rows along the two are in one ratio r(θ), θ moves along
-d(θ) = up − r(θ) down without any row changing; not centred, r is a scale.  Only what the scale is not may move r.  That
-the rows stay and that r does is then looked at for steps of some length, on all rows.  See Papaspiliopoulos, Roberts
-and Zanella, Biometrika 107, 2020, for why such directions are the slow ones of crossed effects.
+Where a column is constant within the groups of a factor, as an intercept or a covariate of persons is, b + δ and
+u_g − C_g δ leave every row as it is; so do the effects of two factors, those of one up and those of the other down.
+Such directions are the slow ones of hierarchical and crossed effects (Papaspiliopoulos, Roberts and Zanella, Biometrika
+107, 2020).  They are found by numbers: C_g is the ratio of the slopes of the rows of a group along the two, and that
+rows stay where they are is looked at on all of them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from pymc_austerity.groups.group_density import GroupPrior
-from pymc_austerity.groups.group_pass import GroupPass, chunks
-from pymc_austerity.groups.grouping import Groups
-from pymc_austerity.likelihood import Density, ModelData
+from pymc_austerity.groups.group_mode import GroupSearch
+from pymc_austerity.groups.group_pass import chunks
 from pymc_austerity.rows import Rows
 
-#: Points at which the slopes are compared, their distance from the centre, and how many rows.
-_POINTS, _SPREAD, _ROWS = 3, 0.3, 500
-#: What may differ, relative to the largest of what is compared.
-_RELATIVE_ERROR = 1e-9
+#: Points at which rows are looked at, their distance from the centre, and how far they go along a shift.
+_POINTS, _SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
+#: What may differ, relative to the largest of what is compared; and of sums of squares.
+_RELATIVE_ERROR, _OF_SQUARES = 1e-9, 1e-10
 
 
-class Shifts(NamedTuple):
-    """Directions along which no row changes, as arrays for compiled code.
+def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
+    """Return directions along which no row changes, shape (S, D).
 
-    Attributes
-    ----------
-    up, down : numpy.ndarray, shape (S, D)
-        θ moves along ``up − r(θ) down``.
-    row : numpy.ndarray of int64, shape (S,)
-        The number of a row for each, whose slopes along the two are in the ratio r.
-    length : numpy.ndarray, shape (S,)
-        Standard deviation of the prior along each, at the centre.
-    """
-
-    up: np.ndarray
-    down: np.ndarray
-    row: np.ndarray
-    length: np.ndarray
-
-
-class _Search:
-    """Slopes and rows of one model at a few points."""
-
-    def __init__(self, data: ModelData, density: Density, group_pass: GroupPass, rows: Rows, thetas: list[np.ndarray]):
-        self.data, self.density, self.group_pass, self.rows, self.thetas = data, density, group_pass, rows, thetas
-        some = np.random.default_rng(1939).choice(len(rows), min(_ROWS, len(rows)), replace=False)
-        self.some = np.sort(some)
-        self.batch = rows.take(self.some).arrays
-
-    def slopes(self, along: np.ndarray) -> np.ndarray:
-        """Return the slopes of some rows at all points, shape (points, rows)."""
-        at = (self.data.others0, *self.data.fixed, *self.batch)
-        return np.array([self.group_pass.derivatives(along, along, theta, *at)[0] for theta in self.thetas])
-
-    def ratios(self, up: np.ndarray, down: np.ndarray) -> tuple[int, np.ndarray] | None:
-        """Return the row to look at and r at all points, or None where there is no such ratio."""
-        if not np.abs(down).min(axis=0).max() > 0:
-            return None
-        i = int(np.argmax(np.abs(down).min(axis=0)))
-        r = up[:, i] / down[:, i]
-        off = np.abs(up - r[:, None] * down).max()
-        return (i, r) if off <= _RELATIVE_ERROR * np.abs(up).max() else None
-
-    def stays(self, up: np.ndarray, down: np.ndarray, r: np.ndarray) -> bool:
-        """Whether all rows stay as they are where θ moves along this direction."""
-        for theta, ratio, step in zip(self.thetas, r, (1.0, -0.7, 0.4), strict=True):
-            moved = theta + step * (up - ratio * down)
-            for batch in chunks(self.rows):
-                at = (self.data.others0, *self.data.fixed, *batch)
-                new, old = self.density.both_sides(moved, theta, *at)
-                if not (np.abs(new - old) <= _RELATIVE_ERROR * (1 + np.abs(old)) * 10).all():
-                    return False
-        return True
-
-
-def find_shifts(
-    data: ModelData, groups: Groups, density: Density, prior: GroupPrior, group_pass: GroupPass, rows: Rows,
-    centre: np.ndarray,
-) -> Shifts:  # fmt: skip
-    """Find for every parameter of every factor what may move against it.
-
-    For those of the first factor a shared parameter that the rows read, for those of another the same parameter of a
-    factor before it or else a shared one.  Where the prior of the effects stays when a shared parameter goes along that
-    no row reads (the mean of effects), it does.
+    Those of one parameter of the groups of a factor are such that the prior along them is standard normal at the centre
+    where it is normal: against every coefficient whose column is constant within the groups, and against the effects of
+    factors before it.  Where the prior of effects stays when a shared parameter goes along that no row reads (the mean
+    of effects), it does.
 
     Parameters
     ----------
-    data : ModelData
-    groups : Groups
-    density : Density
-    prior : GroupPrior
-    group_pass : GroupPass
-    rows : Rows
+    search : GroupSearch
     centre : numpy.ndarray, shape (D,)
         A point with finite density.
     """
     rng = np.random.default_rng(1976)
     thetas = [centre + _SPREAD * rng.standard_normal(centre.size) for _ in range(_POINTS)]
-    search = _Search(data, density, group_pass, rows, thetas)
-    along, directions = group_pass.directions()
-    slopes = [search.slopes(direction) for direction in directions]
-    found, n_own = [], len(along)
-    for c, (f, _) in enumerate(along):
-        before = [q for q in range(c) if along[q][0] < f]
-        for q in (*before, *range(n_own, len(directions))):
-            ratio = search.ratios(slopes[c], slopes[q])
-            if ratio is None:
+    along, directions = search.model.group_pass.directions()
+    with_means = [_with_mean(d, f, search, thetas) for d, (f, _) in zip(directions, along)]
+    found, whitened = [np.zeros(centre.size)], [np.empty((0, centre.size))]
+    for c, columns in enumerate(_columns(search, thetas[0])):
+        of_parameter = []
+        for q, column in columns.items():
+            up = np.zeros(centre.size)
+            up[_places(search, *along[c])] = column
+            up = _with_mean(up, along[c][0], search, thetas) - (with_means[q] if q < len(along) else directions[q])
+            length = _length(up, search, centre)
+            if length is None or np.linalg.matrix_rank([*found[1:], up / np.linalg.norm(up)]) < len(found):
                 continue
-            up, down = (_with_mean(directions[d], d, along, data, groups, prior, thetas) for d in (c, q))
-            length = _length(up, down, ratio[1][0], density, data, thetas[0])
-            if length is not None and search.stays(up, down, ratio[1]):
-                found.append((up, down, search.some[ratio[0]], length))
-                break
-    size = centre.size
-    return Shifts(
-        np.array([f[0] for f in found]).reshape(-1, size),
-        np.array([f[1] for f in found]).reshape(-1, size),
-        np.array([f[2] for f in found], dtype=np.int64),
-        np.array([f[3] for f in found]),
-    )
+            if _rows_stay(search, thetas, length * up):
+                found.append(up / np.linalg.norm(up))
+                of_parameter.append(length * up)
+        if of_parameter:
+            whitened.append(_whitened(np.array(of_parameter), search, centre))
+    return np.concatenate(whitened)
 
 
-def _with_mean(
-    direction: np.ndarray, d: int, along: list[tuple[int, int]], data: ModelData, groups: Groups, prior: GroupPrior,
-    thetas: list[np.ndarray],
-) -> np.ndarray:  # fmt: skip
+def _places(search: GroupSearch, f: int, k: int) -> np.ndarray:
+    """Return where the k-th parameters of the groups of a factor lie in θ."""
+    groups = search.model.groups
+    return np.asarray(groups.own[groups.first[f] : groups.first[f + 1], k])
+
+
+def _columns(search: GroupSearch, theta: np.ndarray) -> list[dict[int, np.ndarray]]:
+    """Return for every parameter of groups the directions that have a column constant within these, and C_g."""
+    data, member, first = search.data, search.member, search.model.groups.first
+    along, directions = search.model.group_pass.directions()
+    against = [[*range(len(along), len(directions)), *(q for q in range(c) if along[q][0] < f)]
+               for c, (f, _) in enumerate(along)]  # fmt: skip
+    sums = [np.zeros((3, len(qs), first[f + 1] - first[f])) for qs, (f, _) in zip(against, along, strict=True)]
+    for batch, numbers in zip(chunks(search.rows), chunks(Rows((*member.of_rows,))), strict=True):
+        slopes = [
+            search.model.group_pass.derivatives(d, d, theta, data.others0, *data.fixed, *batch)[0] for d in directions
+        ]
+        for c, (f, _) in enumerate(along):
+            for i, q in enumerate(against[c]):
+                products = slopes[c] ** 2, slopes[c] * slopes[q], slopes[q] ** 2
+                for total, of_rows in zip(sums[c][:, i], products, strict=True):
+                    total += np.bincount(numbers[f] - first[f], of_rows, total.size)
+    found: list[dict[int, np.ndarray]] = []
+    for qs, of in zip(against, sums, strict=True):
+        own, both, other = of
+        column = np.divide(both, own, out=np.zeros(both.shape), where=own > 0)
+        # Groups without rows go along, so that the mean of all can.
+        column = np.where(
+            own > 0, column, column.sum(axis=1, keepdims=True) / np.maximum(1, (own > 0).sum(axis=1, keepdims=True))
+        )
+        constant = (np.abs(other - column * both) <= _OF_SQUARES * other).all(axis=1) & column.any(axis=1)
+        found.append({q: column[i] for i, q in enumerate(qs) if constant[i]})
+    return found
+
+
+def _with_mean(direction: np.ndarray, f: int, search: GroupSearch, thetas: list[np.ndarray]) -> np.ndarray:
     """Add to a direction along effects the shared parameter that is their mean, if the rows do not read it."""
-    if d >= len(along):
-        return direction
-    f, _ = along[d]
-    own = slice(groups.first[f], groups.first[f + 1])
-    at = (data.others0, *data.fixed)
+    data, groups, terms = search.data, search.model.groups, search.model.prior.terms
+    own, at = slice(groups.first[f], groups.first[f + 1]), (data.others0, *data.fixed)
     for p in np.setdiff1d(groups.shared, groups.read):
         with_it = direction.copy()
         with_it[p] = 1.0
-        changes = [prior.terms(t + 0.5 * with_it, *at)[0][own] - prior.terms(t, *at)[0][own] for t in thetas]
-        if np.abs(changes).max() <= _RELATIVE_ERROR * (1 + np.abs(prior.terms(thetas[0], *at)[0][own]).max()):
+        changes = [terms(t + 0.5 * with_it, *at)[0][own] - terms(t, *at)[0][own] for t in thetas]
+        if np.abs(changes).max() <= _RELATIVE_ERROR * (1 + np.abs(terms(thetas[0], *at)[0][own]).max()):
             return with_it
     return direction
 
 
-def _length(
-    up: np.ndarray, down: np.ndarray, r: float, density: Density, data: ModelData, theta: np.ndarray
-) -> float | None:
+def _log_prior(search: GroupSearch, theta: np.ndarray) -> float:
+    return float(search.model.density.log_prior(theta, search.data.others0, *search.data.fixed)[0])
+
+
+def _length(direction: np.ndarray, search: GroupSearch, theta: np.ndarray) -> float | None:
     """Return the standard deviation of the prior along a direction, or None where it has none."""
-    direction, step = up - r * down, 1.0
-
-    def log_prior(at: np.ndarray) -> float:
-        return float(density.log_prior(at, data.others0, *data.fixed)[0])
-
+    step, here = 1.0, _log_prior(search, theta)
     for _ in range(8):
-        curvature = 2 * log_prior(theta) - log_prior(theta + step * direction) - log_prior(theta - step * direction)
+        sides = [_log_prior(search, theta + sign * step * direction) for sign in (1, -1)]
+        curvature = 2 * here - sum(sides)
         if not curvature > 0 or not np.isfinite(curvature):
             step /= 4
             continue
@@ -163,3 +122,30 @@ def _length(
             return float(step / np.sqrt(curvature))
         step /= np.sqrt(curvature)
     return None
+
+
+def _rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndarray) -> bool:
+    """Whether all rows stay as they are where θ moves along a direction."""
+    data = search.data
+    for theta, step in zip(thetas, _STEPS, strict=True):
+        for batch in chunks(search.rows):
+            at = (data.others0, *data.fixed, *batch)
+            new, old = search.model.density.both_sides(theta + step * direction, theta, *at)
+            if not (np.abs(new - old) <= _RELATIVE_ERROR * (1 + np.abs(old)) * 10).all():
+                return False
+    return True
+
+
+def _whitened(directions: np.ndarray, search: GroupSearch, theta: np.ndarray) -> np.ndarray:
+    """Return directions of the same space along which the prior is standard normal, as far as it is normal."""
+    n = len(directions)
+    curvature = np.empty((n, n))
+    for i, one in enumerate(directions):
+        for j, other in enumerate(directions[: i + 1]):
+            corners = [(1, -1, 1), (-1, 1, 1), (1, 1, -1), (-1, -1, -1)]
+            total = sum(sign * _log_prior(search, theta + a * one + b * other) for a, b, sign in corners)
+            curvature[i, j] = curvature[j, i] = total / 4
+    try:
+        return np.linalg.solve(np.linalg.cholesky(curvature), directions)
+    except np.linalg.LinAlgError:  # a prior that is not normal
+        return directions

@@ -59,8 +59,8 @@ class GroupMH(RowStep):
     With φ all that is no group's own and u_g the parameters of a group, the log-likelihood of every group is expanded
     to second order, so that given φ the u_g are about N(m_g(φ), Σ_g(φ)).  The carried move proposes φ′ and keeps every
     z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)); its ratio has the Jacobian Π (det Σ_g(φ′) / det Σ_g(φ))^{1/2}.  The refresh draws
-    new z_g.  Shifts that no row sees (an intercept up and all effects down, one factor up and another down), and moves
-    of means and scales of effects given the effects, are decided by the prior.
+    new z_g.  Shifts that no row sees (a coefficient up and effects down by its column, where that is constant within
+    groups), and moves of means and scales of effects given the effects, are decided by the prior.
 
     Where errors are normal (``pm.Normal``, ``pm.LogNormal`` with one ``sigma`` or ``tau``, or a known one, effects
     centred) no row is read, whatever the test: the expansion, multiplied by e^{k(s − ŝ)} for a scale with logarithm s,
@@ -71,8 +71,9 @@ class GroupMH(RowStep):
     both ends of the move, and rows are drawn and thinned as in `MHSS`.  Without bounds groups of up to 600 rows decide
     on all of them, without error, and larger ones by `test`.  The log says which of these it is.
 
-    The centre of φ is found before sampling, by a quadrature over each group; it and the spread are learnt on while
-    tuning, and kept from then on.
+    Where rows a group are few, proposals read the expansion averaged over the posterior in place of that at the mode.
+    The centre of φ is found with it before sampling; it and the spread are learnt on while tuning, and kept from then
+    on.
 
     Memory is a copy of the data sorted by group and O(G (K² + K R)) numbers for G groups of K parameters and R shared
     parameters that the rows read.  With several factors (crossed or nested) the groups of all are carried at once, and

@@ -1,7 +1,7 @@
 """Two crossed factors: moves on all rows against a posterior that is normal but for two scales.
 
 Rows are normal, so given the scales all effects and the intercept are jointly normal; the scales are summed over a
-grid.  The first factor has two numbers a group, centred; the second one, not centred.
+grid.  The first factor has two numbers a group, the second one.
 """
 
 from itertools import product
@@ -10,14 +10,12 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
-from numba import njit, types
 
 import pymc_austerity as pma
-from pymc_austerity.compile.addresses import ADDRESSES
 from pymc_austerity.groups import Conditional, adapt_shared, whiten
 from pymc_austerity.groups.tangent import along_tangent, no_tangent
 from pymc_austerity.kernel import pack_generators
-from pymc_austerity.likelihood import VECTOR, reach, with_blocks
+from pymc_austerity.likelihood import with_blocks
 
 pytestmark = pytest.mark.slow
 
@@ -65,8 +63,8 @@ def model():
         log_scale = pm.Normal("log_scale", LOCATION, SCALE, shape=2)
         level = pm.Normal("level", 0, pm.math.exp(log_scale[0]), shape=G)
         tilt = pm.Normal("tilt", 0, TILT, shape=G)
-        second = pm.math.exp(log_scale[1]) * pm.Normal("raw", shape=H)
-        pm.Normal("y", intercept + level[FIRST] + tilt[FIRST] * X + second[SECOND], 1, observed=Y)
+        second = pm.Normal("second", 0, pm.math.exp(log_scale[1]), shape=H)
+        pm.Normal("y", level[FIRST] + tilt[FIRST] * X + intercept + second[SECOND], 1, observed=Y)
     return model
 
 
@@ -81,10 +79,8 @@ def law():
 
 
 def _columns(draws):
-    """What is watched, of draws of θ: intercept, log scales, levels, tilts, raw effects."""
-    scale = np.exp(draws[:, 2:3])
-    columns = np.column_stack([draws[:, :1], draws[:, 3 : 3 + 2 * G], scale * draws[:, 3 + 2 * G :]])
-    return np.column_stack([columns[:, WATCHED], draws[:, 1:3]])
+    """What is watched, of draws of θ: intercept, log scales, levels, tilts, effects of the second factor."""
+    return np.column_stack([np.delete(draws, [1, 2], axis=1)[:, WATCHED], draws[:, 1:3]])
 
 
 def _run(decider, n, data=None, stale=False):
@@ -118,10 +114,10 @@ def test_both_factors_are_found(decider):
     assert np.array_equal(groups.first, [0, G, G + H])
     assert np.array_equal(groups.size, np.repeat([2, 1], [G, H]))
     assert np.array_equal(groups.shared, [0, 1, 2])
-    # The levels against the intercept, and the second factor against the levels.
-    assert len(shifts.length) == 2
-    assert [np.flatnonzero(up).size for up in shifts.up] == [G, H]
-    assert np.array_equal(np.flatnonzero(shifts.down[0]), [0])
+    # The intercept against the levels, and against the second factor.
+    assert len(shifts) == 2
+    for shift, effects in zip(shifts, (np.arange(3, 3 + G), np.arange(3 + 2 * G, 3 + 2 * G + H)), strict=True):
+        assert np.array_equal(np.flatnonzero(shift), np.r_[0, effects])
 
 
 def _means(decider, theta, e):
@@ -130,17 +126,13 @@ def _means(decider, theta, e):
 
 def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
     """Of the rows' own scale, which does not depend on what the groups are: a dense system at three φ."""
-    e, rng = decider.prepared.expansion, np.random.default_rng(5)
+    e, rng = decider.prepared.expansion._replace(tangent=decider.prepared.steering.tangent), np.random.default_rng(5)
     searched, apart = e._replace(tangent=no_tangent()), np.zeros_like(e.cell_start)
     for _ in range(3):
         theta = e.centre.copy()
         theta[:3] = rng.normal(0, 0.3, 3)
-        # At the scale of the centre what the rows read of the second factor is linear.
-        theta[2] = e.centre[2]
-        weight = np.r_[np.ones(2 * G), np.full(H, np.exp(theta[2]))]
-        design = DESIGN[:, 1:] * weight
-        prior = np.r_[np.full(G, np.exp(-2 * theta[1])), np.full(G, TILT**-2), np.ones(H)]
-        precision = design.T @ design + np.diag(prior)
+        design = DESIGN[:, 1:]
+        precision = design.T @ design + np.diag(_precision(*theta[1:3])[1:])
         exact = np.linalg.solve(precision, design.T @ (Y - theta[0]))
         found = _means(decider, theta, searched)
         assert np.r_[found[:G, 0], found[:G, 1], found[G:, 0]] == pytest.approx(exact, abs=1e-3)
@@ -152,7 +144,7 @@ def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
 
 
 def test_the_means_that_moves_are_made_about_are_worked_out_before(decider):
-    e, prepared = decider.prepared.expansion, decider.prepared
+    e, prepared = decider.prepared.steering, decider.prepared
     theta = e.centre.copy()
     theta[e.shared] = prepared.mean
     exact = _means(decider, theta, e._replace(tangent=no_tangent()))
@@ -172,10 +164,10 @@ def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared
 
     Planted: it begins where the one before it ended.
     """
-    e, data, looks = decider.prepared.expansion, decider.data(), decider.looks_of_large()
+    e, data, looks = decider.prepared.steering, decider.data(), decider.looks_of_large()
     still = e.tangent._replace(slope=np.zeros_like(e.tangent.slope))
     moving, inside = still._replace(shift=still.shift.copy()), np.arange(e.own.shape[1]) < e.size[:, None]
-    data = data._replace(expansion=e._replace(tangent=moving))
+    data = data._replace(steering=e._replace(tangent=moving))
 
     def z(theta):
         fresh = e._replace(tangent=still)
@@ -199,7 +191,7 @@ def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared
 def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
     """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
     log_density = model.compile_logp(mode="FAST_COMPILE")
-    e, blocks = decider.prepared.expansion, decider.likelihood.blocks
+    e, blocks = decider.prepared.steering, decider.likelihood.blocks
     own = np.concatenate([of[:size] for of, size in zip(e.own, e.size, strict=True)])
     data, looks, found = decider.data(), decider.looks_of_large(), []
 
@@ -226,28 +218,6 @@ def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
     assert np.abs(found).min() > 1e-2  # without the Jacobian it would fail
 
 
-@njit
-def _level(along, theta, others, fixed, arrays, numbers):
-    return np.zeros(1)
-
-
-def test_where_a_row_is_level_along_both_there_is_no_shift(decider):
-    """Its residual is zero, say: the ratio of the two slopes is then that of nothing to nothing."""
-    data, looks, theta = decider.data(), decider.looks_of_large(), decider.start(np.random.default_rng(3))
-    level = reach(_level, VECTOR, VECTOR, VECTOR, ADDRESSES, ADDRESSES, types.int64[::1])
-
-    def drawn(data):
-        generators = pack_generators(*np.random.default_rng(4).spawn(3))
-        return decider.move(theta, data, decider.new_state(), looks, generators)[1]
-
-    # Shifts come last in a draw.
-    found = drawn(data._replace(links=data.links._replace(slope=level.address)))
-    without = drawn(data._replace(shifts=data.shifts._replace(length=np.empty(0))))
-    assert drawn(data).n_shifted > 0
-    assert found.n_shifted == 0
-    assert np.array_equal(found.theta, without.theta)
-
-
 def test_draws_have_the_moments_of_the_posterior(decider, law):
     draws, outcomes = _run(decider, 14_000)
     assert np.mean([c.accepted for c, _ in outcomes]) > 0.35
@@ -258,10 +228,9 @@ def test_draws_have_the_moments_of_the_posterior(decider, law):
 
 @pytest.mark.parametrize("planted", ["rows of another group", "stale", "a row sees the shift"])
 def test_planted_mistakes_are_seen(decider, law, planted):
-    data = decider.data()
+    data, theta_size = decider.data(), decider.theta0.size
     if planted == "rows of another group":
         data = data._replace(places=np.roll(data.places, 1))
     if planted == "a row sees the shift":
-        of_some = np.where(np.arange(data.shifts.up.shape[1]) % 4 > 0, data.shifts.up, 0.0)  # a quarter stays behind
-        data = data._replace(shifts=data.shifts._replace(up=of_some))
+        data = data._replace(shifts=np.where(np.arange(theta_size) % 4 > 0, data.shifts, 0.0))  # a quarter stays behind
     assert _largest_z(law, _run(decider, 5_000, data, planted == "stale")[0]) > 2 * MAX_Z

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 from pymc_austerity.groups import GroupModel, find_groups
-from pymc_austerity.groups.group_mode import find_group_centre
+from pymc_austerity.groups.group_mode import GroupSearch, find_group_centre
 from pymc_austerity.groups.group_preparation import sort_by_group
 from pymc_austerity.likelihood import read_model
 
@@ -52,7 +52,7 @@ def centre_of():
         pm.set_data({"y": Y * unit, "unit": unit}, model=model)
         now = read_model(model, model.value_vars, None, None)
         rows, member, _ = sort_by_group(groups, now.rows)
-        found = find_group_centre(replace(now, likelihood=data.likelihood), rows, member, compiled)
+        found = find_group_centre(GroupSearch(replace(now, likelihood=data.likelihood), rows, member, compiled))
         return found.mean, found.factor
 
     return run

@@ -157,12 +157,12 @@ def test_a_carried_move_with_the_z_of_another_group_is_seen(case):
 
 
 def _conditional(decider, theta):
-    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, decider.prepared.expansion))
+    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, decider.prepared.steering))
 
 
 def test_where_groups_have_no_spread_the_move_is_impossible_and_nothing_raises(case):
     _, _, decider = case
-    expansion = decider.prepared.expansion
+    expansion = decider.prepared.steering
     theta = decider.theta0.copy()
     theta[expansion.shared] = -2e4  # a scale on the log scale
     without = expansion._replace(precision=np.full_like(expansion.precision, -np.inf))
@@ -173,7 +173,7 @@ def test_where_groups_have_no_spread_the_move_is_impossible_and_nothing_raises(c
 
 def test_a_carried_move_keeps_every_z(case):
     _, _, decider = case
-    expansion, state = decider.prepared.expansion, decider.new_state()
+    expansion, state = decider.prepared.steering, decider.new_state()
 
     def change(theta, carried):
         z, z_new = (whiten(t, expansion, _conditional(decider, t)) for t in (theta, carried.theta))

@@ -1,0 +1,81 @@
+"""The quadratic that steers groups with few rows: what it leaves of them, and draws against quadrature."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from grouped import by_group, logistic_rows, moments
+
+import pymc_austerity as pma
+from pymc_austerity.groups import adapt_shared
+from pymc_austerity.groups.group_expansion import grouped_sum
+from pymc_austerity.kernel import pack_generators
+
+G, SIZE = 60, 4
+INDEX = np.repeat(np.arange(G), SIZE)
+RNG = np.random.default_rng(21)
+Y = (RNG.random(G * SIZE) < 1 / (1 + np.exp(-1.0 - 1.3 * RNG.normal(size=G)[INDEX]))).astype(int)
+
+
+@pytest.fixture(scope="module")
+def decider():
+    with pm.Model():
+        mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=G)
+        pm.Bernoulli("y", logit_p=effect[INDEX], observed=Y)
+        return pma.GroupMH(rng=1, progressbar=False).decider
+
+
+@pytest.fixture(scope="module")
+def law():
+    return moments(by_group(logistic_rows(Y), INDEX, G))
+
+
+def _left(decider, e):
+    """Standard deviation of what a quadratic leaves of all rows, over draws of everything."""
+    prepared, rng, left = decider.prepared._replace(steering=e), np.random.default_rng(3), []
+    at = decider.others, decider.fixed
+    for _ in range(200):
+        theta = prepared.theta(prepared.draw_shared(rng), rng.standard_normal((G, 1)), decider.model.condition, at)
+        rows = decider.model.group_pass.value(theta, *at, prepared.rows)
+        left.append(rows - grouped_sum(theta, decider.others, e))
+    return np.std(left)
+
+
+@pytest.mark.slow
+def test_averaged_over_the_posterior_it_leaves_less_of_the_rows(decider):
+    at_centre, steering = _left(decider, decider.prepared.expansion), _left(decider, decider.prepared.steering)
+    assert at_centre > 0.6
+    assert steering < 0.75 * at_centre
+
+
+@pytest.mark.slow
+def test_its_centre_of_what_is_shared_is_near_the_posterior_mean(decider, law):
+    means, sds = np.transpose(law[:2])
+    assert np.abs((decider.prepared.mean - means) / sds).max() < 0.4
+
+
+def _largest_z(decider, law, data, n=16_000):
+    rng = np.random.default_rng(11)
+    generators, looks, state = pack_generators(*rng.spawn(3)), decider.looks_of_large(), decider.new_state()
+    theta, draws, accepted = decider.start(rng), np.empty((n, 2 + G)), []
+    for i in range(-500, n):
+        carried, refresh, walked = decider.move(theta, data, state, looks, generators)
+        theta = refresh.theta
+        if i < 0:
+            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, walked, state.shared)
+        else:
+            draws[i] = theta
+            accepted.append(carried.accepted)
+    split = draws.T.reshape(2 + G, 4, -1)
+    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, law, strict=True)), np.mean(accepted)
+
+
+@pytest.mark.slow
+def test_draws_have_the_moments_of_quadrature(decider, law):
+    largest, accepted = _largest_z(decider, law, decider.data())
+    assert largest < MAX_Z
+    assert accepted > 0.35
+    # Planted: what is left out of the rows is the quadratic that steers, and not that whose remainders are drawn.
+    data = decider.data()
+    assert _largest_z(decider, law, data._replace(expansion=data.steering))[0] > 2 * MAX_Z
