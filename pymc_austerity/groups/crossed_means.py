@@ -67,7 +67,7 @@ def solve_transposed(factor: np.ndarray, g: int, z: np.ndarray, size: int) -> No
 
 
 @njit
-def _solve_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def solve_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return P⁻¹x."""
     out = x.copy()
     for g in range(x.shape[0]):
@@ -76,7 +76,7 @@ def _solve_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.nd
 
 
 @njit
-def _times_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def times_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return Px."""
     out = np.zeros(x.shape)
     for g in range(x.shape[0]):
@@ -96,24 +96,30 @@ def join(shift: np.ndarray, factor: np.ndarray, rate: float, phi: np.ndarray, e:
     Where Q is not positive (predictors that are products of effects) the search ends early, and the means are those
     that it has come to.
     """
-    foreseen, (n_groups, size) = e.tangent.at.size > 0, shift.shape
+    foreseen = e.tangent.at.size > 0
     begin = along_tangent(phi, e.tangent) if foreseen else shift.copy()
-    near = _NEAR_FORESEEN if foreseen else _NEAR_ENOUGH
+    search(shift, begin, _NEAR_FORESEEN if foreseen else _NEAR_ENOUGH, factor, rate, e)
+
+
+@njit
+def search(shift: np.ndarray, begin: np.ndarray, near: float, factor: np.ndarray, rate: float, e: Any) -> None:
+    """Turn P⁻¹b, in its place, into Q⁻¹b by conjugate gradients, to be searched for from `begin`."""
+    n_groups, size = shift.shape
     # Loops over entries throughout: numba compiles them in a fraction of the time that whole arrays take.
     for g in range(n_groups):
         for k in range(size):
             shift[g, k] -= begin[g, k]
-    residual = _times_blocks(factor, shift, e.size)
+    residual = times_blocks(factor, shift, e.size)
     add_through_cells(begin, rate, e, residual)
     for g in range(n_groups):
         for k in range(size):
             shift[g, k] = begin[g, k]
-    solved = _solve_blocks(factor, residual, e.size)
+    solved = solve_blocks(factor, residual, e.size)
     direction, gap = solved.copy(), _inner(residual, solved)
     for _ in range(_MOST_STEPS):
         if not gap > near**2:
             break
-        image = _times_blocks(factor, direction, e.size)
+        image = times_blocks(factor, direction, e.size)
         add_through_cells(direction, -rate, e, image)
         curvature = _inner(direction, image)
         if not curvature > 0.0:
@@ -123,7 +129,7 @@ def join(shift: np.ndarray, factor: np.ndarray, rate: float, phi: np.ndarray, e:
             for k in range(size):
                 shift[g, k] += length * direction[g, k]
                 residual[g, k] -= length * image[g, k]
-        solved = _solve_blocks(factor, residual, e.size)
+        solved = solve_blocks(factor, residual, e.size)
         gap_before, gap = gap, _inner(residual, solved)
         for g in range(n_groups):
             for k in range(size):

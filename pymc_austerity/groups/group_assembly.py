@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, Reads, ScalableSubsampling
 from pymc_austerity.groups.carried_rows import choose_carried_rows
 from pymc_austerity.groups.group_decider import GroupDecider, complete_decider, drawn_rows, rest_of_draw
 from pymc_austerity.groups.group_density import check_groups
-from pymc_austerity.groups.group_mode import FactorCollapsesError
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_preparation import PreparedGroups, prepare_groups, weigh_groups
 from pymc_austerity.groups.grouping import Groups
@@ -46,35 +47,7 @@ class GroupAssembly:
     check: Callable[[ModelData, Density], None]
 
     def __call__(self, data: ModelData, groups: Groups) -> tuple[GroupDecider, LearnAnew]:
-        """Return the decider, and a function that learns from other data of the same types.
-
-        Factors of few groups, which are among what is shared, are groups too where a joint mode of their effects and
-        scale would have both at zero.
-        """
-        try:
-            decider, learn = self._assemble(data, groups)
-        except FactorCollapsesError:
-            if groups.all_factors is None:
-                raise
-            return self._assemble(data, groups.all_factors)
-        others: list[LearnAnew] = []
-
-        def learn_anew(changed: ModelData) -> GroupDecider:
-            try:
-                return learn(changed)
-            except FactorCollapsesError:
-                if groups.all_factors is None:
-                    raise
-            if others:
-                return others[0](changed)
-            with_all, learn_others = self._assemble(changed, groups.all_factors)
-            others.append(learn_others)
-            return with_all
-
-        return decider, learn_anew
-
-    def _assemble(self, data: ModelData, groups: Groups) -> tuple[GroupDecider, LearnAnew]:
-        """Do so with these groups."""
+        """Return the decider, and a function that learns from other data of the same types."""
         test, phases = self.test, self.phases
         model = GroupModel(data.likelihood, groups, test is None or test.reads.a_part, self.compile_kwargs)
         with phases("Compiling the likelihood"):
@@ -88,6 +61,7 @@ class GroupAssembly:
         def learn_anew(changed: ModelData) -> GroupDecider:
             found, chosen = _learn(changed, model, test, phases.shown)
             as_before = chosen.reads == decider.test.reads
+            as_before &= np.array_equal(found.steps.normal, decider.prepared.steps.normal)
             if not as_before or (found.bounds is not None) != decider.parts.bounded:
                 return complete_decider(model, chosen, self.share, data.theta0, data.others0, changed.fixed, found)
             # The moves are compiled already; which rows there are to draw, and how often, is not in them.

@@ -94,15 +94,15 @@ class GroupChain(WithSamplingState):
         if self._read is None:
             self._read = decider.data(), decider.looks_of_large()
         read, looks_of_large = self._read
-        carried, refresh, walked = decider.move(theta, read, self.state, looks_of_large, self._generators())
+        carried, refresh, about_centre = decider.move(theta, read, self.state, looks_of_large, self._generators())
         if carried.status != DECIDED:
             return Draw(carried._replace(theta=theta), shared.log_angle[0])
         if refresh.status != DECIDED:
             return Draw(carried._replace(theta=theta, status=refresh.status, row=refresh.row), shared.log_angle[0])
         if adapts:
-            adapt_shared(carried.theta[decider.groups.shared], bool(carried.accepted), walked, shared)
+            adapt_shared(carried.theta[decider.groups.shared], bool(carried.accepted), about_centre, shared)
         more = {
-            "walked": walked,
+            "about_centre": about_centre,
             "n_rows_carried": carried.n_rows,
             "n_rows_refreshed": refresh.n_rows,
             "n_refreshed": refresh.n_groups,

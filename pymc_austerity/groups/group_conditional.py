@@ -16,6 +16,13 @@ from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.cache import built_once, cached
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.crossed_means import factorise, join, solve_group
+from pymc_austerity.groups.elimination import (
+    eliminate,
+    follow,
+    join_eliminated,
+    place_left,
+    whiten_left,
+)
 from pymc_austerity.groups.group_density import GroupPriorLinks, LinkedGroupDerivatives
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.known_scale import rate_of_rows
@@ -37,13 +44,16 @@ class Conditional(NamedTuple):
     factor : numpy.ndarray, shape (G, K, K)
         Lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g).
     log_det : float
-        ½ Σ_g log det Σ_g(φ).
+        ½ Σ_g log det Σ_g(φ), or where groups are eliminated ½ log det of the covariance of all together.
+    left : numpy.ndarray, shape (L, L)
+        L of `elimination`; empty where nothing is eliminated.
     """
 
     mean: np.ndarray
     alone: np.ndarray
     factor: np.ndarray
     log_det: float
+    left: np.ndarray
 
 
 class Condition(Protocol):
@@ -119,7 +129,7 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
                         for i in range(size):
                             for j in range(size):
                                 factor[h, i, j] = 1.0 if i == j else 0.0
-                    return Conditional(mean, alone, factor, -np.inf)
+                    return Conditional(mean, alone, factor, -np.inf, np.eye(e.left[-1]))
             for k in range(sizes[g]):
                 entry = gradient[g, k]
                 for r in range(shift.size):
@@ -129,7 +139,16 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
             solve_group(factor, g, mean, g, sizes[g])
             for k in range(sizes[g]):
                 alone[g, k] = mean[g, k]
-        if e.cell_with.size > 0:
+        left, log_diagonal = eliminate(factor, rate, e)
+        if left.size > 0:
+            for h in range(e.first[1], n_groups):
+                for k in range(sizes[h]):
+                    log_det += np.log(factor[h, k, k])
+            if not np.isfinite(log_diagonal):
+                return Conditional(mean, alone, factor, -np.inf, np.eye(left.shape[0]))
+            log_det -= log_diagonal
+            join_eliminated(mean, factor, left, rate, e)
+        elif e.cell_with.size > 0:
             phi = np.empty(e.shared.size)
             for p in range(phi.size):
                 phi[p] = theta[e.shared[p]]
@@ -137,35 +156,94 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
         for g in range(n_groups):
             for k in range(sizes[g]):
                 mean[g, k] += at[own[g, k]]
-        return Conditional(mean, alone, factor, log_det)
+        return Conditional(mean, alone, factor, log_det, left)
 
     return cached(condition)
 
 
 @njit
 def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np.ndarray:
-    """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K)."""
-    own, sizes, mean, factor = e.own, e.size, conditional.mean, conditional.factor
-    z = np.zeros(own.shape)
+    """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K), or those of `elimination`."""
+    own, sizes, mean, factor, left = e.own, e.size, conditional.mean, conditional.factor, conditional.left
+    z, shift = np.zeros(own.shape), np.zeros(own.shape)
+    for g in range(own.shape[0]):
+        for k in range(sizes[g]):
+            shift[g, k] = theta[own[g, k]] - mean[g, k]
+    if left.size > 0:
+        follow(shift, -1.0, factor, rate_of_rows(theta, e.centre, e.scale), e)
     for g in range(own.shape[0]):
         for j in range(sizes[g]):
-            shift = theta[own[g, j]] - mean[g, j]
             for k in range(j + 1):
-                z[g, k] += factor[g, j, k] * shift
+                z[g, k] += factor[g, j, k] * shift[g, j]
+    if left.size > 0:
+        whiten_left(shift, left, z, e)
     return z
 
 
 @njit
 def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
-    """Put all u_g = m_g + C_g⁻ᵀz_g into θ."""
-    own, sizes, mean, factor, u = e.own, e.size, conditional.mean, conditional.factor, np.empty(z.shape[1])
+    """Put all u_g = m_g + C_g⁻ᵀz_g into θ, or those that the z of `elimination` stand for; the φ in θ is that of m."""
+    own, sizes, mean, factor, left = e.own, e.size, conditional.mean, conditional.factor, conditional.left
+    u = z.copy()
     for g in range(own.shape[0]):
         for k in range(sizes[g] - 1, -1, -1):
-            u[k] = z[g, k]
             for j in range(k + 1, sizes[g]):
-                u[k] -= factor[g, j, k] * u[j]
-            u[k] /= factor[g, k, k]
-            theta[own[g, k]] = mean[g, k] + u[k]
+                u[g, k] -= factor[g, j, k] * u[g, j]
+            u[g, k] /= factor[g, k, k]
+    if left.size > 0:
+        places, flat = e.left, np.zeros(left.shape[0])
+        for h in range(e.first[1], own.shape[0]):
+            for k in range(sizes[h]):
+                flat[places[h] + k] = z[h, k]
+        place_left(flat, left, u, e)
+        follow(u, 1.0, factor, rate_of_rows(theta, e.centre, e.scale), e)
+    for g in range(own.shape[0]):
+        for k in range(sizes[g]):
+            theta[own[g, k]] = mean[g, k] + u[g, k]
+
+
+class OnSurrogate(NamedTuple):
+    """A point of the surrogate in coordinates (φ, z).
+
+    Attributes
+    ----------
+    phi : numpy.ndarray, shape (P,)
+    theta : numpy.ndarray, shape (D,)
+        φ, and u where φ and z say.
+    conditional : Conditional
+        At φ.
+    log_prior : float
+        At θ.
+    value : float
+        Log of π̃(θ) Π|Σ_g(φ)|^{1/2}, up to a constant.
+    """
+
+    phi: np.ndarray
+    theta: np.ndarray
+    conditional: Conditional
+    log_prior: float
+    value: float
+
+
+@built_once
+def build_surrogate(
+    log_prior: LinkedLogPrior, condition: Condition, place: Callable[..., None] = place_all
+) -> Callable[..., OnSurrogate]:
+    """Compile ``surrogate(phi, z, data)``, which returns the point there; `place` puts the groups where their z say."""
+
+    @njit
+    def surrogate(phi, z, data):  # type: ignore[no-untyped-def]
+        e, links = data.steering, data.links
+        theta = e.centre.copy()
+        for p in range(phi.size):
+            theta[e.shared[p]] = phi[p]
+        conditional = condition(links.prior, theta, data.others, data.fixed, e)
+        place(theta, z, e, conditional)
+        prior = log_prior(links.rows, theta, data.others, data.fixed)
+        value = prior + grouped_sum(theta, data.others, e) + conditional.log_det
+        return OnSurrogate(phi, theta, conditional, prior, value)
+
+    return surrogate
 
 
 @built_once

@@ -31,7 +31,7 @@ from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, largest_fall, pack_generators
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood import Reached, RowLikelihood
 from pymc_austerity.rows import Rows, RowSource
 from pymc_austerity.rows.weighted import WeightedRows
 
@@ -134,7 +134,16 @@ class GroupDecider:
     @property
     def links(self) -> GroupLinks:
         """Where the model's functions lie in this process."""
-        return self.model.links
+        links = self.model.links
+        if self.prior_slope is None:
+            return links
+        return links._replace(rows=links.rows._replace(prior_slope=self.prior_slope.address))
+
+    @cached_property
+    def prior_slope(self) -> Reached | None:
+        """The log prior and its gradient, where something is normal given all else that is shared."""
+        normal = self.prepared.steps.normal
+        return self.model.prior_slope(normal) if normal.size else None
 
     @cached_property
     def data_at(self) -> tuple[Addresses, Addresses]:
@@ -146,7 +155,8 @@ class GroupDecider:
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
             self.links, self.others, *self.data_at, found.start, found.places, found.expansion, found.steering,
-            _bounds_of(found), found.shifts, np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
+            _bounds_of(found), found.shifts, found.steps,
+            np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
             self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
         )  # fmt: skip
 
@@ -198,7 +208,7 @@ class GroupDecider:
     def new_state(self) -> GroupState:
         """Return the state at the start of a chain."""
         found, (n_groups, size) = self.prepared, self.groups.own.shape
-        largest = int(np.diff(found.start).max())
+        largest, n_left = int(np.diff(found.start).max()), found.expansion.left[-1]
         return GroupState(
             shared_state(found.mean, found.factor),
             np.full(found.mean.size, np.nan),
@@ -206,6 +216,7 @@ class GroupDecider:
             np.empty((n_groups, size)),
             np.empty((n_groups, size, size)),
             np.zeros(1),
+            np.zeros((n_left, n_left)),
             np.zeros(len(self.groups.indices), np.int64),
             np.arange(largest, dtype=np.uint32),
         )
@@ -213,13 +224,13 @@ class GroupDecider:
     def move(
         self, theta: np.ndarray, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
     ) -> tuple[Outcome, RefreshOutcome, bool]:
-        """Make one carried move and one refresh from θ, and say whether what is shared walked.
+        """Make one carried move and one refresh from θ, and say whether φ′ was proposed about the centre.
 
         The generators are those for proposals, decisions and rows.
         """
         packed = pack_generators(*generators) if isinstance(generators, list) else generators
-        first, second, walked = uninterrupted(self.transition, theta, data, state, looks_of_large, packed)
-        return Outcome(*first), RefreshOutcome(*second), walked
+        first, second, about_centre = uninterrupted(self.transition, theta, data, state, looks_of_large, packed)
+        return Outcome(*first), RefreshOutcome(*second), about_centre
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a start, φ further from its centre than a draw would be."""
@@ -314,6 +325,7 @@ def complete_decider(
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
         reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
+        prepared.steps.normal.size > 0,
     )  # fmt: skip
     transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)

@@ -152,7 +152,9 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     """
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     terms = compile_part(inputs, [groups.log_prior], **options)
-    along, shared = likelihood.theta.type("along"), shared_in_graph(likelihood, groups)
+    along = likelihood.theta.type("along")
+    # Nobody asks for derivatives by these, and the way back through the prior of a covariance is long to compile.
+    shared = parts_of_theta(likelihood, groups.log_prior, groups.shared)
     by_own: dict[str, Any] = {"wrt": likelihood.theta, "consider_constant": shared, "disconnected_inputs": "ignore"}
     gradient = grad(groups.log_prior.sum(), **by_own)
     # Reverse over reverse: the forward mode of a triangular solve is wrong in PyTensor 3.3.
@@ -185,19 +187,16 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     return GroupPrior(terms, derivatives)
 
 
-def shared_in_graph(likelihood: RowLikelihood, groups: Groups) -> list[Variable]:
-    """Return the parts of θ in the graph of the prior terms that hold nothing of a group's own.
+def parts_of_theta(likelihood: RowLikelihood, graph: Variable, places: np.ndarray) -> list[Variable]:
+    """Return the parts of θ in a graph that hold nothing but these entries."""
 
-    Nobody asks for the derivatives by them, and the way back through the prior of a covariance is long to compile.
-    """
-
-    def is_shared(node: Apply) -> bool:
+    def holds_these(node: Apply) -> bool:
         if not isinstance(node.op, Subtensor) or node.inputs[0] is not likelihood.theta:
             return False
         taken = entries_taken(node, likelihood.theta_size)
-        return taken is not None and bool(np.isin(taken, groups.shared).all())
+        return taken is not None and bool(np.isin(taken, places).all())
 
-    return [node.outputs[0] for node in apply_ancestors([groups.log_prior]) if is_shared(node)]
+    return [node.outputs[0] for node in apply_ancestors([graph]) if holds_these(node)]
 
 
 def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:

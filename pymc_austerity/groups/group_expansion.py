@@ -48,6 +48,8 @@ class GroupExpansion(NamedTuple):
         These groups.
     cell_hessian : numpy.ndarray, shape (C, K, K)
         Second derivatives by the parameters of the group and of the other; zero beyond their sizes.
+    left : numpy.ndarray of int64, shape (G + 1,)
+        The `places_left` where the groups of the first factor are eliminated.
     tangent : Tangent
         The joint means of several factors near the centre of φ, once they have been worked out.
     scale : KnownScale
@@ -69,6 +71,7 @@ class GroupExpansion(NamedTuple):
     cell_start: np.ndarray
     cell_with: np.ndarray
     cell_hessian: np.ndarray
+    left: np.ndarray
     tangent: Tangent
     scale: KnownScale
 

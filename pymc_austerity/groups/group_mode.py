@@ -37,8 +37,6 @@ _WIDER, _MOST_SCALES = 100.0, 8
 _ROUNDING = 1e-13
 #: Width of the marginal along a parameter that no posterior has.
 _NARROWEST = 1e-30
-#: Where the prior of effects says so many times as much of them as the rows do, their scale is on its way to zero.
-_COLLAPSED = 1e4
 #: Smallest curvature of the marginal along an eigenvector, where that along the axes is one, and how often directions
 #: in which it is smaller are made the axes: each time a tenth of the width is enough.
 _FLATTEST, _MOST_BASES = 0.01, 8
@@ -46,10 +44,6 @@ _FLATTEST, _MOST_BASES = 0.01, 8
 
 class GroupModeError(UnsupportedModelError):
     """No centre is found to expand the rows of groups around."""
-
-
-class FactorCollapsesError(GroupModeError):
-    """The mode of what is shared has the effects of a factor of few groups at zero, with a scale of zero."""
 
 
 class GroupCentre(NamedTuple):
@@ -130,8 +124,6 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
     ------
     GroupModeError
         Where the search does not end.
-    FactorCollapsesError
-        Where it leads to effects that are shared and all zero.
     """
     data, model = search.data, search.model
     here = search.expand(data.theta0)
@@ -145,11 +137,6 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
             raise GroupModeError(
                 "The search for the mode of the shared parameters went to where the posterior has no width, as where "
                 "the prior of a scale is not proper at zero."
-            )
-        if _collapses(here, scale, model.groups.places_of_left):
-            raise FactorCollapsesError(
-                f"The scale of {model.groups.left} goes to zero with these, as in any joint mode of effects and their "
-                "scale where the rows do not hold them apart."
             )
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
@@ -204,14 +191,6 @@ def _axis_scales(search: GroupSearch, expansion: GroupExpansion) -> np.ndarray:
         else:
             scale[j] = first
     return scale
-
-
-def _collapses(expansion: GroupExpansion, scale: np.ndarray, effects: np.ndarray) -> bool:
-    """Whether next to nothing of what is known of some effects comes from their rows."""
-    of_rows = -np.diag(expansion.shared_hessian)
-    seen = np.isin(expansion.read, effects) & (of_rows > 0)
-    widths = scale[np.isin(expansion.shared, expansion.read[seen])]
-    return bool(seen.any() and (_COLLAPSED * of_rows[seen] * widths**2 < 1).all())
 
 
 def _first_reach(sds: np.ndarray) -> np.ndarray:

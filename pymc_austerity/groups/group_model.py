@@ -8,15 +8,33 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from pytensor.gradient import grad
 
 from pymc_austerity.bounds import RowScale, find_row_scale
+from pymc_austerity.compile.addresses import tuple_of
+from pymc_austerity.compile.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.groups.group_conditional import ConditionOf, MarginalOf, build_condition, build_marginal
-from pymc_austerity.groups.group_density import GroupPrior, GroupPriorLinks, LinkedGroupPrior, compile_group_prior
+from pymc_austerity.groups.group_density import (
+    GroupPrior,
+    GroupPriorLinks,
+    LinkedGroupPrior,
+    compile_group_prior,
+    parts_of_theta,
+)
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.known_scale import nothing_of_linked_rows, nothing_of_rows
-from pymc_austerity.likelihood import Density, LinkedDensity, Links, RowLikelihood, compile_density, numba_options
+from pymc_austerity.likelihood import (
+    Density,
+    LinkedDensity,
+    Links,
+    Reached,
+    RowLikelihood,
+    compile_density,
+    numba_options,
+    reach_prior_slope,
+)
 from pymc_austerity.proxy import compile_remainder_density
 
 
@@ -99,6 +117,23 @@ class GroupModel:
     def linked_prior(self) -> LinkedGroupPrior:
         """The `prior` for code that is compiled for all models."""
         return self.prior.linked(self.likelihood)
+
+    @cached_property
+    def whole_slope(self) -> Callable[..., list[np.ndarray]]:
+        """The gradient of the log prior by everything, for a few evaluations."""
+        likelihood = self.likelihood
+        slope = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
+        return interpret_log_density([likelihood.theta, likelihood.others, *likelihood.fixed], [slope])
+
+    def prior_slope(self, normal: np.ndarray) -> Reached:
+        """Compile the log prior and its gradient by the effects and by these of what is shared."""
+        likelihood, left_out = self.likelihood, np.delete(self.groups.shared, normal)
+        constant = parts_of_theta(likelihood, likelihood.log_prior, left_out)
+        by_theta = {"consider_constant": constant, "disconnected_inputs": "ignore"}
+        outputs = [likelihood.log_prior, grad(likelihood.log_prior, likelihood.theta, **by_theta)]
+        inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
+        compiled = compile_part(inputs, outputs, **numba_options(self.compile_kwargs))
+        return reach_prior_slope(compiled, tuple_of(likelihood.fixed))
 
     @cached_property
     def links(self) -> GroupLinks:

@@ -26,7 +26,7 @@ class GroupTransition(Protocol):
     ) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
         """Return the fields of the `Outcome` of the carried move and those of a `RefreshOutcome`, as plain tuples.
 
-        And whether φ′ came by a walk.
+        And whether φ′ was proposed about the centre.
         """
         ...
 
@@ -43,9 +43,9 @@ def _composed(carried: CarriedMove, refresh: Refresh, given: MoveGiven, shift: S
 
     @njit
     def transition(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
-        first, walks = carried(theta, data, state, generators)
+        first, about_centre = carried(theta, data, state, generators)
         if first.status != DECIDED:
-            return first[:], RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)[:], walks
+            return first[:], RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)[:], about_centre
         # All factors given one φ, before a shift changes it: what belongs to φ is worked out once a draw.
         second = RefreshOutcome(first.theta, DECIDED, -1, 0, 0, 0, 0, 0)
         for f in range(state.next.size):
@@ -63,6 +63,6 @@ def _composed(carried: CarriedMove, refresh: Refresh, given: MoveGiven, shift: S
             theta_new, second.status, second.row, second.n_groups, second.n_accepted, second.n_rows, second.n_stages,
             n_shifted,
         )  # fmt: skip
-        return first[:], second[:], walks
+        return first[:], second[:], about_centre
 
     return transition

@@ -18,6 +18,7 @@ from pymc_austerity.groups.group_density import LinkedGroupTerms
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
 from pymc_austerity.groups.shared_move import SharedState
+from pymc_austerity.groups.shared_steps import SharedSteps
 from pymc_austerity.kernel import build_terms
 from pymc_austerity.likelihood import LinkedDensity, Place
 from pymc_austerity.rows import RowSource
@@ -53,6 +54,7 @@ class GroupData(NamedTuple):
         What no group reads where no bounds are known.
     shifts : numpy.ndarray, shape (S, D)
         Directions along which no row changes.
+    steps : SharedSteps
     unread : numpy.ndarray of int64
         The numbers, among what is shared, of parameters that no row reads.
     row_state : Any
@@ -75,6 +77,7 @@ class GroupData(NamedTuple):
     steering: GroupExpansion
     bounds: GroupBounds
     shifts: np.ndarray
+    steps: SharedSteps
     unread: np.ndarray
     row_state: Any
     looks: Any
@@ -91,7 +94,7 @@ class GroupState(NamedTuple):
         Moves of φ.
     phi : numpy.ndarray, shape (P,)
         The φ at which `mean`, `factor` and `log_det` hold; not numbers before the first draw.
-    mean, alone, factor, log_det
+    mean, alone, factor, log_det, left
         The `Conditional` at `phi`; `log_det` of shape (1,).
     next : numpy.ndarray of int64, shape (F,)
         The group of each factor to be refreshed next.
@@ -105,6 +108,7 @@ class GroupState(NamedTuple):
     alone: np.ndarray
     factor: np.ndarray
     log_det: np.ndarray
+    left: np.ndarray
     next: np.ndarray
     order: np.ndarray
 
@@ -112,7 +116,7 @@ class GroupState(NamedTuple):
 @njit
 def conditional_of(state: GroupState) -> Conditional:
     """Return the `Conditional` that a chain carries."""
-    return Conditional(state.mean, state.alone, state.factor, state.log_det[0])
+    return Conditional(state.mean, state.alone, state.factor, state.log_det[0], state.left)
 
 
 class RefreshOutcome(NamedTuple):
@@ -162,6 +166,8 @@ class GroupParts(NamedTuple):
         Compiled: how far the bounds let rows change in a carried move.
     bounded : bool
         Whether the groups that are refreshed read rows by their bounds.
+    normal : bool
+        Whether some of φ is normal given the rest.
     """
 
     density: LinkedDensity
@@ -173,6 +179,7 @@ class GroupParts(NamedTuple):
     source: RowSource
     reach: Callable[..., Any]
     bounded: bool
+    normal: bool
 
 
 @njit

@@ -12,6 +12,7 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.groups.elimination import places_left
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.known_scale import no_scale
@@ -165,7 +166,7 @@ class GroupPass:
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
-            no_tangent(), no_scale(),
+            places_left(groups.first, groups.size), no_tangent(), no_scale(),
         )  # fmt: skip
 
 

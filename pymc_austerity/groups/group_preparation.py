@@ -21,6 +21,7 @@ from pymc_austerity.groups.group_pass import Membership, chunks, membership
 from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.group_steering import steer_groups
 from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.shared_steps import SharedSteps, find_shared_steps
 from pymc_austerity.groups.tangent import find_tangent
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, ModelData
@@ -61,6 +62,8 @@ class PreparedGroups(NamedTuple):
         Row weights of the carried move, where its test reads a part of the rows.
     shifts : numpy.ndarray, shape (S, D)
         Directions along which no row changes.
+    steps : SharedSteps
+        How φ moves on the surrogate.
     bounds : GroupBounds or None
         On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
     costs : GroupCosts or None
@@ -81,6 +84,7 @@ class PreparedGroups(NamedTuple):
     factor: np.ndarray
     table: AliasTable | None
     shifts: np.ndarray
+    steps: SharedSteps
     bounds: GroupBounds | None
     costs: GroupCosts | None
     without_bounds: str
@@ -159,7 +163,8 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     n_directions = len(model.group_pass.directions()[1])
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
     learnt = expansion, steering, steered.mean, steered.factor
-    found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, None, None, "", passes)
+    steps = _shared_steps(model, *learnt[1:], at)
+    found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, steps, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)
@@ -174,6 +179,20 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
         model.seen.both_sides, moves, data.others0, data.fixed, found.expansion, found.bounds, found.rows
     )
     return found._replace(costs=costs)
+
+
+def _shared_steps(
+    model: GroupModel, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray, at: tuple[Any, Any]
+) -> SharedSteps:
+    def slope(theta: np.ndarray) -> np.ndarray:
+        return model.whole_slope(theta, at[0], *at[1])[0]
+
+    def marginal(phi: np.ndarray) -> float:
+        theta = e.centre.copy()
+        theta[e.shared] = phi
+        return uninterrupted(model.marginal, theta, *at, e)[0]
+
+    return find_shared_steps(slope, marginal, mean, factor, e)
 
 
 def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
@@ -222,8 +241,8 @@ def _typical_moves(found: PreparedGroups, model: GroupModel, data: ModelData) ->
 def _with_tangent(
     e: GroupExpansion, mean: np.ndarray, factor: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]
 ) -> GroupExpansion:
-    """Work the joint means out around the centre of φ, where groups of several factors have any."""
-    if not e.cell_with.size:
+    """Work the joint means out around the centre of φ, where they are searched for."""
+    if not e.cell_with.size or e.left[-1]:
         return e
 
     def means(phi: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ itself, with the groups of the others among the rest.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import combinations, permutations, product
 from typing import NamedTuple
 
@@ -28,11 +28,8 @@ from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError, RowAxis
 from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, leaf_identity, plain_indices
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
-#: Beside a finer factor, one of so many groups, or fewer, moves with what all groups share: the finer groups follow it
-#: (aircraft their carrier), and so few more parameters cost the set-up little.
+#: So many levels that do not learn from each other, or fewer, are coefficients beside a factor.
 _FEW_GROUPS = 30
-
-
 #: What to do about groups on another axis.
 _FIRST = "Where groups lie on another axis, put them first: b[g, 0] with a b of shape (groups, 2)."
 
@@ -86,12 +83,6 @@ class Groups:
         Those of `shared` that the rows read.
     log_prior : Variable
         Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.
-    left : tuple of str
-        Variables of factors of few groups, which are among `shared`.
-    places_of_left : numpy.ndarray of int64
-        Where these lie in θ.
-    all_factors : Groups or None
-        The groups with those factors among them, where they can be.
     pooled : bool
         Whether the prior of some groups reads what is shared, so that they learn from each other.
     """
@@ -105,9 +96,6 @@ class Groups:
     shared: np.ndarray
     read: np.ndarray
     log_prior: Variable
-    left: tuple[str, ...] = ()
-    places_of_left: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    all_factors: Groups | None = None
     pooled: bool = True
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -126,7 +114,7 @@ class Groups:
 
 
 def find_groups(model: Model, data: ModelData) -> Groups:
-    """Find the groups of a model, those of all factors but such as have few groups, the finest first.
+    """Find the groups of a model, those of all factors, the finest first.
 
     Parameters
     ----------
@@ -168,21 +156,21 @@ def find_groups(model: Model, data: ModelData) -> Groups:
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
     _refuse_products(rows, found)
-    # A few levels that do not learn from each other are coefficients, however few groups there are beside them.
-    found = sorted(found, key=lambda f: (not f.pooled and len(f.own) <= _FEW_GROUPS, -len(f.own)))
-    groups, all_factors = (_together(data, found, few) for few in (_FEW_GROUPS, 0))
-    return replace(groups, all_factors=all_factors) if len(groups.own) < len(all_factors.own) else groups
+    return _together(data, sorted(found, key=lambda f: (_is_few(f), -len(f.own))))
 
 
-def _together(data: ModelData, found: Sequence[_Factor], few: int) -> Groups:
-    """Put factors together that have no variable and no prior term in common, the finest and those of many groups."""
-    taken, left = [found[0]], []
+def _is_few(factor: _Factor) -> bool:
+    """Return whether these are coefficients: a few levels that do not learn from each other."""
+    return not factor.pooled and len(factor.own) <= _FEW_GROUPS
+
+
+def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
+    """Put factors together that have no variable and no prior term in common, the finest first."""
+    taken = [found[0]]
     for factor in found[1:]:
         apart = all(not set(factor.names) & set(t.names) and not factor.terms & t.terms for t in taken)
-        if apart and len(factor.own) > few:
+        if apart and not _is_few(factor):
             taken.append(factor)
-        else:
-            left += [name for name in factor.names if not any(name in t.names for t in taken)]
     n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
     own = np.concatenate([np.hstack([f.own, np.repeat(f.own[:, :1], max(sizes) - k, 1)]) for f, k in zip(taken, sizes)])
     shared = np.setdiff1d(np.arange(data.likelihood.theta_size), own)
@@ -198,8 +186,6 @@ def _together(data: ModelData, found: Sequence[_Factor], few: int) -> Groups:
         shared,
         np.intersect1d(shared, np.concatenate(read)),
         taken[0].log_prior if len(taken) == 1 else pt.concatenate([f.log_prior for f in taken]),
-        tuple(left),
-        np.concatenate([np.empty(0, np.int64), *(places[name] for name in left)]),
         pooled=any(f.pooled for f in taken),
     )
 

@@ -1,4 +1,4 @@
-"""How φ, what all groups share, is proposed: about a centre learnt while tuning, or by a walk."""
+"""How φ, what all groups share, is proposed about a centre that is learnt while tuning."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proxy import towards_target
 
-#: Share of the proposals that walk: one about a centre may not come back from a tail that is heavier than normal.
-_WALKS = 0.1
-#: Acceptance rate of proposals about the centre; one of them is worth two walks at any dimension.
+#: Acceptance rate of proposals about the centre.
 _TARGET = 0.45
 #: Correlation of proposals that go furthest with where they come from: across the centre, so that means are precise
 #: sooner than from independent ones (over-relaxation; Adler, Physical Review D 23, 1981).
@@ -59,17 +57,12 @@ def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
 
 @njit
 def propose_shared(rng, phi, state):  # type: ignore[no-untyped-def]
-    """Return φ′, log q(φ|φ′) − log q(φ′|φ), and whether it is a walk."""
-    noise = rng.standard_normal(phi.size)
-    walks, step, phi_new = rng.random() < _WALKS, np.dot(state.factor, noise), np.empty(phi.size)
-    if walks:
-        for i in range(phi.size):  # a loop is compiled sooner than whole arrays are
-            phi_new[i] = phi[i] + 2.38 / np.sqrt(phi.size) * step[i]
-        return phi_new, 0.0, True
+    """Return φ′ and log q(φ|φ′) − log q(φ′|φ)."""
+    step, phi_new = np.dot(state.factor, rng.standard_normal(phi.size)), np.empty(phi.size)
     angle, centre = np.exp(state.log_angle[0]), state.centre
-    for i in range(phi.size):
+    for i in range(phi.size):  # a loop is compiled sooner than whole arrays are
         phi_new[i] = centre[i] + np.cos(angle) * (phi[i] - centre[i]) + np.sin(angle) * step[i]
-    return phi_new, (_distance(phi_new, state) - _distance(phi, state)) / 2, False
+    return phi_new, (_distance(phi_new, state) - _distance(phi, state)) / 2
 
 
 @njit
@@ -85,9 +78,12 @@ def _distance(phi, state):  # type: ignore[no-untyped-def]
     return total
 
 
-def adapt_shared(phi: np.ndarray, accepted: bool, walks: bool, state: SharedState) -> None:
-    """Take a draw of tuning in: the angle follows the acceptance, centre and covariance the draws of a window."""
-    if not walks:
+def adapt_shared(phi: np.ndarray, accepted: bool, about_centre: bool, state: SharedState) -> None:
+    """Take a draw of tuning in.
+
+    The angle follows the acceptance of proposals about the centre; centre and covariance follow the draws of a window.
+    """
+    if about_centre:
         state.counts[2] += 1
         moved = towards_target(state.log_angle[0], float(accepted), _TARGET, state.counts[2])
         state.log_angle[0] = min(_FURTHEST, moved)

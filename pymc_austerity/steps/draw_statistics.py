@@ -44,7 +44,7 @@ OF_A_DRAW: dict[str, Any] = {
 #: Of one that is decisions on the shared parameters and on groups.
 OF_GROUPS: dict[str, Any] = {
     **OF_A_DECISION,
-    "walked": (bool, []),
+    "about_centre": (bool, []),
     "n_rows_carried": (np.int64, []),
     "n_rows_refreshed": (np.int64, []),
     "n_refreshed": (np.int64, []),

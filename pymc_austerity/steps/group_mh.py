@@ -78,8 +78,7 @@ class GroupMH(RowStep):
     Memory is a copy of the data sorted by group and O(G (K² + K R)) numbers for G groups of K parameters and R shared
     parameters that the rows read.  With several factors (crossed or nested) the groups of all are carried at once, and
     each factor is refreshed given the others; that takes an index of the rows for each further factor, and K² numbers
-    for each two groups with rows in common.  Of shared parameters there may be 200; a second factor of 30 groups or
-    fewer is among them, unless its rows do not hold its effects apart.
+    for each two groups with rows in common.  Of shared parameters there may be 200.
 
     References
     ----------

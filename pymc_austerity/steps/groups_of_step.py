@@ -147,8 +147,7 @@ def describe_groups(groups: Groups) -> str:
         f"{last - first:,} groups with {size} parameter{'s' if size > 1 else ''} each"
         for first, last, size in zip(groups.first[:-1], groups.first[1:], groups.size[groups.first[:-1]], strict=True)
     ]
-    left = f", among them {', '.join(groups.left)}, of few groups" if groups.left else ""
-    return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters{left}"
+    return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters"
 
 
 def _read(

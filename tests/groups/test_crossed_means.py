@@ -8,6 +8,7 @@ import pytest
 
 from pymc_austerity.groups import Conditional, means_given_others, own_changes, pull_of_others
 from pymc_austerity.groups.crossed_means import factorise, join
+from pymc_austerity.groups.elimination import eliminate, join_eliminated, places_left, solve_joint
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.known_scale import KnownScale
 from pymc_austerity.groups.tangent import Tangent, find_tangent, no_tangent
@@ -47,7 +48,8 @@ class Case:
         self.e = GroupExpansion(
             centre, own, size, np.array([0, G, G + H]), read, read, self.padded(self.gradient), hessian,
             -hessian, np.stack([self.padded(of) for of in self.cross.T], axis=2), rng.normal(size=2), np.zeros((2, 2)),
-            start, np.array([h for _, h in pairs], np.uint32), cells, no_tangent(),
+            start, np.array([h for _, h in pairs], np.uint32), cells,
+            places_left(np.array([0, G, G + H]), size), no_tangent(),
             KnownScale(np.array([2 + self.n]), POWER, SLOPE, SQUARES),
         )  # fmt: skip
 
@@ -104,6 +106,22 @@ def test_joint_means_solve_the_dense_system(case, rate):
         assert np.abs(wrong - exact).max() > 0.03
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.6])
+def test_eliminated_means_and_determinant_are_dense_ones(case, rate):
+    b, precision = np.random.default_rng(4).normal(size=case.n), case.joint_precision(rate)
+    left, log_diagonal = eliminate(case.factor, rate, case.e)
+    first = sum(np.log(np.diag(case.factor[g])[: case.e.size[g]]).sum() for g in range(G))
+    assert first + log_diagonal == pytest.approx(np.linalg.slogdet(precision)[1] / 2)
+    x = case.padded(np.linalg.solve(case.joint_precision(0.0), b))
+    join_eliminated(x, case.factor, left, rate, case.e)
+    exact = np.linalg.solve(precision, b)
+    assert x[case.inside] == pytest.approx(exact)
+    for of, allowed in ((left, 1e-9), (np.empty((0, 0)), 0.05)):
+        off = solve_joint(case.padded(b), case.factor, of, rate, case.e)[case.inside] - exact
+        assert np.sqrt(off @ precision @ off) < allowed
+    assert np.abs(eliminate(case.factor, 0.5 * rate, case.e)[1] - log_diagonal) > 1e-3
+
+
 def test_a_plane_through_the_means_is_where_the_search_begins_and_mostly_ends(case):
     b, slope = np.random.default_rng(4).normal(size=(2, case.n))
     at = np.array([0.3, -0.2])
@@ -138,7 +156,7 @@ def test_means_given_the_groups_of_other_factors_are_those_of_the_normal_law(cas
     mean = np.linalg.solve(precision, b)  # from the centre, given φ
     alone = case.padded(np.linalg.solve(case.joint_precision(0.0), b))
     groups = np.array([G - 1, 0, 3])
-    given = Conditional(np.full_like(alone, np.nan), alone, case.factor, 0.0)
+    given = Conditional(np.full_like(alone, np.nan), alone, case.factor, 0.0, np.empty((0, 0)))
     found = means_given_others(groups, pull_of_others(theta, groups, e), rate, e, given)
     u, centre = theta[2:-1] - e.centre[2:-1], e.centre[2:-1]
     for row, g in zip(found, groups, strict=True):

@@ -12,7 +12,7 @@ import pytest
 from evidence import MAX_Z, moment_z
 
 import pymc_austerity as pma
-from pymc_austerity.groups import Conditional, adapt_shared, whiten
+from pymc_austerity.groups import Conditional, adapt_shared, elimination, whiten
 from pymc_austerity.groups.tangent import along_tangent, no_tangent
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import with_blocks
@@ -74,6 +74,14 @@ def decider(model):
 
 
 @pytest.fixture(scope="module")
+def searching(model):
+    """Where so many effects are too many to eliminate the others, and joint means are searched for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elimination, "_MOST_LEFT", 0)
+        return pma.GroupMH(test=pma.Exact(), refreshed=0.5, model=model, rng=1, progressbar=False).decider
+
+
+@pytest.fixture(scope="module")
 def law():
     return expected()
 
@@ -90,14 +98,14 @@ def _run(decider, n, data=None, stale=False):
     data, theta = data or decider.data(), decider.start(rng)
     draws, outcomes = np.empty((n, theta.size)), []
     for i in range(-TUNED, n):
-        carried, refresh, walked = decider.move(theta, data, state, looks, generators)
+        carried, refresh, about_centre = decider.move(theta, data, state, looks, generators)
         new = refresh.theta.copy()
         if stale:
             again = decider.move(carried.theta, data, state, looks, generators)[1].theta
             new[3 + 2 * G :] = again[3 + 2 * G :]
         theta = new
         if i < 0:
-            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, walked, state.shared)
+            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, about_centre, state.shared)
         else:
             draws[i] = theta
             outcomes.append((carried, refresh))
@@ -124,9 +132,10 @@ def _means(decider, theta, e):
     return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, e)).mean
 
 
-def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
+def test_means_of_all_groups_together_are_those_of_the_normal_law(searching):
     """Of the rows' own scale, which does not depend on what the groups are: a dense system at three φ."""
-    e, rng = decider.prepared.expansion._replace(tangent=decider.prepared.steering.tangent), np.random.default_rng(5)
+    decider, rng = searching, np.random.default_rng(5)
+    e = decider.prepared.expansion._replace(tangent=decider.prepared.steering.tangent)
     searched, apart = e._replace(tangent=no_tangent()), np.zeros_like(e.cell_start)
     for _ in range(3):
         theta = e.centre.copy()
@@ -143,7 +152,8 @@ def test_means_of_all_groups_together_are_those_of_the_normal_law(decider):
         assert np.abs(_means(decider, theta, without) - found).max() > 0.05
 
 
-def test_the_means_that_moves_are_made_about_are_worked_out_before(decider):
+def test_the_means_that_moves_are_made_about_are_worked_out_before(searching):
+    decider = searching
     e, prepared = decider.prepared.steering, decider.prepared
     theta = e.centre.copy()
     theta[e.shared] = prepared.mean
@@ -159,11 +169,12 @@ def test_the_means_that_moves_are_made_about_are_worked_out_before(decider):
 
 
 @pytest.mark.parametrize("begins", ["at the centre", "at the last"])
-def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared(decider, begins):
+def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared(searching, begins):
     """The search begins at the same means for every φ, so that it has something left to do.
 
     Planted: it begins where the one before it ended.
     """
+    decider = searching
     e, data, looks = decider.prepared.steering, decider.data(), decider.looks_of_large()
     still = e.tangent._replace(slope=np.zeros_like(e.tangent.slope))
     moving, inside = still._replace(shift=still.shift.copy()), np.arange(e.own.shape[1]) < e.size[:, None]
@@ -188,34 +199,35 @@ def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared
         assert max(changes) < 1e-8
 
 
-def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(decider, model):
+def test_the_ratio_about_the_centre_is_that_of_densities_and_jacobian(decider, model):
     """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
     log_density = model.compile_logp(mode="FAST_COMPILE")
     e, blocks = decider.prepared.steering, decider.likelihood.blocks
     own = np.concatenate([of[:size] for of, size in zip(e.own, e.size, strict=True)])
-    data, looks, found = decider.data(), decider.looks_of_large(), []
+    found, looks, shared, jacobians = decider.prepared, decider.looks_of_large(), decider.groups.shared, []
+    data = decider.data()._replace(steps=found.steps._replace(share=0.0))
 
     def carry(theta, seed):
         generators = pack_generators(*np.random.default_rng(seed).spawn(3))
-        carried, _, walked = decider.move(theta, data, decider.new_state(), looks, generators)
-        return carried, walked
+        return decider.move(theta, data, decider.new_state(), looks, generators)[0]
 
     for seed, theta in enumerate(_run(decider, 400)[0]):
-        carried, walked = carry(theta, seed)
-        if len(found) == 2 or not (carried.accepted and walked):
+        carried = carry(theta, seed)
+        if len(jacobians) == 2 or not carried.accepted:
             continue
         by_difference = np.empty((own.size, own.size))
         for k in range(own.size):
             near = theta.copy()
             near[own[k]] += 1e-5
-            there = carry(near, seed)[0]
+            there = carry(near, seed)
             assert there.accepted
             by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-5
-        found.append(np.linalg.slogdet(by_difference)[1])
+        jacobians.append(np.linalg.slogdet(by_difference)[1])
         at, at_new = (log_density(with_blocks(model.initial_point(), t, blocks)) for t in (theta, carried.theta))
-        assert carried.log_ratio == pytest.approx(at_new - at + found[-1], abs=1e-5)
-    assert len(found) == 2
-    assert np.abs(found).min() > 1e-2  # without the Jacobian it would fail
+        q, q_new = (np.sum(np.linalg.solve(found.factor, t[shared] - found.mean) ** 2) for t in (theta, carried.theta))
+        assert carried.log_ratio == pytest.approx(at_new - at + jacobians[-1] + (q_new - q) / 2, abs=1e-5)
+    assert len(jacobians) == 2
+    assert np.abs(jacobians).min() > 1e-2  # without the Jacobian it would fail
 
 
 def test_draws_have_the_moments_of_the_posterior(decider, law):

@@ -131,7 +131,7 @@ def test_a_carried_move_without_its_jacobian_is_seen(case):
     @njit
     def without(links, theta, others, fixed, e):
         found = condition(links, theta, others, fixed, e)
-        return Conditional(found.mean, found.alone, found.factor, 0.0)
+        return Conditional(found.mean, found.alone, found.factor, 0.0, found.left)
 
     assert _largest_z_with(decider, name, _planted(decider.parts._replace(condition=without))) > MAX_Z
 
@@ -198,34 +198,35 @@ def test_a_carried_move_keeps_every_z(case):
     assert min(changes) > 1e-3
 
 
-def test_the_ratio_of_a_walk_is_that_of_densities_and_jacobian(case):
+def test_the_ratio_about_the_centre_is_that_of_densities_and_jacobian(case):
     """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
     name, model, decider = case
     log_density = model.compile_logp(mode="FAST_COMPILE")
     shared, own = decider.groups.shared, decider.groups.own.ravel()
-    data, looks, blocks = decider.data(), decider.looks_of_large(), decider.likelihood.blocks
+    found, looks, blocks = decider.prepared, decider.looks_of_large(), decider.likelihood.blocks
+    data = decider.data()._replace(steps=found.steps._replace(share=0.0))
 
     def carry(theta, seed):
         generators = pack_generators(*np.random.default_rng(seed).spawn(3))
-        carried, _, walked = decider.move(theta, data, decider.new_state(), looks, generators)
-        return carried, walked
+        return decider.move(theta, data, decider.new_state(), looks, generators)[0]
 
     thetas, jacobians = _run(decider, 300)[0], []
     for seed, theta in enumerate(thetas):
-        carried, walked = carry(theta, seed)
-        if len(jacobians) == 3 or not (carried.accepted and walked):
+        carried = carry(theta, seed)
+        if len(jacobians) == 3 or not carried.accepted:
             continue
         by_difference = np.empty((own.size, own.size))
         for k in range(own.size):
             near = theta.copy()
             near[own[k]] += 1e-4
-            there, _ = carry(near, seed)
+            there = carry(near, seed)
             assert there.accepted
             assert np.array_equal(there.theta[shared], carried.theta[shared])
             by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-4
         jacobians.append(np.linalg.slogdet(by_difference)[1])
         at, at_new = (log_density(with_blocks(model.initial_point(), t, blocks)) for t in (theta, carried.theta))
-        assert carried.log_ratio == pytest.approx(at_new - at + jacobians[-1], abs=1e-6)
+        q, q_new = (np.sum(np.linalg.solve(found.factor, t[shared] - found.mean) ** 2) for t in (theta, carried.theta))
+        assert carried.log_ratio == pytest.approx(at_new - at + jacobians[-1] + (q_new - q) / 2, abs=1e-6)
     assert len(jacobians) == 3
     # Centred, a ratio without the Jacobian would fail; not centred, the spread of a group given φ is always the same.
     assert (np.abs(jacobians).min() > 1e-2) == (name == "normal")

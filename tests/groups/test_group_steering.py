@@ -60,10 +60,10 @@ def _largest_z(decider, law, data, n=16_000):
     generators, looks, state = pack_generators(*rng.spawn(3)), decider.looks_of_large(), decider.new_state()
     theta, draws, accepted = decider.start(rng), np.empty((n, 2 + G)), []
     for i in range(-500, n):
-        carried, refresh, walked = decider.move(theta, data, state, looks, generators)
+        carried, refresh, about_centre = decider.move(theta, data, state, looks, generators)
         theta = refresh.theta
         if i < 0:
-            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, walked, state.shared)
+            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, about_centre, state.shared)
         else:
             draws[i] = theta
             accepted.append(carried.accepted)

@@ -9,7 +9,7 @@ from pytensor.gradient import grad
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups import GroupsNotFoundError, check_groups, compile_group_prior, find_groups
-from pymc_austerity.groups.group_density import shared_in_graph
+from pymc_austerity.groups.group_density import parts_of_theta
 from pymc_austerity.likelihood import Density, numba_options, read_model
 from pymc_austerity.likelihood.density import interpret_rows
 
@@ -172,7 +172,8 @@ def test_derivatives_by_what_is_shared_are_left_out_and_the_others_are_as_they_w
         correlated()
     groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
     theta, point = data.likelihood.theta, np.random.default_rng(4).normal(size=data.theta0.size)
-    shared, own = shared_in_graph(data.likelihood, groups), groups.own.ravel()
+    shared = parts_of_theta(data.likelihood, groups.log_prior, groups.shared)
+    own = groups.own.ravel()
     found = interpret_log_density([theta], shared)(np.arange(point.size, dtype=float))
     assert np.array_equal(np.unique(np.hstack(found)), groups.shared)
     whole, without = (
@@ -184,22 +185,21 @@ def test_derivatives_by_what_is_shared_are_left_out_and_the_others_are_as_they_w
     assert np.all(without[groups.shared] == 0)
 
 
-def test_factors_of_many_groups_are_taken_together_and_those_of_few_are_shared():
+def test_factors_of_many_groups_and_of_few_are_taken_together():
     g, h, few = RNG.integers(0, 40, N), RNG.integers(0, 35, N), np.arange(N) % 3
     with pm.Model() as model:
         u, v = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=(35, 2)), pm.Normal("v", 0, 1, shape=40)
         pm.Normal("y", u[h, 0] + u[h, 1] * X + v[g] + pm.Normal("w", 0, 1, shape=3)[few], 1, observed=Y)
     groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
-    assert groups.names == ("v", "u")
-    assert groups.left == ("w",)
-    assert np.array_equal(groups.first, [0, 40, 75])
-    assert np.array_equal(groups.size, np.repeat([1, 2], [40, 35]))
+    assert groups.names == ("v", "u", "w")
+    assert np.array_equal(groups.first, [0, 40, 75, 78])
+    assert np.array_equal(groups.size, np.repeat([1, 2, 1], [40, 35, 3]))
     assert np.array_equal(np.unique([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
-    assert np.array_equal(groups.of_rows(data.rows.arrays), [g, 40 + h])
+    assert np.array_equal(groups.of_rows(data.rows.arrays), [g, 40 + h, 75 + few])
     density = density_of(data)
     prior = compile_group_prior(data.likelihood, groups, numba_options(None))
     check_groups(data, groups, density, prior)
-    swapped = replace(groups, own=np.r_[groups.own[:40], np.roll(groups.own[40:], 1, axis=0)])
+    swapped = replace(groups, own=np.r_[groups.own[:40], np.roll(groups.own[40:75], 1, axis=0), groups.own[75:]])
     with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
         check_groups(data, swapped, density, prior)
 

@@ -1,0 +1,171 @@
+"""The joint law of the groups of several factors given φ, by elimination of those of the first, where the rest are few.
+
+Given all others the groups of the first factor are independent, with precisions P_g = C_gC_gᵀ.  Without them the others
+have the precision S = Q_rr − Σ_g Q_rg P_g⁻¹ Q_gr = LLᵀ, a dense matrix, or a band where factors are nested.  Then z_r =
+Lᵀ(u_r − m_r) of all others and z_g = C_gᵀ(u_g − E[u_g | u_r]) of the first are independent and standard normal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.cells import through_cells
+from pymc_austerity.groups.crossed_means import search, solve_blocks, solve_group, times_blocks
+
+#: Parameters of all factors but the first up to which they are eliminated.
+_MOST_LEFT = 300
+#: Distance from a solution, in standard deviations of all groups together, where it is searched for.
+_NEAR_ENOUGH = 0.03
+
+
+def places_left(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return where in S the parameters of each group begin, and how many there are; all 0 for nothing to eliminate.
+
+    `first` and `size` are those of a `GroupExpansion`.
+    """
+    places = np.concatenate([np.zeros(first[1], np.int64), [0], np.cumsum(size[first[1] :])])
+    return places if places[-1] <= _MOST_LEFT else np.zeros_like(places)
+
+
+@njit
+def eliminate(factor: np.ndarray, rate: float, e: Any) -> tuple[np.ndarray, float]:
+    """Return L and the sum of the logarithms of its diagonal, which is no number where S is not positive.
+
+    `factor` holds C_g, and the same for all other groups given those of the first.
+    """
+    places, size = e.left, e.own.shape[1]
+    n = places[-1]
+    left, half = np.zeros((n, n)), np.zeros((n, size, size))
+    if n == 0:
+        return left, 0.0
+    start, other, hessian, sizes = e.cell_start, e.cell_with, e.cell_hessian, e.size
+    for h in np.arange(e.first[1], e.own.shape[0]):
+        for i in range(sizes[h]):
+            for j in range(i + 1):
+                for k in range(j + 1):
+                    left[places[h] + i, places[h] + j] += factor[h, i, k] * factor[h, j, k]
+        for c in range(start[h], start[h + 1]):
+            o = np.int64(other[c])
+            if e.first[1] <= o < h:
+                for i in range(sizes[h]):
+                    for j in range(sizes[o]):
+                        left[places[h] + i, places[o] + j] -= rate * hessian[c, i, j]
+    for g in range(e.first[1]):
+        for c in range(start[g], start[g + 1]):
+            a, h = c - start[g], np.int64(other[c])
+            for j in range(sizes[h]):
+                for i in range(sizes[g]):
+                    entry = rate * hessian[c, i, j]
+                    for k in range(i):
+                        entry -= factor[g, i, k] * half[a, k, j]
+                    half[a, i, j] = entry / factor[g, i, i]
+            for d in range(start[g], c + 1):
+                b, o = d - start[g], np.int64(other[d])
+                for i in range(sizes[h]):
+                    for j in range(sizes[o] if o != h else i + 1):
+                        total = 0.0
+                        for k in range(sizes[g]):
+                            total += half[a, k, i] * half[b, k, j]
+                        left[places[h] + i, places[o] + j] -= total
+    return left, _factorise(left)
+
+
+@njit
+def _factorise(matrix: np.ndarray) -> float:
+    """Put a lower Cholesky factor in place; of each row only what lies behind its leading zeros is gone through."""
+    n, total = matrix.shape[0], 0.0
+    begins = np.empty(n, np.int64)
+    for i in range(n):
+        begin = 0
+        while begin < i and matrix[i, begin] == 0.0:
+            begin += 1
+        begins[i] = begin
+        for j in range(begin, i + 1):
+            entry = matrix[i, j]
+            for k in range(max(begin, begins[j]), j):
+                entry -= matrix[i, k] * matrix[j, k]
+            if i > j:
+                matrix[i, j] = entry / matrix[j, j]
+            elif entry > 0.0:
+                matrix[i, i] = np.sqrt(entry)
+                total += np.log(matrix[i, i])
+            else:
+                return np.nan
+    return total
+
+
+@njit
+def solve_joint(x: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> np.ndarray:
+    """Return Q⁻¹x, x of about the length that the distance from a solution is measured by."""
+    out = solve_blocks(factor, x, e.size)
+    if left.size > 0:
+        join_eliminated(out, factor, left, rate, e)
+    elif e.cell_with.size > 0:
+        search(out, out.copy(), _NEAR_ENOUGH, factor, rate, e)
+    return out
+
+
+@njit
+def join_eliminated(x: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> None:
+    """Turn P⁻¹b, in its place, into Q⁻¹b."""
+    places, n_first, (n_groups, size) = e.left, e.first[1], x.shape
+    b, of_first, given = np.zeros(left.shape[0]), np.zeros(x.shape), times_blocks(factor, x, e.size)
+    for g in range(n_first):
+        for k in range(size):
+            of_first[g, k] = x[g, k]
+    pulled = through_cells(of_first, np.arange(n_first, n_groups), e)
+    for h in range(n_first, n_groups):
+        for k in range(e.size[h]):
+            b[places[h] + k] = given[h, k] + rate * pulled[h - n_first, k]
+    for i in range(b.size):
+        for j in range(i):
+            b[i] -= left[i, j] * b[j]
+        b[i] /= left[i, i]
+    place_left(b, left, x, e)
+    follow(x, 1.0, factor, rate, e)
+
+
+@njit
+def place_left(z: np.ndarray, left: np.ndarray, x: np.ndarray, e: Any) -> None:
+    """Put L⁻ᵀz in the place of z, and in x for all groups but those of the first factor."""
+    places = e.left
+    for i in range(z.size - 1, -1, -1):
+        z[i] /= left[i, i]
+        for j in range(i):
+            z[j] -= left[i, j] * z[i]
+    for h in range(e.first[1], x.shape[0]):
+        for k in range(e.size[h]):
+            x[h, k] = z[places[h] + k]
+
+
+@njit
+def follow(x: np.ndarray, sign: float, factor: np.ndarray, rate: float, e: Any) -> None:
+    """Add to the groups of the first factor what they follow the others by, times a sign."""
+    n_first, of_left = e.first[1], x.copy()
+    for g in range(n_first):
+        for k in range(x.shape[1]):
+            of_left[g, k] = 0.0
+    pulled = through_cells(of_left, np.arange(n_first), e)
+    for g in range(n_first):
+        solve_group(factor, g, pulled, g, e.size[g])
+        for k in range(e.size[g]):
+            x[g, k] += sign * rate * pulled[g, k]
+
+
+@njit
+def whiten_left(x: np.ndarray, left: np.ndarray, z: np.ndarray, e: Any) -> None:
+    """Put Lᵀx of all groups but those of the first factor into z."""
+    places = e.left
+    flat, white = np.zeros(left.shape[0]), np.zeros(left.shape[0])
+    for h in range(e.first[1], x.shape[0]):
+        for k in range(e.size[h]):
+            flat[places[h] + k] = x[h, k]
+    for i in range(flat.size):
+        for j in range(i + 1):
+            white[j] += left[i, j] * flat[i]
+    for h in range(e.first[1], x.shape[0]):
+        for k in range(e.size[h]):
+            z[h, k] = white[places[h] + k]

@@ -1,0 +1,129 @@
+"""The law of coefficients given the rest of φ on the surrogate, where it is normal, with all groups integrated out.
+
+With b the coefficients, u the groups, of precision Q given φ, and A the second derivatives of minus the log surrogate,
+the precision of b is A_bb − A_bu Q⁻¹ A_ub, and its mean a Newton step from anywhere.  All of this is taken at one b, so
+that it is a function of the rest of φ; what is accepted by the surrogate is right even where it is not quite its law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.crossed_means import factorise, solve_group, solve_transposed
+from pymc_austerity.groups.elimination import solve_joint
+from pymc_austerity.groups.known_scale import rate_of_rows
+
+#: Correlation of a proposal with where it comes from: across the mean, see `shared_move`.
+_ACROSS = -0.4
+
+
+@built_once
+def build_normal_given(surrogate: Callable[..., Any], prior_slope: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``given(rng, here, z, data)``: a step of the coefficients from a point of the surrogate, to a point."""
+
+    @njit
+    def columns_of(theta, slope, data, precision):  # type: ignore[no-untyped-def]
+        """Return A_ub, shape (n, G, K), and put A_bb into its place; of b in units."""
+        e, steps = data.steering, data.steps
+        normal, unit, read_as, rate = steps.normal, steps.unit, steps.read_as, rate_of_rows(theta, e.centre, e.scale)
+        own, sizes, cross, shared = e.own, e.size, e.cross, e.shared
+        n = normal.size
+        columns, alone = np.zeros((n, own.shape[0], own.shape[1])), theta.copy()
+        for i in range(n):
+            if not steps.coupled[i]:
+                alone[shared[normal[i]]] += unit[i]
+        _, along = prior_slope(data.links.rows, alone, data.others, data.fixed)
+        for i in range(n):
+            r, place = read_as[i], shared[normal[i]]
+            if steps.coupled[i]:
+                moved = theta.copy()
+                moved[place] += unit[i]
+                _, of_this = prior_slope(data.links.rows, moved, data.others, data.fixed)
+                for j in range(n):
+                    precision[i, j] = (slope[shared[normal[j]]] - of_this[shared[normal[j]]]) * unit[j]
+                for g in range(own.shape[0]):
+                    for k in range(sizes[g]):
+                        columns[i, g, k] = slope[own[g, k]] - of_this[own[g, k]]
+            else:
+                precision[i, i] = (slope[place] - along[place]) * unit[i]
+            if r >= 0:
+                for j in range(n):
+                    if read_as[j] >= 0:
+                        precision[i, j] -= rate * unit[i] * unit[j] * e.shared_hessian[r, read_as[j]]
+                for g in range(own.shape[0]):
+                    for k in range(sizes[g]):
+                        columns[i, g, k] -= rate * unit[i] * cross[g, k, r]
+        return columns
+
+    @njit
+    def slope_by(theta, slope, i, data):  # type: ignore[no-untyped-def]
+        """Return the derivative of the log surrogate by a coefficient, in its units."""
+        e, steps = data.steering, data.steps
+        total, r = slope[e.shared[steps.normal[i]]], steps.read_as[i]
+        if r >= 0:
+            own, sizes, cross, centre = e.own, e.size, e.cross, e.centre
+            of_rows = e.shared_gradient[r]
+            for s in range(e.read.size):
+                of_rows += e.shared_hessian[r, s] * (theta[e.read[s]] - centre[e.read[s]])
+            for g in range(own.shape[0]):
+                for k in range(sizes[g]):
+                    of_rows += cross[g, k, r] * (theta[own[g, k]] - centre[own[g, k]])
+            total += rate_of_rows(theta, centre, e.scale) * of_rows
+        return steps.unit[i] * total
+
+    @njit
+    def law(phi, data):  # type: ignore[no-untyped-def]
+        """Return the mean, in units from the centre, and the factor of the precision, and whether there is one."""
+        e, steps = data.steering, data.steps
+        normal, n = steps.normal, steps.normal.size
+        at = phi.copy()
+        for i in range(n):
+            at[normal[i]] = e.centre[e.shared[normal[i]]]
+        there = surrogate(at, np.zeros(e.own.shape), data)
+        theta, factor, left = there.theta, there.conditional.factor, there.conditional.left
+        _, slope = prior_slope(data.links.rows, theta, data.others, data.fixed)
+        precision, mean = np.zeros((1, n, n)), np.empty((1, n))
+        columns = columns_of(theta, slope, data, precision[0])
+        rate = rate_of_rows(theta, e.centre, e.scale)
+        for i in range(n):
+            solved = solve_joint(columns[i], factor, left, rate, e)
+            for j in range(i + 1):
+                total = 0.0
+                for g in range(solved.shape[0]):
+                    for k in range(solved.shape[1]):
+                        total += columns[j, g, k] * solved[g, k]
+                precision[0, i, j] -= total
+            mean[0, i] = slope_by(theta, slope, i, data)
+        found = np.isfinite(there.value) and factorise(precision, 0, n)
+        return mean, precision, found
+
+    @njit
+    def given(rng, here, z, data):  # type: ignore[no-untyped-def]
+        e, steps = data.steering, data.steps
+        normal, unit, n = steps.normal, steps.unit, steps.normal.size
+        noise, u = rng.standard_normal(n), rng.random()
+        mean, factor, found = law(here.phi, data)
+        if not found:
+            return here
+        solve_group(factor, 0, mean, 0, n)
+        white, gained = np.empty(n), 0.0
+        for i in range(n):
+            z_i = 0.0
+            for j in range(i, n):
+                shift = (here.phi[normal[j]] - e.centre[e.shared[normal[j]]]) / unit[j] - mean[0, j]
+                z_i += factor[0, j, i] * shift
+            white[i] = _ACROSS * z_i + np.sqrt(1 - _ACROSS**2) * noise[i]
+            gained += (white[i] ** 2 - z_i**2) / 2
+        solve_transposed(factor, 0, white, n)
+        phi = here.phi.copy()
+        for i in range(n):
+            phi[normal[i]] = e.centre[e.shared[normal[i]]] + unit[i] * (mean[0, i] + white[i])
+        there = surrogate(phi, z, data)
+        return there if np.log1p(-u) < there.value - here.value + gained else here
+
+    return given
