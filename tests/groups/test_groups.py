@@ -189,7 +189,9 @@ def test_factors_of_many_groups_and_of_few_are_taken_together():
     g, h, few = RNG.integers(0, 40, N), RNG.integers(0, 35, N), np.arange(N) % 3
     with pm.Model() as model:
         u, v = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=(35, 2)), pm.Normal("v", 0, 1, shape=40)
-        pm.Normal("y", u[h, 0] + u[h, 1] * X + v[g] + pm.Normal("w", 0, 1, shape=3)[few], 1, observed=Y)
+        pm.Normal(
+            "y", u[h, 0] + u[h, 1] * X + v[g] + pm.Normal("w", 0, pm.HalfNormal("of_w"), shape=3)[few], 1, observed=Y
+        )
     groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
     assert groups.names == ("v", "u", "w")
     assert np.array_equal(groups.first, [0, 40, 75, 78])
