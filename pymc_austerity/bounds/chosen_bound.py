@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
-from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
+from numba import NumbaError
+from numba.extending import is_jitted
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.bounds.linear_bound import Lipschitz
 from pymc_austerity.bounds.lipschitz import find_linear_predictors
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan
+from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -45,7 +45,7 @@ class Given(Bound):
                 return constants[0] * float(function(at.theta, at.theta_new)), 0
 
             return evaluate
-        graph = pm.compile([self.theta, self.theta_new], [self.graph], mode="NUMBA", on_unused_input="ignore").vm.jit_fn
+        graph = compile_part([self.theta, self.theta_new], [self.graph], mode="NUMBA")
 
         @njit
         def evaluate_graph(constants, at):  # type: ignore[no-untyped-def]
@@ -93,7 +93,7 @@ def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -
 
 def _given(bound: Callable[..., Any], size: int) -> Given:
     theta, theta_new = pt.dvector("theta", shape=(size,)), pt.dvector("theta_new", shape=(size,))
-    if not isinstance(bound, Dispatcher):
+    if not is_jitted(bound):
         try:
             graph = bound(theta, theta_new)
         except Exception:  # NumPy functions fail on graphs in many ways; such a function is for numba

@@ -6,16 +6,12 @@ model that knows their types, is handed this instead, and is compiled once for a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import from_dtype, types
-from numba.core import cgutils
-from numba.core.imputils import impl_ret_new_ref
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
-from numba.np.numpy_support import as_dtype
+from numba import carray, from_dtype, types
+from numba.extending import intrinsic, overload
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.compile.lean_njit import njit
@@ -54,7 +50,7 @@ def addresses(arrays: Sequence[np.ndarray], expected: types.BaseTuple) -> Addres
         For arrays that are not of these types, or whose entries do not lie one behind the other.
     """
     found = [(a.dtype, a.ndim) for a in arrays]
-    due = [(as_dtype(t.dtype), t.ndim) for t in expected.types]
+    due = [(np.dtype(t.dtype.name), t.ndim) for t in expected.types]
     if found != due or not all(a.flags.c_contiguous and a.flags.aligned for a in arrays):
         raise TypeError(f"Data of types {found}, where {due}, contiguous, are expected.")
     table = np.array([word for a in arrays for word in (a.ctypes.data, *a.shape)], dtype=np.int64)
@@ -65,35 +61,47 @@ def addresses(arrays: Sequence[np.ndarray], expected: types.BaseTuple) -> Addres
 NOWHERE: Addresses = addresses((), types.Tuple(()))
 
 
+def arrays_at(table: Addresses, expected: types.BaseTuple) -> Any:
+    """Return the arrays that lie there as a tuple of the expected type, which owns none of them; in compiled code."""
+    raise NotImplementedError
+
+
+@overload(arrays_at)
+def _arrays_at(table, expected):  # type: ignore[no-untyped-def]
+    of_table = _build_arrays(expected.instance_type, 0)
+    return lambda table, expected: of_table(table)
+
+
+def _build_arrays(expected: types.BaseTuple, at: int) -> Callable[..., Any]:
+    """Compile what makes a tuple of arrays of a table, the first of which is described from its entry `at` on."""
+    if not len(expected):
+        return njit(lambda table: ())
+    dtype, ndim = expected.types[0].dtype, expected.types[0].ndim
+    shape_of, others = _build_lengths(at + 1, ndim), _build_arrays(types.Tuple(expected.types[1:]), at + 1 + ndim)
+
+    @njit
+    def arrays(table):  # type: ignore[no-untyped-def]
+        return (carray(_pointer(table[at], dtype), shape_of(table)), *others(table))
+
+    return arrays
+
+
+def _build_lengths(at: int, n: int) -> Callable[..., Any]:
+    if n == 0:
+        return njit(lambda table: ())
+    others = _build_lengths(at + 1, n - 1)
+    return njit(lambda table: (table[at], *others(table)))
+
+
 @intrinsic
-def arrays_at(typingctx, addresses, expected):  # type: ignore[no-untyped-def]
-    """Return the arrays that lie there as a tuple of the expected type, which owns none of them."""
-    result = expected.instance_type
+def _pointer(typingctx, address, dtype):  # type: ignore[no-untyped-def]
+    """Return an address as a pointer to numbers of a type."""
+    pointer = types.CPointer(dtype.instance_type)
 
     def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        table, n_words = make_array(ADDRESSES)(context, builder, values[0]).data, 0
-        word = context.get_value_type(types.intp)
+        return builder.inttoptr(values[0], context.get_value_type(pointer))
 
-        def next_word() -> Any:
-            nonlocal n_words
-            n_words += 1
-            return builder.load(cgutils.gep_inbounds(builder, table, n_words - 1))
-
-        found = []
-        for of in result.types:
-            array = make_array(of)(context, builder)
-            data = builder.inttoptr(next_word(), context.get_data_type(of.dtype).as_pointer())
-            size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(of.dtype)))
-            shape = [next_word() for _ in range(of.ndim)]
-            strides = [size] * of.ndim
-            for k in reversed(range(of.ndim - 1)):
-                strides[k] = builder.mul(strides[k + 1], shape[k + 1])
-            packed = (cgutils.pack_array(builder, of_axes, word) for of_axes in (shape, strides))
-            populate_array(array, data, *packed, size, None)
-            found.append(array._getvalue())
-        return impl_ret_new_ref(context, builder, result, context.make_tuple(builder, result, found))
-
-    return result(ADDRESSES, expected), codegen
+    return pointer(types.int64, dtype), codegen
 
 
 @njit

@@ -13,20 +13,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
-import numba
-from numba.core.caching import CompileResultCacheImpl
-from numba.core.dispatcher import Dispatcher
-from numba.core.serialize import dumps
-from numba.core.sigutils import normalize_signature
+import cloudpickle
+from numba.extending import is_jitted
 from pytensor import config
 from xxhash import xxh3_128
 
 from pymc_austerity.compile.code_key import NoKeyError, code_key
-from pymc_austerity.compile.lean_njit import LeanDispatcher
+from pymc_austerity.compile.lean_njit import argument_types
+
+try:  # numba's way to write down what it has compiled, which has no public name; without it nothing is kept
+    from numba.core.caching import CompileResultCacheImpl
+except ImportError:
+    CompileResultCacheImpl = object
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -37,7 +38,6 @@ Built = TypeVar("Built")
 FOLDER = Path(config.base_compiledir) / "pymc_austerity"
 #: The environment variable with the most that the folder may hold, in MB, and its default.
 LIMIT, DEFAULT_LIMIT = "PYMC_AUSTERITY_CACHE_MB", 1_000.0
-#: numba's way to write down what it has compiled.
 _written: Any = CompileResultCacheImpl.__new__(CompileResultCacheImpl)
 _DIGEST = xxh3_128().digest_size
 
@@ -48,62 +48,31 @@ def built_once(build: Callable[P, Built]) -> Callable[P, Built]:
 
 
 def cached(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a compiled function that looks for its machine code on disk before it compiles, and leaves it there.
+    """Let a compiled function look for its machine code on disk before it compiles, and leave it there.
 
     Parameters
     ----------
     function : callable
-        Compiled by numba, called from Python with positional arguments.
+        Compiled by numba.  What `lean_njit.njit` has decorated is kept as Python calls it.
 
     Returns
     -------
     callable
-        The same function; `function` itself where nothing can be kept: with ``pytensor.config.numba__cache`` off or
-        ``NUMBA_DISABLE_JIT`` set, or where it captures something without a key.
+        The same, also where nothing can be kept: with ``pytensor.config.numba__cache`` off or ``NUMBA_DISABLE_JIT``
+        set, where it captures something without a key, or where numba has no such cache.
     """
-    if (key := _key(function)) is None:
+    compiled: Any = function
+    if not is_jitted(compiled) or not config.numba__cache or not hasattr(_written, "rebuild"):
         return function
-    code = cast("Dispatcher", function).py_func
-    # Another function, which has compiled nothing yet: numba refuses one that calls itself under the name of the first.
-    twin = FunctionType(code.__code__, code.__globals__, code.__name__, code.__defaults__, code.__closure__)
-    dispatcher: Any = numba.jit(**cast("Dispatcher", function).targetoptions)(twin)
-    dispatcher._cache = _Kept(key)
-    return cast("Callable[..., Any]", dispatcher)
-
-
-@cache
-def kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what `cached` does, once a process: for functions of a module, which Python calls now and then."""
-    return cached(function)
-
-
-def keep(function: LeanDispatcher) -> LeanDispatcher:
-    """Let Python's calls of a function that compiled code calls look for machine code on disk, and leave it there.
-
-    Parameters
-    ----------
-    function : LeanDispatcher
-        That has not been compiled yet.
-
-    Returns
-    -------
-    LeanDispatcher
-        The same, also where nothing can be kept.
-    """
-    if (key := _key(function)) is not None:
-        function._cache = _Kept(key)
-    return function
-
-
-def _key(function: Any) -> str | None:
-    """Return the key of a function that may be kept, or None."""
-    if not config.numba__cache or not isinstance(function, Dispatcher):
-        return None
+    if isinstance(getattr(compiled, "_cache", None), _Kept):
+        return function
     try:
-        return code_key(function)
+        key = code_key(compiled)
     except NoKeyError as error:
         _log.debug(f"Compiled anew in every process: {error}.")
-        return None
+    else:
+        compiled._cache = _Kept(key)  # numba's private name for what it asks before it compiles
+    return function
 
 
 class _Kept:
@@ -134,7 +103,7 @@ class _Kept:
             if _digest(path, found[_DIGEST:]) != found[:_DIGEST]:
                 raise ValueError("its digest is of other bytes")
             code = _written.rebuild(target_context, pickle.loads(found[_DIGEST:]))
-            if code.signature.args != normalize_signature(sig)[0]:
+            if code.signature.args != argument_types(sig):
                 raise ValueError(f"it is for arguments {code.signature.args}")
         except Exception as error:
             _log.info(f"Compiled code in {path} cannot be used and is made anew ({_name(error)}).")
@@ -146,13 +115,13 @@ class _Kept:
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, where that is possible."""
         path = self._path(sig)
-        if path is None or data.lifted or data.library.has_dynamic_globals:  # addresses, good in this process
+        if path is None or not _can_be_kept(data):
             return
         try:
             FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_ours(FOLDER):
                 return
-            code = dumps(_written.reduce(data))
+            code = cloudpickle.dumps(_written.reduce(data))
             _write(path, _digest(path, code) + code)
         except Exception as error:
             _log.info(f"Compiled code cannot be kept in {FOLDER} ({_name(error)}).")
@@ -161,10 +130,17 @@ class _Kept:
         """Do nothing: numba asks for it where it compiles a function again."""
 
     def _path(self, sig: Any) -> Path | None:
-        types = str(normalize_signature(sig)[0])
+        types = str(argument_types(sig))
         if "0x" in types:  # of a function, whose address says nothing to another process
             return None
         return FOLDER / f"{xxh3_128(f'{self._key} {types}'.encode()).hexdigest()}.code"
+
+
+def _can_be_kept(data: Any) -> bool:
+    """Whether numba finds no addresses in what it has compiled, which are good in this process."""
+    with suppress(AttributeError):  # it would warn with the place of a source, which is not known here
+        return bool(_written.check_cachable(data))
+    return False
 
 
 def _digest(path: Path, code: bytes) -> bytes:

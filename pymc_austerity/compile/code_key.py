@@ -13,24 +13,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import cache
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numba
 import numpy as np
+from llvmlite import binding
 from numba import types
-from numba.core.dispatcher import Dispatcher
-from numba.core.registry import cpu_target
-from numba.core.typing.templates import builtin_registry
-from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
+from numba.extending import is_jitted
+from pytensor import config
 from xxhash import xxh3_128
 
 #: Functions of this package have keys.
@@ -55,16 +53,11 @@ _HARMLESS_SETTINGS = (
 _graphs: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
 
 
-#: How many of numba's implementations have been looked at, and which packages gave those that have no release.
-_looked_at: Counter[int] = Counter()
-_extended_by: set[str] = set()
-
-
 class NoKeyError(TypeError):
     """Code that another process cannot know by the same key."""
 
 
-def code_key(function: Dispatcher) -> str:
+def code_key(function: Any) -> str:
     """Return the key of a compiled function, which another process gives to the same code and to no other.
 
     Raises
@@ -74,19 +67,14 @@ def code_key(function: Dispatcher) -> str:
     """
     if not _STAMPS or _stamps() != _STAMPS:
         raise NoKeyError("files of the package have changed since it was imported, or are not there")
-    if foreign := _foreign():
-        raise NoKeyError(f"numba was given implementations by {foreign}, which are in no release")
     names = _Names()
     parts = [*names.of(function), *(_TEXTS.get(module, "") for module in sorted(names.modules))]
     return _digest(" ".join([_surroundings(), _settings(), *parts]).encode())
 
 
-def name_graph(graph: Dispatcher, keeper: Dispatcher) -> bool:
-    """Know a graph by PyTensor's key, which is that of the function around it; False without one."""
-    key = CACHED_SRC_FUNCTIONS.get(keeper.py_func)
-    if key is not None:
-        _graphs[cast("FunctionType", graph.py_func)] = key
-    return key is not None
+def name_graph(function: FunctionType, key: str) -> None:
+    """Know what PyTensor has written for a graph by PyTensor's key of the graph."""
+    _graphs[function] = key
 
 
 def _digest(text: bytes) -> str:
@@ -115,41 +103,25 @@ for _path in map(Path, _SOURCES):
 
 @cache
 def _surroundings() -> str:
-    found = [sys.version, repr(cpu_target.target_context.codegen().magic_tuple()), _EXTENDS_NUMBA]
+    found = [
+        sys.version,
+        binding.get_default_triple(),
+        binding.get_host_cpu_name(),
+        binding.get_host_cpu_features().flatten(),
+        _EXTENDS_NUMBA,
+    ]
     for package in _VERSIONS:
         try:
             found.append(f"{package}=={version(package)}")
         except PackageNotFoundError:  # run from its sources
             found.append(package)
-    found += sorted(f"{e.dist.name}=={e.dist.version}" for e in entry_points(group="numba_extensions") if e.dist)
     return " ".join(found)
 
 
 def _settings() -> str:
     values = {n: v for n, v in vars(numba.config).items() if n.isupper() and n not in _HARMLESS_SETTINGS}
-    return repr(sorted((n, str(v)) for n, v in values.items() if v is None or isinstance(v, int | float | str)))
-
-
-@cache
-def _extending() -> frozenset[str]:
-    """Return the packages besides this one whose implementations of functions are in every key, by their versions."""
-    # What is installed from a folder may change and keep its version.
-    installed = [
-        e for e in entry_points(group="numba_extensions") if e.dist and not e.dist.read_text("direct_url.json")
-    ]
-    return frozenset({"numba", "pytensor", *(e.module.partition(".")[0] for e in installed)})
-
-
-def _foreign() -> list[str]:
-    """Return other packages with implementations (``numba.extending``) of what numba and NumPy name."""
-    for registered in (builtin_registry.functions, builtin_registry.attributes):
-        for template in registered[_looked_at[id(registered)] :]:  # numba takes none back
-            written = getattr(template, "_overload_func", None)
-            of_their_own = isinstance(template.key, FunctionType) and _package_of(template.key) not in _RELEASED
-            if written is not None and not of_their_own and _package_of(written) not in {_OWN, *_extending()}:
-                _extended_by.add(_package_of(written))
-        _looked_at[id(registered)] = len(registered)
-    return sorted(_extended_by)
+    plain = sorted((n, str(v)) for n, v in values.items() if v is None or isinstance(v, int | float | str))
+    return repr((plain, config.numba__fastmath))
 
 
 def _package_of(function: FunctionType) -> str:
@@ -175,7 +147,7 @@ class _Names:
         kind = type(value)
         if kind in (bool, int, float, complex, str, bytes, slice, range, type(None), type(...)):
             yield f"{kind.__name__} {value!r}"
-        elif isinstance(value, Dispatcher | FunctionType):
+        elif is_jitted(value) or isinstance(value, FunctionType):
             yield from self._function(value)
         elif isinstance(value, np.generic | np.ndarray) and not value.dtype.hasobject:
             yield f"{kind.__name__} {value.dtype!r} {value.shape} {value.flags} {_digest(value.tobytes())}"
@@ -219,11 +191,11 @@ class _Names:
             yield f"function {number}"
             return
         self._seen[id(value)] = len(self._seen)
-        function, options = getattr(value, "py_func", value), getattr(value, "targetoptions", {})
+        function, options = getattr(value, "py_func", value), getattr(value, "options", {})
         for name, option in sorted(options.items()):
             yield name
             yield from self.of(option)
-        if (graph := _graphs.get(function) or CACHED_SRC_FUNCTIONS.get(function)) is not None:
+        if (graph := _graphs.get(function)) is not None:
             yield f"graph {graph}"
         elif _package_of(function) != _OWN:
             yield self._named(function)

@@ -9,11 +9,9 @@ from operator import mul
 from types import FunctionType
 from typing import Any
 
-import numba
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 from pytensor.compile import Mode, get_mode, optdb
 from pytensor.graph.basic import Apply, Variable, clone, equal_computations
@@ -24,10 +22,9 @@ from pytensor.link.basic import PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.tensor.math import Dot, Prod
 
-from pymc_austerity.compile.cache import keep
+from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.code_key import name_graph
-from pymc_austerity.compile.lean_njit import lean
-from pymc_austerity.compile.plain_graphs import register_plain_graphs
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.compile.special_functions import rewrite_polygamma
 
 _REWRITES = "pymc_austerity"
@@ -57,8 +54,12 @@ def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: 
     Not by ``pymc.compile`` itself, which would update the generators of random variables that the graph only asks
     for their shape (components of a mixture, in PyMC 5), and so keep them in the function.
     """
-    checked = get_mode(mode).including("local_check_parameter_to_ninf_switch", _REWRITES)
-    return pytensor.function(inputs, outputs, mode=checked, on_unused_input="ignore", **options)
+    return pytensor.function(inputs, outputs, mode=_checked(mode), on_unused_input="ignore", **options)
+
+
+def _checked(mode: Any) -> Mode:
+    """Return a mode that lets densities be −∞ outside the domain of a parameter, with the rewrites of this module."""
+    return get_mode(mode).including("local_check_parameter_to_ninf_switch", _REWRITES)
 
 
 def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
@@ -73,7 +74,7 @@ def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
         if kind == known_kind and equal_computations(graphs, known_graphs, inputs, known_inputs):
             break
     else:
-        compiled = keep(lean(_graph_within(compile_log_density(inputs, outputs, **options).vm.jit_fn)))
+        compiled = cached(_compile_graph(inputs, outputs, **options))
         known = kind, inputs, graphs, compiled
     _compiled[:] = [*(other for other in _compiled if other is not known), known][-_KEPT:]
     return compiled
@@ -84,21 +85,25 @@ _compiled: list[tuple[Any, Any, Any, Any]] = []
 _KEPT = 64
 
 
-def _graph_within(compiled: Any) -> Any:
-    """Return what PyTensor's function around a graph calls, which is the graph.
+def _compile_graph(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
+    """Return the numba function of a rewritten graph, known by PyTensor's key of it.
 
-    That function is there to be kept on disk, and numba makes machine code of all that a function calls once more for
-    each function that calls it.  What is kept here is made of the graph itself.
+    PyTensor itself puts a function around it, to keep that on disk, and numba makes machine code of all that a function
+    calls once more for each function that calls it.
     """
-    graph = compiled.py_func.__globals__.get("jitable_func")
-    if not isinstance(graph, Dispatcher):
-        return compiled
-    written: Any = graph.py_func
+    if not hasattr(numba_basic, "numba_funcify_and_cache_key"):  # which only extensions of PyTensor are told of
+        return compile_log_density(inputs, outputs, mode, **options).vm.jit_fn
+    # The rewrites of the mode's own linker; another linker, which compiles nothing, only holds the graph.
+    rewrites = Mode(linker=_NumPyLinker(), optimizer=_checked(mode).optimizer)
+    rewritten = pytensor.function(inputs, outputs, mode=rewrites, on_unused_input="ignore", **options).maker.fgraph
+    graph, key = numba_basic.numba_funcify_and_cache_key(rewritten)
     # numba files code under the name of its source, which is that of a temporary file.
+    written = graph.py_func
     code = written.__code__.replace(co_filename="<graph>")
     function = FunctionType(code, written.__globals__, written.__name__, written.__defaults__, written.__closure__)
-    graph = numba.jit(**graph.targetoptions)(function)
-    return graph if name_graph(graph, compiled) else compiled
+    if key is not None:
+        name_graph(function, key)
+    return njit(function)
 
 
 def interpret_log_density(inputs: Any, outputs: Any) -> Any:
@@ -179,4 +184,3 @@ def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable
 # After everything that knows the operations, and before they are put together and made to work in place (49 and 75).
 optdb.register("use_product", dfs_rewriter(_use_product), _REWRITES, position=48.9)
 optdb.register("use_compiled_polygamma", rewrite_polygamma, _REWRITES, position=48.9)
-register_plain_graphs(_REWRITES)

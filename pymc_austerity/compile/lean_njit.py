@@ -1,7 +1,8 @@
 """``njit`` for code that compiled code calls, and only now and then Python.
 
 numba makes a function callable from three sides: by compiled code, from Python and from C.  To unpack the tuples of
-tuples that the parts of a step hand to each other takes about as long to compile as what is done with them.
+tuples that the parts of a step hand to each other takes about as long to compile as what is done with them: a tenth of
+all that is compiled before the first draw.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core.registry import CPUDispatcher
-from numba.core.sigutils import normalize_signature
+
+try:  # the class of numba's compiled functions, which has no public name; without it all of them stay numba's own
+    from numba.core.registry import CPUDispatcher
+except ImportError:
+    CPUDispatcher = None
 
 _NOT_FROM_C = {"no_cfunc_wrapper": True}
 _NOT_FROM_PYTHON = {"no_cpython_wrapper": True, **_NOT_FROM_C}
@@ -21,40 +25,45 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorate a function as `numba.njit` does."""
     if function is None:
         return lambda decorated: njit(decorated, **options)
-    compiled = numba.njit(**options)(function)
-    return compiled if options.get("cache") else lean(compiled)  # what numba keeps on disk costs nothing
+    # Without numba's class or compilation, and for what numba keeps on disk, which costs nothing.
+    if CPUDispatcher is None or numba.config.DISABLE_JIT or options.get("cache"):
+        return numba.njit(**options)(function)
+    return LeanDispatcher(function, {"nopython": True, **options})
 
 
-def lean(function: Any) -> Any:
-    """Return what was decorated with `numba.njit` as if it had been by `njit`."""
-    if not isinstance(function, CPUDispatcher):  # NUMBA_DISABLE_JIT
-        return function
-    options = {name: value for name, value in function.targetoptions.items() if name not in _NOT_FROM_PYTHON}
-    options |= _NOT_FROM_C
-    return LeanDispatcher(function.py_func, function.locals, options, function._compiler.pipeline_class)
+def for_compiled_code(function: Any) -> Any:
+    """Return the compiled function that compiled code calls."""
+    return getattr(function, "within", function)
 
 
-class LeanDispatcher(CPUDispatcher):
+class LeanDispatcher(CPUDispatcher or object):  # type: ignore[misc]
     """A compiled function that is made callable from Python when Python calls it.
 
     Attributes
     ----------
+    options : dict
+        What `numba.njit` takes, as the decorator was given it.
     within : CPUDispatcher
         What compiled code calls, with arguments with which Python has not called before.
     """
 
-    def __init__(self, py_func: Any, locals: Any, targetoptions: Any, *pipeline: Any) -> None:
-        super().__init__(py_func, locals, targetoptions, *pipeline)
-        self.within = CPUDispatcher(py_func, locals, {**targetoptions, **_NOT_FROM_PYTHON}, *pipeline)
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function, {}, {**options, **_NOT_FROM_C})
+        self.options = options
+        self.within = CPUDispatcher(function, {}, {**options, **_NOT_FROM_PYTHON})
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile for compiled code that calls with arguments of these types."""
-        _, folded = self._compiler.fold_argument_types(args, kws)
-        return self._for(folded).get_call_template(args, kws)
+        return self._for(args).get_call_template(args, kws)
 
     def get_overload(self, sig: Any) -> Any:
         """Return what compiled code calls."""
-        return self._for(normalize_signature(sig)[0]).get_overload(sig)
+        return self._for(argument_types(sig)).get_overload(sig)
 
     def _for(self, args: Any) -> Any:
-        return super() if tuple(args) in self.overloads else self.within
+        return super() if tuple(args) in self.signatures else self.within
+
+
+def argument_types(signature: Any) -> tuple[Any, ...]:
+    """Return the types of the arguments that numba names as a signature or as a tuple of types."""
+    return tuple(getattr(signature, "args", signature))

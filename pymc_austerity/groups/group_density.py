@@ -13,20 +13,11 @@ from pytensor.graph.traversal import apply_ancestors
 from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.compile.addresses import Addresses, arrays_at, tuple_of
+from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError
-from pymc_austerity.likelihood import (
-    VECTOR,
-    WITHOUT_ROWS,
-    Density,
-    ModelData,
-    Reached,
-    RowLikelihood,
-    build_call,
-    entries_taken,
-    reach,
-)
+from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Density, ModelData, RowLikelihood, entries_taken
 
 #: Spread of the random point of the check, and the groups and rows that it looks at.
 _SPREAD, _CHECKED_GROUPS, _CHECKED_ROWS = 0.3, 3, 500

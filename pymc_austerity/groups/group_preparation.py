@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
-from pymc_austerity.compile.cache import kept
+from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import draws_nothing
 from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, no_bounds
 from pymc_austerity.groups.group_conditional import Conditional, ConditionOf, place_all
@@ -111,7 +111,7 @@ class PreparedGroups(NamedTuple):
         e = self.steering
         theta = e.centre.copy()
         theta[e.shared] = phi
-        kept(place_all)(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
+        cached(place_all)(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
         return theta
 
 
@@ -275,7 +275,7 @@ def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarr
         new, old = model.density.both_sides(moved, theta, others, *fixed, *batch)
         left_new, left = model.seen.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()
-        known = kept(own_changes)(moved, theta, np.array([g]), e)[0]
+        known = cached(own_changes)(moved, theta, np.array([g]), e)[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "

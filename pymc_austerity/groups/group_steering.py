@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from pymc_austerity.compile.cache import kept
+from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_conditional import Conditional, place_all
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_mode import GroupCentre, GroupSearch
@@ -66,8 +66,8 @@ def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _C
         theta = e.centre.copy()
         theta[e.shared] = of.mean + of.factor @ of_shared
         given = Conditional(*uninterrupted(search.model.condition, theta, *at, e))
-        kept(place_all)(theta, of_own.reshape(e.own.shape), e, given)
-        known = float(kept(grouped_sum)(theta, search.data.others0, e))
+        cached(place_all)(theta, of_own.reshape(e.own.shape), e, given)
+        known = float(cached(grouped_sum)(theta, search.data.others0, e))
         left.append(search.model.group_pass.value(theta, *at, search.rows) - known)
         thetas.append(theta)
     return _Cloud(np.array(thetas), float(np.std(left)))

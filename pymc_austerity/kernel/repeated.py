@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numba import typeof, types
-from numba.core.errors import TypingError
+from numba import TypingError, typeof, types
 
 from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.compile.by_address import Reached, call_at, reach, returned_by
 from pymc_austerity.compile.cache import built_once, cached
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.kernel.transition import Outcome, Transition, TransitionArguments
-from pymc_austerity.likelihood import VECTOR, Reached, call_at, reach
+from pymc_austerity.likelihood import VECTOR
 
 #: The name of the statistic that says how many transitions made a draw.
 TRANSITIONS = "n_transitions"
@@ -61,7 +60,7 @@ class RepeatedTransition:
 @built_once
 def _compiled_for(transition: Transition, *taken: types.Type) -> tuple[Callable[..., Any], Reached]:
     reached = reach(transition, *taken)
-    returned = attrgetter("overloads")(reached.function)[taken].signature.return_type
+    returned = returned_by(reached.function, taken)
     if returned != _FIELDS:
         raise TypeError(f"A transition returned {returned}, not {_FIELDS}.")
     return build_loop(*taken), reached

@@ -208,7 +208,7 @@ def _transition_of(
     conclude: Conclude,
 ) -> Transition:
     # Python asks for several draws, or for one, by `RepeatedTransition`: to unpack the arguments takes long to compile.
-    @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @njit
     def transition(theta, generators, given):  # type: ignore[no-untyped-def]
         around = given.surroundings
         n_total = n_rows_of(given.row_state, n_rows_at(around.arrays))

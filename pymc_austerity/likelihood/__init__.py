@@ -2,24 +2,6 @@
 
 from pymc_austerity.likelihood.affine import keeps_affine, row_predictor
 from pymc_austerity.likelihood.axis import NotRowWiseError, RowAxis
-from pymc_austerity.likelihood.by_address import (
-    ONE_VECTOR,
-    TOTAL_AND_SLOPE,
-    VALUE_AND_SLOPE,
-    VECTOR,
-    WITHOUT_ROWS,
-    Reached,
-    both_sides_at,
-    build_call,
-    build_reading,
-    call_at,
-    log_prior_at,
-    prior_slope_at,
-    reach,
-    reach_graph,
-    reach_prior_slope,
-    reach_reading,
-)
 from pymc_austerity.likelihood.density import (
     Density,
     KnownSum,
@@ -30,6 +12,20 @@ from pymc_austerity.likelihood.density import (
     numba_options,
 )
 from pymc_austerity.likelihood.layout import Block, flatten, flatten_onto, split, with_blocks
+from pymc_austerity.likelihood.linked_functions import (
+    ONE_VECTOR,
+    TOTAL_AND_SLOPE,
+    VALUE_AND_SLOPE,
+    VECTOR,
+    WITHOUT_ROWS,
+    both_sides_at,
+    build_reading,
+    log_prior_at,
+    prior_slope_at,
+    reach_graph,
+    reach_prior_slope,
+    reach_reading,
+)
 from pymc_austerity.likelihood.links import (
     BothSides,
     LinkedBothSides,
@@ -74,16 +70,13 @@ __all__ = [
     "ModelKey",
     "NotRowWiseError",
     "Place",
-    "Reached",
     "RowAxis",
     "RowEntries",
     "RowLikelihood",
     "RowTerms",
     "Surroundings",
     "both_sides_at",
-    "build_call",
     "build_reading",
-    "call_at",
     "check_rows",
     "compile_density",
     "entries_taken",
@@ -97,7 +90,6 @@ __all__ = [
     "numba_options",
     "prior_slope_at",
     "prove_row_axis",
-    "reach",
     "reach_graph",
     "reach_prior_slope",
     "reach_reading",

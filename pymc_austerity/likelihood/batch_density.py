@@ -55,7 +55,8 @@ def shapes_without_draws(term: Variable) -> Variable:
             return term
         rv = shape.owner.inputs[0]
         _, size, *parameters = rv.owner.inputs
-        lengths = pt.stack(rv.owner.op._infer_shape(size, parameters)).astype("int64")
+        shapes = [None, size.shape, *[tuple(p.shape) for p in parameters]]
+        lengths = pt.stack(rv.owner.op.infer_shape(None, rv.owner, shapes)[1]).astype("int64")
         (term,) = graph_replace([term], {shape: lengths}, strict=False)
 
 

@@ -14,13 +14,13 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compile.addresses import Addresses, tuple_of
+from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood.by_address import (
+from pymc_austerity.likelihood.linked_functions import (
     ONE_VECTOR,
     PAIR,
     VECTOR,
-    Reached,
     both_sides_at,
     log_prior_at,
     one_side_at,

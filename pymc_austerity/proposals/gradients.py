@@ -15,18 +15,16 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.addresses import arrays_at, n_rows_at, tuple_of
+from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import (
     ONE_VECTOR,
     VECTOR,
     WITHOUT_ROWS,
-    Reached,
     RowLikelihood,
     Surroundings,
-    build_call,
     build_reading,
-    reach,
     reach_graph,
     reach_reading,
 )

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import Reached, RowLikelihood, Surroundings
+from pymc_austerity.likelihood import RowLikelihood, Surroundings
 from pymc_austerity.proxy import Prepared, SelectedCoefficients, Surrogate
 
 #: ``move(rng, theta, state)``: θ′ and log q(θ|θ′) − log q(θ′|θ) of a proposal that reads no data.

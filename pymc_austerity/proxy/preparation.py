@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core.errors import NumbaError
+from numba import NumbaError
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 

@@ -18,7 +18,7 @@ from pytensor.graph.replace import graph_replace
 from scipy import special
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.cache import keep
+from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import BothSides, Density, RowLikelihood
@@ -69,7 +69,7 @@ def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict
                 new = integral
         return new, integral
 
-    return keep(both_sides)
+    return cached(both_sides)
 
 
 def _rule(order: int) -> tuple[np.ndarray, np.ndarray]:

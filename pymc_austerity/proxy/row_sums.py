@@ -18,6 +18,7 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.addresses import tuple_of
+from pymc_austerity.compile.by_address import Reached, call_at, reach
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
@@ -25,12 +26,9 @@ from pymc_austerity.likelihood import (
     ONE_VECTOR,
     TOTAL_AND_SLOPE,
     VECTOR,
-    Reached,
     RowEntries,
     RowLikelihood,
-    call_at,
     find_row_entries,
-    reach,
     reach_graph,
     row_predictor,
 )

@@ -15,13 +15,13 @@ from scipy import linalg
 
 from pymc_austerity.compile.addresses import tuple_of
 from pymc_austerity.compile.bounded_integers import integer_below
+from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.cache import built_once, cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import (
     LinkedPriorSlope,
     Links,
-    Reached,
     RowLikelihood,
     prior_slope_at,
     reach_prior_slope,

@@ -8,7 +8,7 @@ import pytest
 from compilations import compilations
 from numba.core.registry import CPUDispatcher
 
-from pymc_austerity.compile.lean_njit import lean, njit
+from pymc_austerity.compile.lean_njit import njit
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -82,6 +82,5 @@ def test_defaults_keywords_and_options():
     assert power(2.0) == 4.0
 
 
-def test_what_numba_keeps_and_what_is_not_compiled_stay_as_they_are():
+def test_what_numba_keeps_on_disk_stays_as_it_is():
     assert type(njit(cache=True)(doubled)) is CPUDispatcher
-    assert lean(doubled) is doubled

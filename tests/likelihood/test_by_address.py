@@ -11,7 +11,7 @@ import pymc_austerity as pma
 from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at, n_rows_at
 from pymc_austerity.compile.code_key import code_key
 from pymc_austerity.likelihood import Links
-from pymc_austerity.likelihood.by_address import (
+from pymc_austerity.likelihood.linked_functions import (
     PAIR,
     both_sides_at,
     log_prior_at,

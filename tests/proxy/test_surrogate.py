@@ -6,7 +6,8 @@ from numba import njit, types
 from toy import FACTOR, surrogate_state
 
 from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
-from pymc_austerity.likelihood import Links, Reached, Surroundings
+from pymc_austerity.compile.by_address import Reached
+from pymc_austerity.likelihood import Links, Surroundings
 from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.surrogate import (

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from numba import types
 from pytensor.graph.traversal import explicit_graph_inputs
 
 from pymc_austerity.compile.addresses import arrays_at, tuple_of
-from pymc_austerity.compile.graph_compiler import BY_NUMPY
+from pymc_austerity.compile.by_address import Reached, build_call, reach
+from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_part
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Block, Law, Reached, RowLikelihood, build_call, reach
+from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Block, Law, RowLikelihood
 
 _LOC_SCALE_DF = types.UniTuple(VECTOR, 3)
 
@@ -31,7 +31,7 @@ def compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwargs
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     if not set(explicit_graph_inputs(graphs)).intersection(inputs):
         return constant_law(*(np.array(g.eval(mode=BY_NUMPY)) for g in graphs))
-    compiled: ExcludedLaw = pytensor.function(inputs, graphs, on_unused_input="ignore", **compile_kwargs).vm.jit_fn
+    compiled: ExcludedLaw = compile_part(inputs, graphs, **compile_kwargs)
     return compiled
 
 

@@ -1,27 +1,18 @@
-"""The functions of a model, reached by their addresses: what calls them is compiled once, and serves every model.
-
-Code that holds a model's functions is another code for another model, and compiled anew with it.  Code that is handed
-their addresses, and those of the data, is the same for all models.
-"""
+"""The functions of a model, called by their addresses by code that is compiled once for all models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from inspect import signature
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core import cgutils
-from numba.core.errors import TypingError
-from numba.core.imputils import impl_ret_new_ref
-from numba.extending import intrinsic
 
 from pymc_austerity.compile.addresses import ADDRESSES, arrays_at
-from pymc_austerity.compile.cache import cached
-from pymc_austerity.compile.lean_njit import LeanDispatcher, njit
+from pymc_austerity.compile.by_address import Reached, call_at, reach, reach_as_called, returned_by
+from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood.links import BothSides, LogPrior, OneSide, PriorSlope
 from pymc_austerity.rows import build_gather
 
@@ -35,68 +26,6 @@ VALUE_AND_SLOPE = types.Tuple((types.float64, VECTOR))
 _NUMBER = types.float64
 #: What is taken by what reads no row: θ, the variables of other steps, and where data that are not indexed by row are.
 WITHOUT_ROWS = types.Tuple((VECTOR, VECTOR, ADDRESSES))
-
-
-class Reached(NamedTuple):
-    """A compiled function and where it lies.
-
-    Attributes
-    ----------
-    function : callable
-        Kept, because the address is as good as the function lives.
-    address : int
-    """
-
-    function: Callable[..., Any]
-    address: int
-
-
-def _fits(typingctx: Any, given: types.Type, expected: types.Type) -> bool:
-    """Whether values of one type can be taken for values of another: of a tuple numba itself asks for less."""
-    if not isinstance(expected, types.BaseTuple):
-        return typingctx.can_convert(given, expected) is not None
-    if not isinstance(given, types.BaseTuple) or len(given) != len(expected):
-        return False
-    return all(_fits(typingctx, *pair) for pair in zip(given, expected, strict=True))
-
-
-@intrinsic
-def call_at(typingctx, address, result, expected, arguments):  # type: ignore[no-untyped-def]
-    """Call what lies at an address with arguments of the expected types, as compiled code calls compiled code."""
-    returned, taken = result.instance_type, expected.instance_type
-    if not _fits(typingctx, arguments, taken):
-        raise TypingError(f"arguments {arguments} for a function that was compiled for {taken}")
-
-    def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        at, _, _, packed = values
-        convention = context.call_conv
-        with cgutils.if_unlikely(builder, cgutils.is_null(builder, at)):
-            convention.return_user_exc(builder, RuntimeError, ("A function of the model that nobody has linked.",))
-        pointer = builder.inttoptr(at, convention.get_function_type(returned, taken.types).as_pointer())
-        unpacked = cgutils.unpack_tuple(builder, packed, len(taken.types))
-        status, value = convention.call_function(builder, pointer, returned, taken.types, unpacked)
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return impl_ret_new_ref(context, builder, returned, value)
-
-    return returned(types.int64, result, expected, taken), codegen
-
-
-def reach(function: Callable[..., Any], *arguments: types.Type) -> Reached:
-    """Compile a function for arguments of these types, and find it.
-
-    Parameters
-    ----------
-    function : callable
-        Decorated with `numba.njit`, or better with `compile.lean_njit.njit`: only compiled code calls it.
-    """
-    return _compiled_for(cached(function.within if isinstance(function, LeanDispatcher) else function), arguments)
-
-
-def _compiled_for(compiled: Any, arguments: tuple[types.Type, ...]) -> Reached:
-    compiled.compile(arguments)
-    machine_code, described = attrgetter("library", "fndesc")(compiled.overloads[arguments])
-    return Reached(compiled, machine_code.get_pointer_to_function(described.llvm_func_name))
 
 
 def reach_graph(
@@ -124,15 +53,14 @@ def reach_graph(
     by_python : bool
         Whether Python calls the graph as well: what it calls is then found too, and not compiled beside.
     """
-    if any(p.kind is p.VAR_POSITIONAL for p in signature(attrgetter("py_func")(graph)).parameters.values()):
+    if any(p.kind is p.VAR_POSITIONAL for p in signature(getattr(graph, "py_func", graph)).parameters.values()):
         return reach(converted, *arguments)
     taken = _one_by_one(arguments)
-    reached = _compiled_for(graph, taken) if by_python else reach(graph, *taken)
-    returned = attrgetter("overloads")(reached.function)[taken].signature.return_type
-    return reached if returned == result else reach(converted, *arguments)
+    reached = reach_as_called(graph, taken) if by_python else reach(graph, *taken)
+    return reached if returned_by(reached.function, taken) == result else reach(converted, *arguments)
 
 
-def _one_by_one(arguments: Sequence[types.Type]) -> tuple[types.Type, ...]:
+def _one_by_one(arguments: Iterable[types.Type]) -> tuple[types.Type, ...]:
     found: list[types.Type] = []
     for argument in arguments:
         found += _one_by_one(argument.types) if isinstance(argument, types.BaseTuple) else [argument]
@@ -271,15 +199,3 @@ _read_one = build_reading(ONE_VECTOR, 2)
 def one_side_at(links, theta, others, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
     """Return the row terms at one point of whichever model the links lead to; a `LinkedOneSide`."""
     return _read_one(links.one_side_reading, links.one_side, (theta, others), others, fixed, arrays, numbers)[0]
-
-
-@cache
-def build_call(result: types.Type, *taken: types.Type) -> Callable[..., Any]:
-    """Compile ``call(address, *arguments)`` for functions that take these types and return that one."""
-    expected = types.Tuple(taken)
-
-    @njit
-    def call(address, *arguments):  # type: ignore[no-untyped-def]
-        return call_at(address, result, expected, arguments)
-
-    return call

@@ -1,0 +1,149 @@
+"""Compiled functions that are called by their addresses: the code that calls them is compiled once, whatever they do.
+
+Code that holds a function of a model is another code for another model, and compiled anew with it.  Code that is handed
+its address is the same for all models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numba
+from llvmlite import ir
+from numba import TypingError, types
+from numba.extending import intrinsic
+
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.lean_njit import for_compiled_code, njit
+
+try:  # where a compiled function lies, which numba has no public name for; without it functions are called as C does
+    from numba.experimental.function_type import _get_jit_address as address_of
+except ImportError:
+    address_of = None
+
+_NOT_LINKED = "A function of the model that nobody has linked."
+
+
+class Reached(NamedTuple):
+    """A compiled function and where it lies.
+
+    Attributes
+    ----------
+    function : callable
+        Kept, because the address is as good as the function lives.
+    address : int
+    from_c : callable or None
+        The C function around it, kept for the same reason, where the address is that of such a function.
+    """
+
+    function: Callable[..., Any]
+    address: int
+    from_c: Any = None
+
+
+def reach(function: Callable[..., Any], *arguments: types.Type) -> Reached:
+    """Compile a function for arguments of these types, and find it.
+
+    Parameters
+    ----------
+    function : callable
+        Decorated with `compile.lean_njit.njit`.
+    """
+    return reach_as_called(for_compiled_code(function), arguments)
+
+
+def reach_as_called(function: Any, arguments: tuple[types.Type, ...]) -> Reached:
+    """Compile a function that Python calls as well, so that it is compiled once for both, and find it."""
+    cached(function)
+    function.compile(arguments)
+    returned = returned_by(function, arguments)
+    if address_of is not None:
+        return Reached(function, address_of(function, returned(*arguments)))
+    pair = types.Tuple((returned, types.int64))
+
+    @numba.cfunc(pair(types.Tuple(arguments)))
+    def called(packed):  # type: ignore[no-untyped-def]
+        return function(*packed), 1  # numba prints an error of a C function, and returns zeros
+
+    return Reached(function, called.address, called)
+
+
+def returned_by(function: Any, arguments: tuple[types.Type, ...]) -> types.Type:
+    """Return the type of what a function returns that has been compiled for arguments of these types."""
+    return next(s.return_type for s in function.nopython_signatures if s.args == tuple(arguments))
+
+
+def _fits(typingctx: Any, given: types.Type, expected: types.Type) -> bool:
+    """Whether values of one type can be taken for values of another: of a tuple numba itself asks for less."""
+    if not isinstance(expected, types.BaseTuple):
+        return typingctx.can_convert(given, expected) is not None
+    if not isinstance(given, types.BaseTuple) or len(given) != len(expected):
+        return False
+    return all(_fits(typingctx, *pair) for pair in zip(given, expected, strict=True))
+
+
+def _check(typingctx: Any, arguments: types.Type, taken: types.Type) -> None:
+    if not _fits(typingctx, arguments, taken):
+        raise TypingError(f"arguments {arguments} for a function that was compiled for {taken}")
+
+
+@intrinsic
+def _call_compiled(typingctx, address, result, expected, arguments):  # type: ignore[no-untyped-def]
+    """Call what lies at an address with arguments of the expected types, as compiled code calls compiled code."""
+    returned, taken = result.instance_type, expected.instance_type
+    _check(typingctx, arguments, taken)
+
+    def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        at, _, _, packed = values
+        convention = context.call_conv  # numba's own, in which errors are returned
+        with builder.if_then(builder.icmp_unsigned("==", at, at.type(0)), likely=False):
+            convention.return_user_exc(builder, RuntimeError, (_NOT_LINKED,))
+        pointer = builder.inttoptr(at, convention.get_function_type(returned, taken.types).as_pointer())
+        unpacked = [builder.extract_value(packed, k) for k in range(len(taken.types))]
+        status, value = convention.call_function(builder, pointer, returned, taken.types, unpacked)
+        with builder.if_then(status.is_error, likely=False):
+            convention.return_status_propagate(builder, status)
+        return value
+
+    return returned(types.int64, result, expected, taken), codegen
+
+
+@intrinsic
+def _call_c(typingctx, address, result, expected, arguments):  # type: ignore[no-untyped-def]
+    """Call a C function at an address that returns the result and 1, or zeros after an error."""
+    pair, taken = types.Tuple((result.instance_type, types.int64)), expected.instance_type
+    _check(typingctx, arguments, taken)
+
+    def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        of_c = ir.FunctionType(context.get_value_type(pair), [context.get_value_type(taken)])
+        return builder.call(builder.inttoptr(values[0], of_c.as_pointer()), [values[3]])
+
+    return pair(types.int64, result, expected, taken), codegen
+
+
+@njit
+def _call_checked(address, result, expected, arguments):  # type: ignore[no-untyped-def]
+    if address == 0:
+        raise RuntimeError(_NOT_LINKED)
+    value, returned = _call_c(address, result, expected, arguments)
+    if returned != 1:
+        raise RuntimeError("A function of the model failed, for the reason that was printed above.")
+    return value
+
+
+#: ``call_at(address, result, expected, arguments)`` calls what `reach` has found, with a tuple of arguments.
+call_at = _call_checked if address_of is None else _call_compiled
+
+
+@cache
+def build_call(result: types.Type, *taken: types.Type) -> Callable[..., Any]:
+    """Compile ``call(address, *arguments)`` for functions that take these types and return that one."""
+    expected = types.Tuple(taken)
+
+    @njit
+    def call(address, *arguments):  # type: ignore[no-untyped-def]
+        return call_at(address, result, expected, arguments)
+
+    return call
