@@ -15,14 +15,16 @@ try:  # numba's own draw of one number, private to it; without it numbers are dr
 except ImportError:
     buffered_bounded_lemire_uint32 = None
 
-_LIMIT = 2**32 if buffered_bounded_lemire_uint32 is not None else 0
+_DIRECTLY = buffered_bounded_lemire_uint32 is not None
 
 
 @njit
 def integer_below(rng: np.random.Generator, n: int) -> np.int64:
     """Return ``rng.integers(0, n)`` of a positive `n`: the same number, and the generator goes on alike."""
+    if not _DIRECTLY:
+        return rng.integers(0, n)
     if n == 1:  # nothing is drawn
         return np.int64(0)
-    if n < _LIMIT:
+    if n < 2**32:
         return np.int64(buffered_bounded_lemire_uint32(rng.bit_generator, np.uint64(n - 1)))
     return rng.integers(0, n)

@@ -53,11 +53,11 @@ def test_a_division_is_told_from_it(limits):
 
 def test_numbers_are_drawn_directly():
     """Where numba has moved what this is made of, steps are right and slow."""
-    assert bounded_integers._LIMIT
+    assert bounded_integers._DIRECTLY
 
 
 def test_without_numbas_parts_it_asks_numba(limits, monkeypatch):
-    monkeypatch.setattr(bounded_integers, "_LIMIT", 0)
+    monkeypatch.setattr(bounded_integers, "_DIRECTLY", False)
     below = njit(bounded_integers.integer_below.py_func)
 
     @njit

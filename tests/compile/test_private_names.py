@@ -101,18 +101,27 @@ import numpy as np
 import pymc as pm
 from pytensor.link.numba.dispatch import basic  # which takes some of the names itself
 
+gone = {
+    numba.core.caching: "CompileResultCacheImpl",
+    numba.core.registry: "CPUDispatcher",
+    numba.experimental.function_type: "_get_jit_address",
+    numba.np.random.random_methods: "buffered_bounded_lemire_uint32",
+}
+own = {module: getattr(module, name) for module, name in gone.items()}
 if "without" in sys.argv:
-    del numba.core.caching.CompileResultCacheImpl
-    del numba.core.registry.CPUDispatcher
-    del numba.experimental.function_type._get_jit_address
-    del numba.np.random.random_methods.buffered_bounded_lemire_uint32
+    for module, name in gone.items():
+        delattr(module, name)
 
 import pymc_austerity as pma
 from pymc_austerity.compile import graph_compiler
 
 if "without" in sys.argv:
+    for module, name in gone.items():  # which numba itself needs
+        setattr(module, name, own[module])
+
     class Basic:
         numba_njit = staticmethod(basic.numba_njit)
+
     graph_compiler.numba_basic = Basic
 
 with pm.Model() as model:
