@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
 import cloudpickle
+import numba
 from numba.extending import is_jitted
 from pytensor import config
 from xxhash import xxh3_128
@@ -73,6 +74,14 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     else:
         compiled._cache = _Kept(key)  # numba's private name for what it asks before it compiles
     return function
+
+
+def njit_on_disk(**options: Any) -> Callable[[Callable[P, Built]], Callable[P, Built]]:
+    """Decorate a function of a module, which Python calls, as `numba.njit` does, and keep its machine code.
+
+    numba's own cache lies beside the source, and fails where a module that it names has been renamed since.
+    """
+    return lambda function: cast("Callable[P, Built]", cached(numba.njit(**options)(function)))
 
 
 class _Kept:

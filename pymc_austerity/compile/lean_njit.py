@@ -25,8 +25,7 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorate a function as `numba.njit` does."""
     if function is None:
         return lambda decorated: njit(decorated, **options)
-    # Without numba's class or compilation, and for what numba keeps on disk, which costs nothing.
-    if CPUDispatcher is None or numba.config.DISABLE_JIT or options.get("cache"):
+    if CPUDispatcher is None or numba.config.DISABLE_JIT:
         return numba.njit(**options)(function)
     return LeanDispatcher(function, {"nopython": True, **options})
 

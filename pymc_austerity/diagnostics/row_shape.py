@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.compile.cache import njit_on_disk
 
 
 class RowShape(NamedTuple):
@@ -79,7 +79,7 @@ def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
     )
 
 
-@njit(cache=True)
+@njit_on_disk()
 def _central_moments(terms: np.ndarray, weight: np.ndarray, mean: float) -> tuple[float, float, float, float, float]:
     """Return a unit and, in it, the second to fourth central moments as rows are drawn, and the largest square.
 

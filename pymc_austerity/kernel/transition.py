@@ -13,7 +13,7 @@ from pymc_austerity.acceptance.decision import TermsAt
 from pymc_austerity.acceptance.moments import DrawNoise
 from pymc_austerity.bounds import EvaluateBound, no_bound
 from pymc_austerity.compile.addresses import n_rows_at
-from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.cache import built_once, njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import (
     KnownSum,
@@ -40,7 +40,7 @@ OffsetOf = Callable[..., tuple[int, float]]
 Transition = Callable[..., tuple[Any, ...]]
 
 
-@njit(cache=True)
+@njit_on_disk()
 def pack_generators(propose: np.random.Generator, decide: np.random.Generator, rows: np.random.Generator) -> Any:
     """Return the generators of a chain as one list: numba takes eight microseconds to unbox each by itself."""
     packed = List()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.compile.cache import njit_on_disk
 
 #: Weight c/(t+c) of a new draw in the running moments: draws of the approach to the mode are forgotten like t^{-c}.
 _MEMORY = 3.0
@@ -12,7 +12,7 @@ _MEMORY = 3.0
 _SHRINKAGE = 10.0
 
 
-@njit(cache=True)
+@njit_on_disk()
 def adapt_moments(mean: np.ndarray, cov: np.ndarray, theta: np.ndarray, t: int) -> None:
     """Update the running mean and covariance of a chain in place with its draw number `t` (from 1)."""
     weight = _MEMORY / (t + _MEMORY)
@@ -25,7 +25,7 @@ def adapt_moments(mean: np.ndarray, cov: np.ndarray, theta: np.ndarray, t: int) 
             cov[i, j] = (1 - weight) * (cov[i, j] + weight * delta[i] * delta[j])
 
 
-@njit(cache=True)
+@njit_on_disk()
 def proposal_factor(cov: np.ndarray, isotropic: np.ndarray, t: int) -> np.ndarray:
     """Return the Cholesky factor of the proposal covariance (2.38²/D)·Σ (Haario, Saksman and Tamminen 2001).
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from pymc_austerity.argument_kinds import check_fields, is_number
+from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing, without_data
 from pymc_austerity.proxy import SurrogateState, towards_target
@@ -109,7 +110,7 @@ def build_student(nu: float) -> Propose:
     return without_data(student_move)
 
 
-@njit(cache=True)
+@njit_on_disk()
 def adapt_rho(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
     """Move √(1 − ρ²) towards the target acceptance rate; 1 is the independence sampler."""
     state.t[0] += 1

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_austerity.argument_kinds import check_fields, is_number
+from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_moments, proposal_factor
 from pymc_austerity.proposals.proposal import Move, Proposal, Target, without_data
@@ -88,14 +89,14 @@ def _walk_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkSta
 propose_independent, propose_correlated = without_data(_walk_independently), without_data(_walk_correlated)
 
 
-@njit(cache=True)
+@njit_on_disk()
 def adapt_walk(state: WalkState, theta: np.ndarray, accepted: bool) -> None:
     """Adapt the scale alone."""
     state.t[0] += 1
     state.log_scale[0] = towards_target(state.log_scale[0], accepted, state.target[0], state.t[0])
 
 
-@njit(cache=True)
+@njit_on_disk()
 def adapt_covariance(state: WalkState, theta: np.ndarray, accepted: bool) -> None:
     """Adapt the scale and, now and then, the covariance."""
     adapt_walk(state, theta, accepted)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from pymc_austerity.argument_kinds import check_fields, is_number, is_whole
-from pymc_austerity.compile.cache import built_once
+from pymc_austerity.compile.cache import built_once, njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing
 from pymc_austerity.proxy import SurrogateState, Trajectory, path_search, product
@@ -114,7 +114,7 @@ def _step_and_path(state: SurrogateState) -> tuple[np.ndarray, ...]:
     return state.log_scale, state.search.choice
 
 
-@njit(cache=True)
+@njit_on_disk()
 def adapt_path(state: SurrogateState, theta: np.ndarray, accepted: bool) -> None:
     """Take the path with the largest squared jump per unit of time so far, after trying each in turn."""
     search = state.search

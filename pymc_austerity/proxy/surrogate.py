@@ -16,7 +16,7 @@ from scipy import linalg
 from pymc_austerity.compile.addresses import tuple_of
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.by_address import Reached
-from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.cache import built_once, cached, njit_on_disk
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import (
@@ -224,7 +224,7 @@ def build_trajectory(surrogate: Evaluate) -> Trajectory:
     return trajectory
 
 
-@njit(cache=True)
+@njit_on_disk()
 def adapt_step_size(state: SurrogateState, acceptance: float) -> None:
     """Move the leapfrog step size towards its target acceptance rate (Robbins and Monro 1951)."""
     state.t[0] += 1
@@ -232,7 +232,7 @@ def adapt_step_size(state: SurrogateState, acceptance: float) -> None:
     state.log_scale[0] = min(state.log_scale[0], 0.4)  # a leapfrog step of 1.5 is unstable at 2
 
 
-@njit(cache=True)
+@njit_on_disk()
 def towards_target(log_scale: float, rate: float, target: float, t: int) -> float:
     """Move a log scale towards its target acceptance rate.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.rows.pool import Pool
 from pymc_austerity.rows.storage import Rows
 
@@ -110,7 +110,7 @@ def _uniform(n: int, floor: float, random_seed: int) -> np.ndarray:
     return np.random.default_rng(random_seed).random(n) < floor
 
 
-@njit(cache=True, nogil=True)
+@njit_on_disk(nogil=True)
 def _number(seed: np.uint64, k: int) -> float:
     """Return number k, uniform on [0, 1), of the SplitMix64 generator that starts from `seed`."""
     z = seed + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15)
@@ -119,7 +119,7 @@ def _number(seed: np.uint64, k: int) -> float:
     return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@njit_on_disk(nogil=True)
 def _early(
     seed: np.uint64, weight: float, n_rows: float, uniform: np.ndarray, limits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +135,7 @@ def _early(
     return slots[:n].copy(), keys[:n].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit_on_disk(nogil=True)
 def _picked(
     seed: np.uint64, slots: np.ndarray, uniform: np.ndarray, cumulative: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

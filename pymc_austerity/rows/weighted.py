@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from pymc_austerity.argument_kinds import check_fields, is_number
+from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
 
@@ -40,7 +41,7 @@ class AliasTable(NamedTuple):
         return WeightedRows(self)
 
 
-@njit(cache=True)
+@njit_on_disk()
 def alias_table(probability: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Build the alias table of `probability` in O(N) (Walker 1977; Vose 1991)."""
     n = probability.size

@@ -6,7 +6,6 @@ import numba
 import numpy as np
 import pytest
 from compilations import compilations
-from numba.core.registry import CPUDispatcher
 
 from pymc_austerity.compile.lean_njit import njit
 
@@ -80,7 +79,3 @@ def test_defaults_keywords_and_options():
     assert power.targetoptions["nogil"]
     assert call(2.0) == (4.0, 8.0)
     assert power(2.0) == 4.0
-
-
-def test_what_numba_keeps_on_disk_stays_as_it_is():
-    assert type(njit(cache=True)(doubled)) is CPUDispatcher

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_austerity.compile.bounded_integers import integer_below
+from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import LAPLACE, NORMAL
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
@@ -176,7 +177,7 @@ def build_jump(
     return propose
 
 
-@njit(cache=True)
+@njit_on_disk()
 def adapt_updates(state: JumpState, theta: np.ndarray, accepted: bool) -> None:
     """Adapt the scale of the coefficient that was updated last; births and deaths have none to adapt."""
     j = state.last[0]
