@@ -76,12 +76,12 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def njit_on_disk(**options: Any) -> Callable[[Callable[P, Built]], Callable[P, Built]]:
+def njit_on_disk(**options: Any) -> Callable[..., Any]:
     """Decorate a function of a module, which Python calls, as `numba.njit` does, and keep its machine code.
 
     numba's own cache lies beside the source, and fails where a module that it names has been renamed since.
     """
-    return lambda function: cast("Callable[P, Built]", cached(numba.njit(**options)(function)))
+    return lambda function: cached(numba.njit(**options)(function))
 
 
 class _Kept:

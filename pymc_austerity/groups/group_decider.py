@@ -11,6 +11,7 @@ from numba.typed import Dict
 
 from pymc_austerity.acceptance import AcceptanceTest, Reads, ScalableSubsampling
 from pymc_austerity.compile.addresses import Addresses
+from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
 from pymc_austerity.groups.group_bounds import GroupBounds, no_bounds
@@ -31,7 +32,7 @@ from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, largest_fall, pack_generators
-from pymc_austerity.likelihood import Reached, RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows, RowSource
 from pymc_austerity.rows.weighted import WeightedRows
 

@@ -12,6 +12,7 @@ from pytensor.gradient import grad
 
 from pymc_austerity.bounds import RowScale, find_row_scale
 from pymc_austerity.compile.addresses import tuple_of
+from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.groups.group_conditional import ConditionOf, MarginalOf, build_condition, build_marginal
 from pymc_austerity.groups.group_density import (
@@ -29,7 +30,6 @@ from pymc_austerity.likelihood import (
     Density,
     LinkedDensity,
     Links,
-    Reached,
     RowLikelihood,
     compile_density,
     numba_options,
