@@ -162,6 +162,7 @@ class ApproxGibbs(CheckedStep):
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        self.tune = True  # until PyMC says that tuning ends
         end_with_parent()
         self.take_thread()
         self.follow_data()

@@ -117,7 +117,7 @@ def test_a_stream_that_ends_gives_what_there_is():
         ({"n_max": 0}, "n_max"),
         ({"n_max": 1e3}, "n_max of debias_stream, must be a whole number.*1000.0"),
         ({"alpha": -1}, "alpha"),
-        ({"alpha": "best"}, "alpha must be a number.*'best'"),
+        ({"alpha": "best"}, "alpha='best' must be a number or 'auto'"),
         ({"replications": 0}, "replications"),
         ({"replications": 2.5}, "replications=2.5 must be a whole number"),
         ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 0}, "pilot_paths must be .* at least 8"),
@@ -126,7 +126,7 @@ def test_a_stream_that_ends_gives_what_there_is():
     ],
 )
 def test_bad_arguments_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         run(**settings)
 
 
@@ -138,7 +138,7 @@ def test_a_single_batch_leaves_alpha_no_part():
 
 def test_bad_types_are_refused_before_a_row_is_read():
     rows = iter([np.ones(1_000)])
-    with pytest.raises(TypeError, match="phi must be a function of rows, found float"):
+    with pytest.raises(TypeError, match="phi=3.0 must be a function"):
         run(rows, 3.0)
     assert len(list(rows)) == 1
     with pytest.raises(TypeError, match="batches must be an iterable .* found int"):

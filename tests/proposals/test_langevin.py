@@ -174,8 +174,8 @@ def _invariance(step, n_starts=3_000, n_steps=12):
     starts = POSTERIOR.rvs(n_starts, random_state=1)
     ends, accepted = np.empty(n_starts), np.empty(n_starts)
     for i, start in enumerate(starts):
-        ((outcome, _),) = step.chain.draws(1, n_steps, np.array([start]), np.empty(0), 1.0)
-        ends[i], accepted[i] = outcome.theta[0], outcome.accepted
+        (made,) = step.chain.draws(1, n_steps, np.array([start]), np.empty(0), 1.0)
+        ends[i], accepted[i] = made.outcome.theta[0], made.outcome.accepted
     return stats.kstest(ends, POSTERIOR.cdf).pvalue, accepted.mean()
 
 

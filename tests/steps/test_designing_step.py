@@ -186,14 +186,14 @@ def test_settings_by_hand_report_nothing_more(model):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"epsilon": "automatic"}, r"epsilon='automatic' must be a number .* or 'auto'"),
+        ({"epsilon": "automatic"}, r"epsilon='automatic' must be a number or 'auto'"),
         ({"epsilon": 0.01, "tolerance": 0.01}, r"tolerance=0.01 .*epsilon=0.01 is a choice already"),
         ({"epsilon": "auto", "tolerance": 2.0}, r"tolerance=2.0 is an error of a probability"),
         ({"alpha": 2.0}, r"alpha=2.0"),
     ],
 )
 def test_contradictions_are_refused_before_sampling(model, arguments, told):
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises((TypeError, ValueError), match=told):
         pma.ApproxMH(proxy=None, model=model, **arguments)
 
 

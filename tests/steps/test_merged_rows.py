@@ -11,6 +11,7 @@ import pymc_austerity as pma
 from pymc_austerity import rows as rows_room
 from pymc_austerity.bounds import RemainderBounds, is_quadratic_in_data, moment_rows
 from pymc_austerity.likelihood import NotRowWiseError, RowLikelihood, compile_density, model_data, read_model
+from pymc_austerity.rows.merged import with_counts
 
 N = 1_200
 _rng = np.random.default_rng(3)
@@ -58,7 +59,7 @@ def _agree(one, other):
 
 
 def _without_counts(rows):
-    merged = rows_room.with_counts(rows)
+    merged = with_counts(rows)
     return rows_room.Rows((*merged.values, np.ones(len(merged))), merged.first)
 
 

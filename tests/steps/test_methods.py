@@ -344,6 +344,7 @@ def test_a_later_point_where_a_row_is_impossible_returns_the_draws_so_far(caplog
 
 
 def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplog, monkeypatch):
+    draw_statistics.begin_run()
     bounded_step.start_chain(np.random.default_rng(0))
     assert bounded_step.tune
     bounded_step.step({"mu": np.array(0.0)})
