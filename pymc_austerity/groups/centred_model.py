@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pymc as pm
@@ -242,16 +242,26 @@ def _model_of(
     return new, {source.name: in_new_model(source) for source in changes}
 
 
-def _map_of(model: Model, graphs: Mapping[str, Variable]) -> Callable[[Point], dict[str, np.ndarray]]:
-    """Return a function that puts the values of graphs into a point of a model."""
-    values = model.value_vars
-    function = interpret_log_density(values, model.replace_rvs_by_values(list(graphs.values())))
+class _PointMap:
+    """Puts the values of graphs, by the names of variables, into a point; another process compiles them for itself."""
 
-    def moved(point: Point) -> dict[str, np.ndarray]:
-        found = uninterrupted(function, *(point[value.name] for value in values))
+    def __init__(self, values: Sequence[Variable], graphs: Mapping[str, Variable]):
+        self._made_of = values, graphs
+        self._function = interpret_log_density(values, list(graphs.values()))
+
+    def __call__(self, point: Point) -> dict[str, np.ndarray]:
+        values, graphs = self._made_of
+        found = uninterrupted(self._function, *(point[value.name] for value in values))
         return {**point, **dict(zip(graphs, found, strict=True))}
 
-    return moved
+    def __reduce__(self) -> Any:
+        return _PointMap, self._made_of
+
+
+def _map_of(model: Model, graphs: Mapping[str, Variable]) -> _PointMap:
+    """Return a function that puts the values of graphs into a point of a model."""
+    by_values = model.replace_rvs_by_values(list(graphs.values()))
+    return _PointMap(model.value_vars, dict(zip(graphs, by_values, strict=True)))
 
 
 def _check(model: Model, found: CentredModel) -> None:

@@ -79,7 +79,8 @@ def estimate_costs(
         with np.errstate(invalid="ignore"):  # no rows, and a distance beyond the radius
             drawn = np.nansum((bounds.table.totals() * spans)[: bounds.table.n_first])
         noise = n_each * (change**2 / (limits * spans[of_rows])).sum()
-        found.append((rows_of_refresh(bounds, spans), drawn, drawn * noise))
+        # A move beyond the radius reads all rows, and where all groups make one what is drawn of each has no noise.
+        found.append((rows_of_refresh(bounds, spans), drawn, drawn * noise if drawn < np.inf else np.inf))
     refreshed, drawn, noise_of_drawn = np.mean(found, axis=0)
     return GroupCosts(float(refreshed), float(drawn), float(noise_of_drawn), weighted)
 

@@ -62,7 +62,8 @@ def bounded(decider):
 
     def refresh(theta, f, data, state, looks, generators):
         shared = state.shared._replace(factor=np.full_like(state.shared.factor, np.nan))
-        data, state = data._replace(unread=np.empty(0, np.int64)), state._replace(shared=shared)
+        steps = data.steps._replace(share=0.0)  # no move is made on the surrogate
+        data, state = data._replace(unread=np.empty(0, np.int64), steps=steps), state._replace(shared=shared)
         carried, found, _ = decider.transition(theta, data, state, (), generators)
         assert np.array_equal(carried[0], theta)
         return RefreshOutcome(*found)

@@ -63,14 +63,17 @@ def _changes_by_limits(learnt, bounds):
     data, model, found = learnt
     at = data.others0, data.fixed
     rng, e, n_rows = np.random.default_rng(8), found.expansion, len(found.rows)
+    # Groups go as far as they are wide given those of other factors, and what is shared less far where these move
+    # against each other: rows do not change along that, and soon everything is beyond the radius.
+    found, crossed = found._replace(steering=found.steering._replace(left=0 * found.steering.left)), e.cell_with.size
     places = np.concatenate([np.arange(n_rows), found.places])
     of_rows = np.repeat(np.arange(len(e.own)), np.diff(found.start))
     before = np.where(np.isin(np.arange(places.size), found.start), 0.0, np.roll(bounds.table.sums, 1))
     c, largest = bounds.table.sums - before, []
-    for width in (0.3, 1.0, 2.0):
+    for width in (0.3, 0.7, 1.0) if crossed else (0.3, 1.0, 2.0):
         new, old = (
             found.theta(
-                found.draw_shared(rng, width),
+                found.draw_shared(rng, 0.1 if crossed else width),
                 width * rng.standard_normal(model.groups.own.shape),
                 model.condition,
                 at,

@@ -29,7 +29,7 @@ def test_the_covariance_of_columns_that_are_nearly_one(apart):
     data = read_model(model, model.value_vars, None, None)
     groups = find_groups(model, data)
     rows, member, _ = sort_by_group(groups, data.rows)
-    found = find_group_centre(data, rows, member, GroupModel(data.likelihood, groups, False, None))
+    found = find_group_centre(GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None)))
     design = np.vstack([np.column_stack([X, np.eye(60)[INDEX] / 2]), np.eye(63)[3:], np.eye(63)[:3] / 1e6])
     r = np.linalg.qr(design, mode="r")
     expected = np.sqrt((np.linalg.inv(r)[:3] ** 2).sum(axis=1))
