@@ -174,7 +174,7 @@ def test_another_process_gets_the_bounds_and_not_the_model(run):
         ({"proposal": pma.StiefelWalk()}, "excludes a proxy, and MHSS"),
         ({"rows": pma.Weighted()}, "does not go with ScalableSubsampling"),
         ({"bound": "scan"}, "'scan' is not 'auto' or a function.*PenaltyMH"),
-        ({"bound": 3}, "3 is not 'auto' or a function"),
+        ({"bound": 3}, "bound=3 must be a name or a function"),
         ({"order": 1}, "order=1 must be 'auto', 2 or 3"),
         ({"order": "3"}, "order='3' must be 'auto', 2 or 3"),
     ],
