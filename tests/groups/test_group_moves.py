@@ -120,7 +120,7 @@ def _planted(parts, place=place_all):
 def _largest_z_with(decider, name, carried):
     """Of draws with this carried move, and a refresh that is as it should be."""
     data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(11)
-    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((16_000, 7))
+    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((12_000, 7))
     for i in range(len(draws)):
         state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the mistake and without it
         theta = carried(theta, data, state, generators)[0].theta
