@@ -55,9 +55,14 @@ def shapes_without_draws(term: Variable) -> Variable:
             return term
         rv = shape.owner.inputs[0]
         _, size, *parameters = rv.owner.inputs
-        shapes = [None, size.shape, *[tuple(p.shape) for p in parameters]]
+        shapes = [None, None, *[_lengths(p) for p in parameters]]
         lengths = pt.stack(rv.owner.op.infer_shape(None, rv.owner, shapes)[1]).astype("int64")
         (term,) = graph_replace([term], {shape: lengths}, strict=False)
+
+
+def _lengths(var: Variable) -> tuple[Variable, ...]:
+    """Return the lengths of the axes, as numbers where the type of the variable says them."""
+    return tuple(var.shape[axis] if n is None else pt.constant(n) for axis, n in enumerate(var.type.shape))
 
 
 def _is_shape_of_draw(var: Variable) -> bool:

@@ -98,7 +98,7 @@ def debias_stream(
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(1)
-    >>> stream = (rng.normal(2, 1, 1_000) for _ in range(100))
+    >>> stream = (rng.normal(2, 1, 1_000) for _ in range(150))
     >>> result = debias_stream(stream, lambda x: x.sum() / (len(x) + 5), n_max=10_000, min_batch=20,
     ...                        replications=300, random_seed=2, progressbar=False)
     >>> bool(abs(result.estimate[-1] - 2) < 4 * result.standard_error[-1])
