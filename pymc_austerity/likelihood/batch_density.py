@@ -54,7 +54,7 @@ def shapes_without_draws(term: Variable) -> Variable:
         if shape is None:
             return term
         rv = shape.owner.inputs[0]
-        _, size, *parameters = rv.owner.inputs
+        _, _, *parameters = rv.owner.inputs
         shapes = [None, None, *[_lengths(p) for p in parameters]]
         lengths = pt.stack(rv.owner.op.infer_shape(None, rv.owner, shapes)[1]).astype("int64")
         (term,) = graph_replace([term], {shape: lengths}, strict=False)
