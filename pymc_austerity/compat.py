@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,15 @@ import pytensor.compile.builders as _builders
 import pytensor.gradient as _gradient
 from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 
 try:
     from pytensor.tensor.linalg import SolveBase
 except ImportError:  # PyTensor 2
     from pytensor.tensor.slinalg import SolveBase
 
-__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "inner_graph", "pushforward"]
+__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "inner_graph", "pushforward", "replace_parts"]
 
 _pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 
@@ -27,6 +30,12 @@ def inner_graph(op: Any) -> tuple[list[Any], list[Any]]:
     """Return inputs and outputs of the graph within an op, free to be changed: PyTensor 3 keeps it frozen."""
     graph = op.fgraph.unfreeze() if hasattr(op.fgraph, "unfreeze") else op.fgraph
     return list(graph.inputs), list(graph.outputs)
+
+
+def replace_parts(graph: Variable, mapping: Mapping[Variable, Variable]) -> Variable:
+    """Return a graph with parts of it replaced; PyTensor 2 refuses those that lie behind others that are replaced."""
+    within = set(ancestors([graph], blockers=list(mapping)))
+    return graph_replace([graph], {old: new for old, new in mapping.items() if old in within}, strict=False)[0]
 
 
 def pushforward(output: Any, at: Any, direction: Any) -> Any:

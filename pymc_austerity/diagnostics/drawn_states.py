@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from pymc.model import Model
-from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
 from pymc_austerity.interrupts import uninterrupted
@@ -81,7 +81,7 @@ def _compile_transforms(model: Model) -> Any:
         transform = model.rvs_to_transforms[rv]
         outputs.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
     # The parents of a bound may be variables themselves.
-    outputs = graph_replace([o.copy() for o in outputs], inputs, strict=False)
+    outputs = [replace_parts(o.copy(), inputs) for o in outputs]
     return interpret_log_density(list(inputs.values()), outputs)
 
 

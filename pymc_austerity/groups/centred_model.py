@@ -18,11 +18,10 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable, equal_computations
-from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
 from pytensor.scalar import Add, Sub
 from pytensor.tensor.subtensor import Subtensor
 
+from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read, nodes_between
 from pymc_austerity.groups.grouping import GroupsNotFoundError
@@ -203,16 +202,9 @@ def _in_new_terms(changes: Mapping[Variable, _Change]) -> dict[Variable, Variabl
     """Return what takes the place of parts of the user's graphs: effects that rows read, and the replaced variables."""
     replaced: dict[Variable, Variable] = {}
     for source, change in changes.items():
-        inverse = _replace(change.inverse, replaced)
+        inverse = replace_parts(change.inverse, replaced)
         replaced |= {**change.by_row, source: inverse}
     return replaced
-
-
-def _replace(graph: Variable, mapping: Mapping[Variable, Variable]) -> Variable:
-    """Return a graph with parts of it replaced."""
-    # PyTensor 2 refuses parts that lie behind others which are replaced.
-    within = set(ancestors([graph], blockers=list(mapping)))
-    return graph_replace([graph], {old: new for old, new in mapping.items() if old in within}, strict=False)[0]
 
 
 def _model_of(
@@ -224,7 +216,7 @@ def _model_of(
 
     def in_new_model(graph: Variable) -> Variable:
         for mapping in (replaced, made):
-            graph = _replace(graph, mapping)
+            graph = replace_parts(graph, mapping)
         return graph
 
     for rv in model.basic_RVs:
