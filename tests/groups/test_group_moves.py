@@ -129,6 +129,7 @@ def _largest_z_with(decider, name, carried):
     return _largest_z(name, draws)
 
 
+@pytest.mark.parametrize("case", ["logistic"], indirect=True)
 def test_a_carried_move_without_its_jacobian_is_seen(case):
     name, _, decider = case
     condition = decider.parts.condition
@@ -150,6 +151,7 @@ def _with_those_before(theta, z, e, conditional):
     place_all(theta, taken, e, conditional)
 
 
+@pytest.mark.parametrize("case", ["logistic"], indirect=True)
 def test_a_carried_move_with_the_z_of_another_group_is_seen(case):
     name, _, decider = case
     looks = decider.looks_of_large()

@@ -11,6 +11,9 @@ from pymc_austerity.groups import adapt_shared
 from pymc_austerity.groups.group_expansion import grouped_sum
 from pymc_austerity.kernel import pack_generators
 
+# The moves are the same on every PyMC, and long to compile.
+pytestmark = pytest.mark.slow
+
 G, SIZE = 60, 4
 INDEX = np.repeat(np.arange(G), SIZE)
 RNG = np.random.default_rng(21)
