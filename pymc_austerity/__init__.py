@@ -60,6 +60,7 @@ from pymc_austerity.steps import (
     PenaltyMH,
     Recommendation,
     recommend,
+    stop_at,
 )
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -129,5 +130,6 @@ __all__ = [
     "reliability",
     "risk_over_time",
     "run_trial",
+    "stop_at",
     "total_variation_bound",
 ]

@@ -12,6 +12,7 @@ from pymc_austerity.steps.recommendation import Recommendation, recommend
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.sgld import SGLD
+from pymc_austerity.steps.stop_at import stop_at
 
 __all__ = [
     "MHSS",
@@ -27,4 +28,5 @@ __all__ = [
     "Recommendation",
     "RowStep",
     "recommend",
+    "stop_at",
 ]

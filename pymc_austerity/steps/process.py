@@ -115,7 +115,7 @@ class ChainStopped(DrawStats):
         raise KeyboardInterrupt
 
 
-def stop_at(
+def stopped_chain(
     point: PointType,
     outcome: Outcome,
     n_steps: int,

@@ -52,7 +52,7 @@ from pymc_austerity.steps.draw_statistics import (
 from pymc_austerity.steps.first_look import look_ahead
 from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
-from pymc_austerity.steps.process import end_with_parent, revive, stop_at
+from pymc_austerity.steps.process import end_with_parent, revive, stopped_chain
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import model_of, variables_of
 
@@ -305,7 +305,7 @@ class RowStep(CheckedStep):
             point = self.coordinates.point(point, outcome.theta)
             outcome = outcome._replace(row=decider.number_in_table(outcome.row))
             told = decider.broken_bound, decider.row_called
-            return point, [stop_at(point, outcome, chain.n_steps, tune, *told)]
+            return point, [stopped_chain(point, outcome, chain.n_steps, tune, *told)]
         chain.n_steps += 1
         stats = statistics_of(draw, chain.decider.test)
         if self._watch is not None and self._tuned is not None:

@@ -20,7 +20,7 @@ from pymc_austerity.kernel import Chain
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.rows import Reservoir, Rows
 from pymc_austerity.steps.pooled import open_table
-from pymc_austerity.steps.process import stop_at
+from pymc_austerity.steps.process import stopped_chain
 
 N = 1_500
 PIECE = 128
@@ -296,7 +296,7 @@ def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
     outcome = chain.transition(centre + 100 * np.abs(spread), np.empty(0), 1.0)
     assert outcome.status == OUT_OF_REACH
     with pytest.raises(SamplingError, match="so far out that the bounds on the rows do not hold"):
-        stop_at({}, outcome, 0, False, "")
+        stopped_chain({}, outcome, 0, False, "")
 
 
 def test_groups_are_refused_with_what_to_do():

@@ -26,7 +26,7 @@ from pymc_austerity.acceptance.decision import ROWS_SPENT
 from pymc_austerity.compile.lean_njit import LeanDispatcher
 from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.steps.draw_statistics import DrawStats, begin_run
-from pymc_austerity.steps.process import WORKER, stop_at
+from pymc_austerity.steps.process import WORKER, stopped_chain
 
 pytestmark = pytest.mark.contract
 
@@ -177,7 +177,7 @@ def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, i
 
 def _stopped(step, said):
     outcome = step.chain.transition(step.decider.parts.theta0, np.empty(0), 1.0)
-    said.write_bytes(pickle.dumps(stop_at({}, outcome._replace(status=ROWS_SPENT), 5, False, "")))
+    said.write_bytes(pickle.dumps(stopped_chain({}, outcome._replace(status=ROWS_SPENT), 5, False, "")))
 
 
 def test_what_stops_a_chain_is_harmless_to_unpickle_and_interrupts_what_records_it(step_and_model, tmp_path):
