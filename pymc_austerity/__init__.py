@@ -59,6 +59,7 @@ from pymc_austerity.steps import (
     MinibatchMH,
     PenaltyMH,
     Recommendation,
+    citation,
     recommend,
     stop_at,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "acceptance_error",
     "amari_distance",
     "analyse_test",
+    "citation",
     "compare",
     "data_usage",
     "debias",

@@ -61,7 +61,7 @@ ROUNDING = 1e-11
 #: proposal is spelled out:
 #: what it says shows in the draws.
 OF_TIME = ("perf_counter_start", "perf_counter_diff", "process_time_diff", "setup_seconds")
-NOT_COMPARED = (*OF_TIME, "total_rows", "model_digest", "data_digest", "tuned")
+NOT_COMPARED = (*OF_TIME, "total_rows", "model_digest", "data_digest", "method", "tuned")
 
 
 # Models

@@ -90,6 +90,8 @@ class Decider:
     offset_of : OffsetOf
     transition : Transition
     compiled : Compiled
+    proposal : Proposal
+        That of the parts, or the one that was chosen for them.
     """
 
     parts: Parts
@@ -104,6 +106,7 @@ class Decider:
     offset_of: OffsetOf
     transition: Transition
     compiled: Compiled
+    proposal: Proposal
 
     @cached_property
     def repeated(self) -> RepeatedTransition:
@@ -358,7 +361,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         move = replace(move, propose=cached(move.propose))
         decider = Decider(
             parts, test, move, row_source, density, linked, bound, bound_constants, cached(evaluate_bound),
-            cached(build_offset(linked.log_prior, linked.known_sum)), transition, compiled,
+            cached(build_offset(linked.log_prior, linked.known_sum)), transition, compiled, proposal,
         )  # fmt: skip
         _warm_up(decider)
     return decider

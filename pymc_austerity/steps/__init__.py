@@ -4,6 +4,7 @@ May import every room but `paths`.
 """
 
 from pymc_austerity.steps.approx_mh import ApproxMH
+from pymc_austerity.steps.citation import citation
 from pymc_austerity.steps.gibbs import ApproxGibbs
 from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.methods import MHSubLhd, MinibatchBarker, PenaltyMH
@@ -27,6 +28,7 @@ __all__ = [
     "PenaltyMH",
     "Recommendation",
     "RowStep",
+    "citation",
     "recommend",
     "stop_at",
 ]

@@ -13,7 +13,7 @@ from pymc_austerity.argument_kinds import check_arguments
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.likelihood import ModelData, ModelKey
-from pymc_austerity.steps.draw_statistics import progress_columns, progress_fields
+from pymc_austerity.steps.draw_statistics import METHOD, progress_columns, progress_fields
 from pymc_austerity.steps.process import OneThread, in_worker
 from pymc_austerity.user_input import check_names, check_seed, model_of, variables_of
 
@@ -87,9 +87,18 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
             self.follow_data()
 
     @property
-    def of_its_data(self) -> dict[str, int]:
-        """The statistics `OF_ITS_DATA`."""
-        return {MODEL_DIGEST: self.model_key.model, DATA_DIGEST: self.model_key.data}
+    def method(self) -> str:
+        """The names of the step and of what moves its variables."""
+        return type(self).__name__
+
+    @property
+    def of_its_origin(self) -> dict[str, Any]:
+        """The statistics `OF_ITS_ORIGIN`."""
+        return {
+            METHOD: self.method.encode(),
+            MODEL_DIGEST: self.model_key.model,
+            DATA_DIGEST: self.model_key.data,
+        }
 
     @property
     def sampling_state(self) -> StepMethodState:

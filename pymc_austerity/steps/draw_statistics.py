@@ -14,8 +14,14 @@ from pymc_austerity.diagnostics import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.kernel import TRANSITIONS
 from pymc_austerity.kernel.chain import Draw
 
-#: Statistics of a draw that say which model and which data it belongs to.
-OF_ITS_DATA: dict[str, Any] = {MODEL_DIGEST: (np.int64, []), DATA_DIGEST: (np.int64, [])}
+#: The statistic that names the step and its proposal, and what the latter is where groups move by themselves.
+METHOD, GROUPS = "method", "groups"
+#: Statistics of a draw that say how it was made, and which model and which data it belongs to.
+OF_ITS_ORIGIN: dict[str, Any] = {
+    METHOD: (np.dtype("S40"), []),
+    MODEL_DIGEST: (np.int64, []),
+    DATA_DIGEST: (np.int64, []),
+}
 #: Weight of the newest draw in the running rates, about the last 50 draws.
 _MEMORY = 0.02
 #: Whether the run that this process makes has draws after tuning.
@@ -34,7 +40,7 @@ OF_A_DECISION: dict[str, Any] = {
     "setup_passes": (np.float64, []),
     "setup_seconds": (np.float64, []),
     "total_rows": (np.int64, []),
-    **OF_ITS_DATA,
+    **OF_ITS_ORIGIN,
 }
 #: Of a draw that is one decision.
 OF_A_DRAW: dict[str, Any] = {

@@ -34,7 +34,7 @@ from pymc_austerity.likelihood import (
 )
 from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
-from pymc_austerity.steps.draw_statistics import OF_ITS_DATA, DrawStats, RunningRates
+from pymc_austerity.steps.draw_statistics import OF_ITS_ORIGIN, DrawStats, RunningRates
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import end_with_parent
 from pymc_austerity.user_input import model_of, variables_of
@@ -120,7 +120,7 @@ class ApproxGibbs(CheckedStep):
         "n_rows": (np.int64, []),
         "n_stages": (np.int64, []),
         "n_full": (np.int64, []),
-        **OF_ITS_DATA,
+        **OF_ITS_ORIGIN,
     }
 
     @setup_settings()
@@ -208,7 +208,7 @@ class ApproxGibbs(CheckedStep):
             )
         changed = outcome.changed / theta.size
         read = {"n_rows": outcome.n_rows, "n_stages": outcome.n_stages, "n_full": outcome.n_full}
-        stats = DrawStats(changed=changed, **read, **self.of_its_data)
+        stats = DrawStats(changed=changed, **read, **self.of_its_origin)
         self._rates.update(stats, changed, outcome.n_rows / max(1, self.members.size), self.tune)
         return with_blocks(point, outcome.theta, self._likelihood.blocks), [stats]
 

@@ -42,6 +42,7 @@ from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.draw_statistics import (
+    GROUPS,
     OF_A_DRAW,
     OF_GROUPS,
     OF_MERGED_ROWS,
@@ -226,6 +227,11 @@ class RowStep(CheckedStep):
         """Whether groups are moved by themselves."""
         return isinstance(self.decider, GroupDecider)
 
+    @property
+    def method(self) -> str:
+        """The names of the step and of its proposal."""
+        return f"{super().method} {GROUPS if self.moves_groups else type(self.decider.proposal).__name__}"
+
     def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         return assemble(parts, check, phases)
 
@@ -246,7 +252,7 @@ class RowStep(CheckedStep):
             "total_rows": self.decider.n_table,
             "setup_passes": self.decider.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
-            **self.of_its_data,
+            **self.of_its_origin,
         }
         if self.decider.likelihood.counts is not None:
             self._of_setup["distinct_rows"] = len(self.decider.rows)

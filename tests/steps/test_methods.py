@@ -52,6 +52,7 @@ def test_sample_returns_what_pymc_returns(idata):
 def test_statistics_have_the_documented_names_and_types(idata):
     found = {name: idata.sample_stats[name].dtype for name in idata.sample_stats}
     assert found.pop("tuned").kind == "S"
+    assert found.pop("method").kind == "S"
     assert found == {
         "accepted": np.dtype(float),
         "accept": np.dtype(float),

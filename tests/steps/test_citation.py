@@ -1,0 +1,66 @@
+"""The papers behind a run, from the step or from its draws."""
+
+import re
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.steps.citation import _BEHIND, _stored
+
+QUIET = {"progressbar": False, "compute_convergence_checks": False, "cores": 1}
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(1)
+    with pm.Model() as built:
+        b = pm.Normal("b", 0, 1, shape=2)
+        k = pm.Normal("k", 0, 1)
+        pm.Normal("y", rng.normal(size=(500, 2)) @ b + k, 1, observed=rng.normal(size=500))
+    return built
+
+
+def keys(text):
+    return re.findall(r"^@\w+\{(\w+),", text, flags=re.MULTILINE)
+
+
+def test_each_method_has_its_entries():
+    """Braces are balanced, keys unique, and every public step has a paper or is the textbook's."""
+    stored = keys(_stored())
+    assert len(stored) == len(set(stored))
+    assert {key for names in _BEHIND.values() for key in names} <= set(stored)
+    assert _stored().count("{") == _stored().count("}")
+    steps = {name for name, value in vars(pma).items() if isinstance(value, type) and hasattr(value, "stats_dtypes")}
+    assert steps - set(_BEHIND) == {"ExactMH"}
+
+
+def test_step_and_draws_cite_the_same(model):
+    with model:
+        step = pma.PenaltyMH(proposal=pma.AdaptiveMetropolis(), proxy=None)
+        idata = pm.sample(20, tune=20, chains=2, step=step, **QUIET, random_seed=1)
+    assert pma.citation(step) == pma.citation(idata)
+    assert keys(pma.citation(step)) == ["pymc_austerity", "pymc", "penalty", "tall_data", "adaptive_metropolis"]
+
+
+def test_all_steps_of_a_run_are_cited(model):
+    with model:
+        both = [pma.MHSS([model["b"]]), pma.ExactMH([model["k"]], proposal=pma.RandomWalk())]
+        idata = pm.sample(20, tune=20, chains=1, step=both, **QUIET, random_seed=1)
+    assert "scalable_subsampling" in keys(pma.citation(idata))
+
+
+def test_a_debiased_estimate_cites_its_paper():
+    y = np.random.default_rng(0).normal(size=1_000)
+    found = pma.debias(lambda rows: y[rows].mean(), 1_000, min_batch=20, alpha=0.3, replications=100, random_seed=1)
+    assert "partial_posteriors" in keys(pma.citation(found))
+
+
+def test_draws_of_another_sampler_have_no_citation(model):
+    with model:
+        idata = pm.sample(20, tune=20, chains=1, step=pm.Metropolis(), **QUIET, random_seed=1)
+    with pytest.raises(ValueError, match="no step of pymc_austerity"):
+        pma.citation(idata)
+    with pytest.raises(TypeError, match="wants a step"):
+        pma.citation("PenaltyMH")
