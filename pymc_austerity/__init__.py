@@ -61,6 +61,7 @@ from pymc_austerity.steps import (
     Recommendation,
     citation,
     recommend,
+    resume,
     stop_at,
 )
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -130,6 +131,7 @@ __all__ = [
     "plot_spot_check",
     "recommend",
     "reliability",
+    "resume",
     "risk_over_time",
     "run_trial",
     "stop_at",

@@ -11,6 +11,7 @@ from pymc_austerity.steps.methods import MHSubLhd, MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.recommendation import Recommendation, recommend
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
+from pymc_austerity.steps.resume import resume
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.sgld import SGLD
 from pymc_austerity.steps.stop_at import stop_at
@@ -30,5 +31,6 @@ __all__ = [
     "RowStep",
     "citation",
     "recommend",
+    "resume",
     "stop_at",
 ]

@@ -140,6 +140,11 @@ class ApproxMH(RowStep):
             self._declare_stats(self.designed_stats)
 
     @property
+    def designs(self) -> bool:
+        """Whether a test is designed when tuning ends."""
+        return self._tolerance is not None
+
+    @property
     def designed(self) -> SequentialT | None:
         """The test that was designed when tuning ended; None before, and where none was asked for."""
         return self._designed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar
@@ -107,12 +108,15 @@ class RowStep(CheckedStep):
         The chain that runs, or ran last.
     setup_seconds : dict
         Wall seconds of each phase of building the step.
+    tuned_before : NamedTuple or None
+        The state of the proposal that chains begin with, as an earlier chain had tuned it.
     """
 
     name = "row_step"
     _state_class = RowStepState
     decider: Any
     chain: Any
+    tuned_before: Any = None
     _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
@@ -245,6 +249,7 @@ class RowStep(CheckedStep):
         self.tune = self._tunes  # PyMC's parallel sampler takes it for granted
         self.rng = rng
         self.chain = GroupChain(self.decider, rng) if self.moves_groups else Chain(self.decider, rng)
+        self.reset_tuning()
         alone = not self.moves_groups and not self.decider.likelihood.other_blocks
         self._ahead = Ahead(self.chain, alone=alone)
         self._tuned = None if self.moves_groups else TunedState(self.decider)
@@ -286,6 +291,8 @@ class RowStep(CheckedStep):
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
         self.chain.reset_tuning()
+        if self.tuned_before is not None:
+            self.chain.state = deepcopy(self.tuned_before)
 
     def stop_tuning(self) -> None:
         """Freeze all adaptation."""

@@ -1,0 +1,97 @@
+"""A run goes on from where its chains stopped, with the proposal that they had tuned."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+
+QUIET = {"progressbar": False, "compute_convergence_checks": False}
+N = 2_000
+
+
+def build(shift=0.0):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=N)
+    with pm.Model(coords={"term": ["one", "x"]}) as model:
+        b = pm.Normal("b", 0, 10, dims="term")
+        s = pm.HalfNormal("s", 3)
+        pm.Normal("y", b[0] + b[1] * x, s, observed=1 + 2 * x + rng.normal(size=N) + shift)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build()
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(
+    "proposal", [None, pma.AdaptiveMetropolis(), pma.RandomWalk(scale=0.01)], ids=["default", "adaptive", "walk"]
+)
+def test_the_tuned_proposal_is_kept(model, cores, proposal):
+    """Scales after the break are those before it, in another step built anew; and chains begin where they stopped."""
+    proxy = "auto" if proposal is None else None
+    with model:
+        step = pma.ExactMH(proposal=proposal, proxy=proxy)
+        first = pm.sample(150, tune=150, chains=2, cores=1, step=step, random_seed=1, **QUIET)
+        again = pma.ExactMH(proposal=proposal, proxy=proxy)
+        whole = pma.resume(first, 100, step=again, cores=cores, random_seed=2, **QUIET)
+    assert dict(whole.posterior.sizes) == {"chain": 2, "draw": 250, "term": 2}
+    assert (whole.posterior["draw"].to_numpy() == np.arange(250)).all()
+    scaling = whole.sample_stats["scaling"].to_numpy()
+    np.testing.assert_allclose(scaling[:, 150:], scaling[0, 149])
+    np.testing.assert_array_equal(whole.posterior["s"][:, :150], first.posterior["s"])
+    moved = whole.sample_stats["accepted"].to_numpy()[:, 150]
+    same = (whole.posterior["s"].to_numpy()[:, 150] == first.posterior["s"].to_numpy()[:, -1]).astype(float)
+    np.testing.assert_array_equal(same, 1 - moved)
+    assert again.tuned_before is None
+
+
+def test_a_resumed_run_has_the_posterior(model):
+    """Against least squares; a run that began far away and never tuned would be off by its start."""
+    with model:
+        step = pma.PenaltyMH()
+        whole = pm.sample(50, tune=100, chains=2, cores=1, step=step, random_seed=1, **QUIET)
+        for k in range(2):
+            whole = pma.resume(whole, 1_000, step=step, cores=1, random_seed=10 + k, **QUIET)
+    assert whole.posterior.sizes["draw"] == 2_050
+    x, y = (np.asarray(a) for a in _data(model))
+    design = np.column_stack([np.ones(N), x])
+    expected = np.linalg.lstsq(design, y, rcond=None)[0]
+    found = whole.posterior["b"].mean(("chain", "draw")).to_numpy()
+    assert np.abs(found - expected).max() < 4 * 0.0224 / np.sqrt(1_000)
+
+
+def _data(model):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=N)
+    return x, 1 + 2 * x + rng.normal(size=N)
+
+
+def test_groups_tune_anew_and_go_on(caplog):
+    rng = np.random.default_rng(2)
+    g = np.repeat(np.arange(20), 30)
+    with pm.Model():
+        tau = pm.HalfNormal("tau", 1)
+        u = pm.Normal("u", 0, tau, shape=20)
+        pm.Normal("y", u[g], 1, observed=rng.normal(0, 0.5, 20)[g] + rng.normal(size=600))
+        step = pma.PenaltyMH()
+        first = pm.sample(50, tune=100, chains=1, cores=1, step=step, random_seed=1, **QUIET)
+        with caplog.at_level("INFO"):
+            whole = pma.resume(first, 60, step=step, cores=1, random_seed=2, **QUIET)
+    assert step.moves_groups
+    assert whole.posterior.sizes["draw"] == 110
+    assert any("tunes anew" in message for message in caplog.messages)
+
+
+def test_resume_refuses_other_data_and_what_the_run_decides(model):
+    with model:
+        step = pma.ExactMH()
+        first = pm.sample(20, tune=20, chains=1, cores=1, step=step, random_seed=1, **QUIET)
+        with pytest.raises(TypeError, match="chains"):
+            pma.resume(first, 10, step=step, chains=3)
+        with pytest.raises(TypeError, match="draws"):
+            pma.resume(first, 0.5, step=step)
+    with build(shift=1.0), pytest.raises(ValueError, match="other data"):
+        pma.resume(first, 10)
