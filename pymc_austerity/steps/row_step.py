@@ -55,6 +55,7 @@ from pymc_austerity.steps.first_look import look_ahead
 from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stopped_chain
+from pymc_austerity.steps.row_deterministics import mention_row_deterministics
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import model_of, variables_of
 
@@ -217,6 +218,7 @@ class RowStep(CheckedStep):
             self._declare_stats(TunedState(self.decider).stats_dtypes_shapes)
             self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
         self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
+        mention_row_deterministics(model, self.decider.n_table)
         self.watch_data(example)
         if isinstance(table, BlockTable):  # the rows in the model are an example
             self.model_key = self.model_key._replace(data=table.digest)
