@@ -75,7 +75,8 @@ def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
             remedy = f"Pass the variable: vars=[model[{spelt!r}]]." if spelt else f"The model has {free}."
             raise TypeError(f"{caller}: vars= has the name {variable!r}, and variables are wanted. {remedy}")
         if not isinstance(variable, Variable):
-            raise TypeError(f"{caller}: vars= wants free variables of the model, and got {shown(variable)}.")
+            remedy = " Pass it as model=, or leave it out within 'with model:'." if isinstance(variable, Model) else ""
+            raise TypeError(f"{caller}: vars= wants free variables of the model, and got {shown(variable)}.{remedy}")
         raise ValueError(
             f"{caller}: vars= has {variable.name or variable}, which is not a free variable of this model. "
             f"Free are {free}."
@@ -107,7 +108,11 @@ def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returne
         def checked(*args: P.args, **kwargs: P.kwargs) -> Returned:
             if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
                 check_names(caller, kwargs, list(parameters))
-            given = described.bind(*args, **kwargs).arguments
+            try:
+                given = described.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                usage = ", ".join(f"{p.name}{'=' if p.default is not p.empty else ''}" for p in parameters.values())
+                raise TypeError(f"{caller}: {error}. It is called as {caller}({usage}).") from None
             check_arguments(caller, given, annotations)
             for name, kind in kinds.items():
                 if name in given and given[name] is not parameters[name].default and not isinstance(given[name], kind):

@@ -84,7 +84,7 @@ def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -
             raise UnsupportedModelError(
                 f"No bound on the log ratio of a row is known for this model: {reason}. {_CHOICES}"
             ) from None
-    if callable(bound):
+    if callable(bound) and not isinstance(bound, type):
         return _given(bound, data.likelihood.theta_size)
     raise (ValueError if isinstance(bound, str) else TypeError)(
         f"bound={bound!r} is not 'lipschitz', 'scan' or a function. {_CHOICES}"
