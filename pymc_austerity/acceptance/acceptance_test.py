@@ -81,6 +81,8 @@ class AcceptanceTest(Protocol):
         Why it cannot decide on rows that were drawn before sampling; empty where it can.
     broken_bound : str
         What it means that a row exceeds its bound, and what to do; empty for a test without bounds.
+    error : str
+        How the chain errs, in a few words; empty where it leaves the posterior as it is.
     rows : RowSource
         How rows of equal weight are drawn.
     draw_noise : DrawNoise
@@ -100,6 +102,11 @@ class AcceptanceTest(Protocol):
     decide: ClassVar[Decide] = staticmethod(decide_against_threshold)
     threshold: ClassVar[Threshold] = staticmethod(log_uniform_threshold)
     probability: ClassVar[Callable[..., float]] = staticmethod(metropolis_probability)
+
+    @property
+    def error(self) -> str:
+        """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
+        return "a decision may differ from that on all rows"
 
     @property
     def reads_shape(self) -> bool:

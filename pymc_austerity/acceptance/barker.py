@@ -229,6 +229,11 @@ class Barker(AcceptanceTest):
         """Whether third moments are needed."""
         return self.skewness or self.normality_tol is not None
 
+    @property
+    def error(self) -> str:
+        """What a decision takes for granted, or how often it errs."""
+        return "the noise of a batch is taken for normal"
+
     def looks(self, n_rows: int) -> BarkerLooks:
         """Return looks at sizes that grow geometrically."""
         sizes = growing_sizes(self.batch_size, self.growth, n_rows)

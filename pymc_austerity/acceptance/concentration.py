@@ -197,6 +197,11 @@ class ConcentrationBound(AcceptanceTest):
                 "empirical_bernstein or hoeffding_serfling, without calling it."
             )
 
+    @property
+    def error(self) -> str:
+        """What a decision takes for granted, or how often it errs."""
+        return f"a decision errs with probability {self.delta:g} at most"
+
     def looks(self, n_rows: int) -> BoundedLooks:
         """Return looks at sizes that grow geometrically, with errors that fall like k^-p."""
         sizes = growing_sizes(self.batch_size, self.gamma, n_rows)

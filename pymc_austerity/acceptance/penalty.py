@@ -104,6 +104,11 @@ class NoisePenalty(AcceptanceTest):
         if not self.growth > 1:
             raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")
 
+    @property
+    def error(self) -> str:
+        """What a decision takes for granted, or how often it errs."""
+        return "the noise of a batch is taken for normal"
+
     def looks(self, n_rows: int) -> PenaltyLooks:
         """Return looks at sizes that grow geometrically."""
         return PenaltyLooks(growing_sizes(self.batch_size, self.growth, n_rows), float(self.max_variance))

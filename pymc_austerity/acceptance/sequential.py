@@ -59,6 +59,11 @@ class SequentialT(AcceptanceTest):
         """Return G_j = Φ⁻¹(1 − ε)·(n_j/N)^{0.5−α}, the bounds on |z| after n_j rows if the sd of l_i were known."""
         return -special.ndtri(self.epsilon) * (n / n_rows) ** (0.5 - self.alpha)
 
+    @property
+    def error(self) -> str:
+        """What a decision takes for granted, or how often it errs."""
+        return f"each look errs with probability {self.epsilon:g}" if self.epsilon else ""
+
     def looks(self, n_rows: int) -> Looks:
         """Return a look after every batch; bounds are critical values of t with the finite-population correction."""
         sizes = np.append(np.arange(self.batch_size, n_rows, self.batch_size), n_rows)

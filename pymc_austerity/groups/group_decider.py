@@ -133,6 +133,20 @@ class GroupDecider:
         return min(self.n_rows, found.bounds.widening * found.costs.drawn) + float(refreshed)
 
     @property
+    def expected_rows(self) -> float:
+        """Rows that a draw reads: those of the first look, where the test of the carried move reads batches."""
+        found = self.prepared
+        if self.parts.drawn.reads is Reads.BY_BOUNDS:
+            return self.predicted_rows
+        share = self.n_refreshed.sum() / len(self.groups.own)
+        return float(self.test.looks(self.n_rows).sizes[0] + share * _rows_of_refresh(self.test, found, self.few))
+
+    @property
+    def error(self) -> str:
+        """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
+        return "" if self.parts.drawn.reads is Reads.BY_BOUNDS and self.parts.bounded else self.test.error
+
+    @property
     def links(self) -> GroupLinks:
         """Where the model's functions lie in this process."""
         links = self.model.links

@@ -145,6 +145,12 @@ class ApproxMH(RowStep):
         return self._tolerance is not None
 
     @property
+    def _error(self) -> str:
+        if self._tolerance is None:
+            return super()._error
+        return f"its test is designed to err by {self._tolerance:g} on average"
+
+    @property
     def designed(self) -> SequentialT | None:
         """The test that was designed when tuning ended; None before, and where none was asked for."""
         return self._designed

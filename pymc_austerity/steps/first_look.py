@@ -21,8 +21,8 @@ _PASSES = 4.0
 _MOST_READ, _FEWEST_ACCEPTED = 0.5, 0.05
 
 
-def look_ahead(decider: Decider, name: str) -> None:
-    """Warn where a decision reads most of the rows, or hardly any move is accepted.
+def look_ahead(decider: Decider, name: str) -> float | None:
+    """Return the rows that a decision reads, where it is tried; warn where it reads most, or moves hardly ever.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ def look_ahead(decider: Decider, name: str) -> None:
         or not decider.row_source.complete
         or n_rows < _FEW_ROWS
     ):
-        return
+        return None
     chain, theta, others = Chain(decider, np.random.default_rng(0)), decider.prepared.draws[0], decider.parts.others0
     read: list[int] = []
     accepted: list[float] = []
     while len(read) < _TRIED and sum(read) < _PASSES * n_rows:
         outcome = chain.transition(theta, others, float(decider.parts.temperature.final))
         if outcome.status != DECIDED:  # the chain itself will say so
-            return
+            return None
         theta = outcome.theta
         read.append(outcome.n_rows)
         accepted.append(outcome.accepted)
@@ -59,3 +59,4 @@ def look_ahead(decider: Decider, name: str) -> None:
         _log.warning(f"{name} reads most of the rows, {share:.0%} of {n_rows:,} a decision {while_built}. {remedy}")
     elif len(read) >= _FEWEST and rate < _FEWEST_ACCEPTED:
         _log.warning(f"{name} hardly moves: {rate:.0%} of the moves were accepted {while_built}. {remedy}")
+    return float(np.mean(read))

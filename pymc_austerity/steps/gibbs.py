@@ -34,6 +34,7 @@ from pymc_austerity.likelihood import (
 )
 from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
+from pymc_austerity.steps.description import describe_step
 from pymc_austerity.steps.draw_statistics import OF_ITS_ORIGIN, DrawStats, RunningRates
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.steps.process import end_with_parent
@@ -159,6 +160,16 @@ class ApproxGibbs(CheckedStep):
         self._compile(density)
         self.watch_data(data)
         self.start_chain(get_random_generator(rng))
+
+    def __repr__(self) -> str:
+        """Say what the step is, how it errs and what it reads."""
+        n_rows, batch = self._likelihood.n_rows, self.test.batch_size
+        return describe_step(
+            "ApproxGibbs",
+            self.vars,
+            self.test.error,
+            f"{n_rows:,} factors, {batch:,} or more at each look at a variable",
+        )
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""

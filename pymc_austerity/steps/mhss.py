@@ -155,9 +155,11 @@ class MHSS(RowStep):
         if self.moves_groups:
             return
         if self.decider.parts.plan.by_statistics:
+            self._expected = 0.0, False
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
         else:
-            _log.info(f"MHSS will read about {self.predicted_rows:.3g} of {self.decider.n_rows:,} rows a draw.")
+            self._expected = self.predicted_rows, False
+            _log.info(f"MHSS will read about {self._expected[0]:.3g} of {self.decider.n_rows:,} rows a draw.")
 
     def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         second = super()._assemble(parts, check, phases)

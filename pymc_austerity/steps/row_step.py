@@ -17,7 +17,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import DECIDED, AcceptanceTest
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
@@ -42,6 +42,7 @@ from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
+from pymc_austerity.steps.description import describe_rows, describe_step
 from pymc_austerity.steps.draw_statistics import (
     GROUPS,
     OF_A_DRAW,
@@ -60,6 +61,9 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
+
+#: Draws in which a chain on the surrogate is tuned: `docs/which_step.md` has the table.
+_TUNING_DRAWS = 300
 
 
 @dataclass_state
@@ -170,7 +174,7 @@ class RowStep(CheckedStep):
             )
             if not is_default
         ]
-        found, table = None, None
+        found, table, tried = None, None, None
         with phases("Reading the model"):
             # Rows that come from elsewhere are those of one table, and each is one.
             own = data is None
@@ -214,7 +218,7 @@ class RowStep(CheckedStep):
             _log.info(f"{name} set up in {phases}.")
             if not self.decider.row_source.complete:
                 _log.info(describe_pool(self.decider))
-            look_ahead(self.decider, name)
+            tried = look_ahead(self.decider, name)
             self._declare_stats(TunedState(self.decider).stats_dtypes_shapes)
             self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
         self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
@@ -222,11 +226,50 @@ class RowStep(CheckedStep):
         self.watch_data(example)
         if isinstance(table, BlockTable):  # the rows in the model are an example
             self.model_key = self.model_key._replace(data=table.digest)
+        self._expected = self._expect_rows(tried)
+        self.default_tune_steps = self._tuning_that_suffices()
         self._shares = SharesTaken()
         self.start_chain(get_random_generator(rng))
         self.__dict__.pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
         if not self.moves_groups:
             remember(model, self)
+
+    def _tuning_that_suffices(self) -> int | None:
+        """Return the tuning draws that PyMC takes where ``tune=`` is not given; None for its own number.
+
+        Moves on a surrogate begin in the posterior, with its width.
+        """
+        ends = getattr(self.temperature, "steps", None) is None
+        return _TUNING_DRAWS if ends and (self.moves_groups or self.decider.prepared is not None) else None
+
+    def __repr__(self) -> str:
+        """Say what the step is, how it errs and what it reads."""
+        decider = self.decider
+        if self.test.reads is Reads.NONE:
+            rows = f"{decider.n_rows:,} rows"
+        else:
+            merged = "distinct " if decider.n_rows < decider.n_table else ""
+            rows = describe_rows(self.thin * self._expected[0], decider.n_rows, self._expected[1], merged)
+        return describe_step(type(self).__name__, self.vars, self._error, rows)
+
+    @property
+    def _error(self) -> str:
+        """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
+        return str(self.decider.error if self.moves_groups else self.test.error)
+
+    def _expect_rows(self, tried: float | None) -> tuple[float, bool]:
+        """Return the rows that a draw reads, and whether that is the least: those of the first look.
+
+        Parameters
+        ----------
+        tried : float or None
+            What a few transitions read.
+        """
+        if self.moves_groups:
+            return self.decider.expected_rows, False
+        if tried is not None:
+            return tried, False
+        return float(self.test.looks(self.decider.n_rows).sizes[0]), self.test.reads is Reads.BATCHES
 
     @property
     def moves_groups(self) -> bool:

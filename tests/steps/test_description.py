@@ -1,0 +1,130 @@
+"""What a step says of itself, and for how long it is tuned."""
+
+from importlib.metadata import version
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.acceptance import (
+    Barker,
+    ConcentrationBound,
+    FixedBatch,
+    NoisePenalty,
+    ScalableSubsampling,
+    SequentialT,
+)
+from pymc_austerity.acceptance.uncorrected import AlwaysAccept
+from pymc_austerity.steps.description import describe_step
+
+RNG = np.random.default_rng(0)
+X, GROUP = RNG.normal(size=(4_000, 2)), RNG.integers(0, 20, 4_000)
+OUTCOME = RNG.random(4_000) < 1 / (1 + np.exp(-X[:, 0]))
+
+
+def slopes():
+    with pm.Model() as model:
+        intercept, b = pm.Normal("intercept"), pm.Normal("b", 0, 1, shape=2)
+        pm.Bernoulli("y", logit_p=intercept + X @ b, observed=OUTCOME)
+    return model
+
+
+def effects():
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale")
+        effect = pm.Normal("effect", 0, scale, shape=20)
+        pm.Bernoulli("y", logit_p=X[:, 0] + effect[GROUP], observed=OUTCOME)
+    return model
+
+
+NOISE = "the noise of a batch is taken for normal"
+
+
+@pytest.mark.parametrize(
+    ("model", "make", "said"),
+    [
+        (slopes, pma.PenaltyMH, f"PenaltyMH(intercept, b): approximate ({NOISE}), about 200 of 4,000 rows a draw"),
+        (slopes, pma.MHSS, "MHSS(intercept, b): exact, about "),
+        (slopes, pma.ExactMH, "ExactMH(intercept, b): exact, reads all 4,000 rows a draw"),
+        (slopes, lambda: pma.PenaltyMH(thin=10), "about 2,000 of 4,000 rows a draw"),
+        (slopes, lambda: pma.PenaltyMH(proxy=None), "200 or more of 4,000 rows a draw"),
+        (effects, pma.GroupMH, "GroupMH(scale, effect): exact, about "),
+    ],
+)
+def test_a_step_says_what_it_is(model, make, said):
+    """Name, variables, exact or how not, and rows a draw, in 80 columns; a pickled step says the same."""
+    with model():
+        step = make()
+    shown = repr(step)
+    assert said in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_distinct_rows_are_called_so():
+    with pm.Model():
+        p = pm.Beta("p", 1, 1)
+        pm.Bernoulli("y", p, observed=np.arange(5_000) % 4 == 0)
+        assert "reads all 2 distinct rows a draw" in repr(pma.ExactMH())
+
+
+def test_gibbs_says_what_it_is():
+    with pm.Model():
+        x = pm.Bernoulli("x", 0.5, shape=3)
+        pm.Potential("factors", x[pm.Data("index", np.array([0, 1, 2]))] * 0.1)
+        step = pma.ApproxGibbs([x], factors=np.array([0, 1, 2]), batch_size=2)
+    assert " ".join(repr(step).split()) == (
+        "ApproxGibbs(x): approximate (each look errs with probability 0.05), 3 factors, 2 or more at each look at a "
+        "variable"
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        (pma.Exact(), ""),
+        (pma.ExactBarker(), ""),
+        (ScalableSubsampling(), ""),
+        (NoisePenalty(200), NOISE),
+        (Barker(100), NOISE),
+        (SequentialT(0.01, 500), "each look errs with probability 0.01"),
+        (SequentialT(0, 500), ""),
+        (ConcentrationBound(0.01), "a decision errs with probability 0.01 at most"),
+        (FixedBatch(500), "biased: the noise of a batch is not corrected"),
+        (AlwaysAccept(), "biased: every proposal is taken"),
+    ],
+)
+def test_tests_say_how_they_err(test, said):
+    assert test.error == said
+
+
+def test_many_variables_are_counted():
+    with pm.Model() as model:
+        for k in range(9):
+            pm.HalfNormal(f"b{k}")
+    shown = describe_step("MHSS", model.value_vars, "", "reads all 9 rows")
+    assert shown == "MHSS(b0, b1, b2, b3, b4, b5, 3 more): exact, reads all 9 rows"
+
+
+@pytest.mark.parametrize(
+    ("make", "tune"),
+    [
+        (pma.PenaltyMH, 300),
+        (lambda: pma.PenaltyMH(proxy=None), None),
+        (lambda: pma.PenaltyMH(temperature=pma.Annealing(start=5, steps=500)), None),
+    ],
+)
+def test_what_is_asked_where_tune_is_left_out(make, tune):
+    """Moves on a surrogate are tuned in 300 draws; random walks, and temperatures that fall, take PyMC's number."""
+    with slopes():
+        assert make().default_tune_steps == tune
+
+
+@pytest.mark.skipif(version("pymc") < "6", reason="PyMC 5 does not ask")
+def test_pymc_tunes_as_long_as_a_step_asks():
+    with slopes():
+        run = pm.sample(
+            draws=50, step=pma.PenaltyMH(), chains=2, cores=1, random_seed=1, progressbar=False,
+            discard_tuned_samples=False, compute_convergence_checks=False,
+        )  # fmt: skip
+    assert run["warmup_posterior"].sizes["draw"] == 300
