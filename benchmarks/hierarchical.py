@@ -132,6 +132,56 @@ def chem97() -> pm.Model:
     return model
 
 
+def walk(family: str, kind: str = "walk", weeks: int = 100, n_rows: int = 20_000) -> pm.Model:
+    """Return levels of weeks that follow each other: a random walk, the same by its steps, or AR(1)."""
+    rng = np.random.default_rng(9)
+    week, level = rng.integers(0, weeks, n_rows), np.cumsum(rng.normal(0, 0.15, weeks))
+    with pm.Model() as model:
+        sd, slope = pm.HalfNormal("sd", 0.5), pm.Normal("b", 0, 1)
+        if kind == "walk":
+            x = pm.GaussianRandomWalk("x", sigma=sd, init_dist=pm.Normal.dist(0, 1), shape=weeks)
+        elif kind == "steps":
+            x = pm.Normal("start", 0, 1) + pt.cumsum(pm.Normal("z", 0, 1, shape=weeks)) * sd
+        else:
+            rho = pm.Uniform("rho", 0, 1)
+            x = pm.AR("x", rho=[rho], sigma=sd, init_dist=pm.Normal.dist(0, 1), shape=weeks)
+        covariate = rng.normal(size=n_rows)
+        eta, mean = x[week] + slope * covariate, level[week] + 0.5 * covariate
+        if family == "normal":
+            pm.Normal("y", eta, pm.HalfNormal("noise", 1), observed=mean + rng.normal(size=n_rows))
+        else:
+            pm.Bernoulli("y", logit_p=eta, observed=(rng.random(n_rows) < 1 / (1 + np.exp(-mean))).astype(int))
+    return model
+
+
+def regions(side: int = 10, n_rows: int = 10_000, apart: bool = False) -> pm.Model:
+    """Return counts in regions of a square: ICAR, or with an effect of each region by itself beside it (BYM)."""
+    rng, at = np.random.default_rng(10), np.arange(side**2)
+    row, column = np.divmod(at, side)
+    near = (np.abs(row[:, None] - row) + np.abs(column[:, None] - column) == 1).astype(float)
+    effects = 0.5 * np.sin(row / 3) + 0.3 * np.cos(column / 2) + 0.2 * apart * rng.normal(size=at.size)
+    region = rng.integers(0, at.size, n_rows)
+    with pm.Model() as model:
+        field = pm.HalfNormal("sd", 1) * pm.ICAR("field", W=near)
+        if apart:
+            field = field + pm.Normal("own", 0, pm.HalfNormal("sd_own", 1), shape=at.size)
+        eta = pm.Normal("a", 0, 1) + field[region]
+        pm.Poisson("y", pm.math.exp(eta), observed=rng.poisson(np.exp(effects[region])))
+    return model
+
+
+def ratings(players: int = 200, games: int = 20_000) -> pm.Model:
+    """Return games of two players each, of whose ratings the difference counts."""
+    rng, own = np.random.default_rng(11), np.random.default_rng(12).normal(0, 0.8, players)
+    home, away = rng.integers(0, players, games), rng.integers(0, players - 1, games)
+    away += away >= home
+    won = rng.random(games) < 1 / (1 + np.exp(-0.2 - own[home] + own[away]))
+    with pm.Model() as model:
+        rating, at_home = pm.Normal("rating", 0, pm.HalfNormal("sd", 1), shape=players), pm.Normal("at_home", 0, 1)
+        pm.Bernoulli("y", logit_p=at_home + rating[home] - rating[away], observed=won.astype(int))
+    return model
+
+
 FORMULAS = [
     ("normal ~ x + (1|h)", "gaussian"), ("normal ~ x + (x|g)", "gaussian"), ("yes ~ x + (1|h)", "bernoulli"),
     ("yes ~ x + (x|g)", "bernoulli"), ("yes ~ x + (1|g) + (1|h)", "bernoulli"), ("count ~ x + (x|g)", "poisson"),
@@ -149,6 +199,13 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
     "mixed logit": mixed_logit,
     "VerbAgg": verbagg,
     "Chem97": chem97,
+    "walk, normal": partial(walk, "normal"),
+    "walk, logistic": partial(walk, "logistic"),
+    "walk by its steps, logistic": partial(walk, "logistic", "steps"),
+    "AR(1), logistic": partial(walk, "logistic", "AR"),
+    "ICAR, Poisson": regions,
+    "BYM, Poisson": partial(regions, apart=True),
+    "ratings": ratings,
 }
 TABLES = {"VerbAgg": "verbagg.npz", "Chem97": "chem97.npz"}
 

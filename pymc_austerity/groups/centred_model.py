@@ -25,6 +25,7 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read, nodes_between
 from pymc_austerity.groups.grouping import GroupsNotFoundError
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops
 from pymc_austerity.interrupts import uninterrupted
 
 Point = Mapping[str, np.ndarray]
@@ -43,13 +44,14 @@ class CentredModel:
     model : pymc.Model
         Its variables have the names of the user's; those in `replaced` stand for the effects that the rows read.
     replaced : dict
-        From the name of a variable that is replaced to its axis along which the groups lie.
+        From the name of a variable that is replaced to its axis along which the groups lie; to None where effects of a
+        group read all of it.
     to_effects, from_effects : callable
         From values of all variables, unconstrained, of the user's model to those of `model`, and back.
     """
 
     model: Model
-    replaced: Mapping[str, int]
+    replaced: Mapping[str, int | None]
     to_effects: Callable[[Point], dict[str, np.ndarray]]
     from_effects: Callable[[Point], dict[str, np.ndarray]]
 
@@ -97,7 +99,7 @@ class _Change:
     inverse : Variable
         z as a function of `new` and the rest.
     log_prior : Variable
-        log p(z_g) + log |∂z_g/∂u_g| of each group, shape (G,).
+        log p(z_g) + log |∂z_g/∂u_g| of each group, shape (G,), or of all together.
     by_row : dict
         From what rows read in the graph of the model to the same in terms of `new`.
     """
@@ -114,6 +116,8 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     axis = read[0].source_axis
     if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read))):
         return None
+    if axis is None:
+        return _change_by_ops(source, read)
     distinct: list[EffectsRead] = []
     for of in read:
         if not any(equal_computations([of.effects], [known.effects]) for known in distinct):
@@ -132,9 +136,10 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     inverse = pt.moveaxis(_of_shape(z, n_groups, rest), 0, axis)
     log_prior = pm.logp(source, inverse)
     if log_prior.type.ndim <= axis:  # groups depend on each other
-        return None
-    others = tuple(a for a in range(log_prior.type.ndim) if a != axis)
-    log_prior = (log_prior.sum(axis=others) if others else log_prior) + log_jacobian
+        log_prior = log_prior.sum() + pt.broadcast_to(log_jacobian, (n_groups,)).sum()
+    else:
+        others = tuple(a for a in range(log_prior.type.ndim) if a != axis)
+        log_prior = (log_prior.sum(axis=others) if others else log_prior) + log_jacobian
     ends = np.cumsum(widths)
     by_row = {}
     for of in read:
@@ -142,6 +147,19 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
         own = _of_shape(new[:, ends[k] - widths[k] : ends[k]], n_groups, of.shape[1:]) if several else new
         by_row[of.read] = pt.moveaxis(own if of.index is None else own[of.index], 0, of.axis)
     return _Change(effects, new, inverse, log_prior, by_row)
+
+
+def _change_by_ops(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
+    """Return the change of variables where the effects of a group read all of a variable."""
+    effects = read[0].effects
+    if not all(equal_computations([of.effects], [effects]) for of in read):
+        return None
+    new = pt.TensorType("float64", read[0].shape)(source.name)
+    inverted = inverse_by_ops(effects, source, new)
+    assert inverted is not None
+    inverse, log_jacobian = inverted
+    by_row = {of.read: pt.moveaxis(new if of.index is None else new[of.index], 0, of.axis) for of in read}
+    return _Change(effects, new, inverse, pm.logp(source, inverse).sum() + log_jacobian, by_row)
 
 
 def _is_part(of: EffectsRead) -> bool:
@@ -296,13 +314,13 @@ def _value_of(model: Model, point: Point) -> float:
     return float(total)
 
 
-def _log_jacobian(found: CentredModel, name: str, axis: int, point: Point) -> float:
+def _log_jacobian(found: CentredModel, name: str, axis: int | None, point: Point) -> float:
     """Return Σ_g log |∂u_g/∂z_g|, from differences: the map is affine in z."""
-    z = np.moveaxis(point[name], axis, 0)
+    z = point[name][None] if axis is None else np.moveaxis(point[name], axis, 0)
     n_groups = len(z)
 
     def effects_at(entries: np.ndarray) -> np.ndarray:
-        changed = np.moveaxis(entries.reshape(z.shape), 0, axis)
+        changed = entries.reshape(z.shape)[0] if axis is None else np.moveaxis(entries.reshape(z.shape), 0, axis)
         return np.reshape(found.to_effects({**point, name: changed})[name], (n_groups, -1))
 
     flat = z.reshape(n_groups, -1)

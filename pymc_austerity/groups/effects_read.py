@@ -24,6 +24,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops
 from pymc_austerity.likelihood import NotRowWiseError, RowAxis, keeps_affine, prove_row_axis
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.model_graph import plain_indices
@@ -45,8 +46,8 @@ class EffectsRead:
         Axis of `read` along which the rows lie, or the groups.
     source : Variable
         The variable of the model that `effects` are affine in.
-    source_axis : int
-        Axis of `source` along which the groups lie.
+    source_axis : int or None
+        Axis of `source` along which the groups lie; None where the effects of a group read all of it.
     shape, source_shape : tuple of int
         Of `effects` and of `source`; the graph may leave lengths to the coordinates of the model.
     """
@@ -56,7 +57,7 @@ class EffectsRead:
     index: Variable | None
     axis: int
     source: Variable
-    source_axis: int
+    source_axis: int | None
     shape: tuple[int, ...] = ()
     source_shape: tuple[int, ...] = ()
 
@@ -83,7 +84,11 @@ def effects_read(model: Model) -> list[EffectsRead]:
             if read not in found:
                 above = set(ancestors([effects], blockers=model.basic_RVs))
                 sources = [rv for rv in reversed(unbounded) if rv in above]
-                found[read] = _affine(effects, read, *taken[1:], sources) or _part_affine(node.inputs[0], sources)
+                found[read] = (
+                    _affine(effects, read, *taken[1:], sources)
+                    or _by_ops(effects, read, *taken[1:], sources)
+                    or _part_affine(node.inputs[0], sources)
+                )
     affine = list({of.read: of for of in found.values() if of is not None}.values())
     shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
     return [replace(of, shape=a, source_shape=b) for of, a, b in zip(affine, shapes[::2], shapes[1::2], strict=True)]
@@ -173,8 +178,18 @@ def _affine(
     return None
 
 
+def _by_ops(
+    effects: Variable, read: Variable, index: Variable | None, axis: int, sources: Sequence[Variable]
+) -> EffectsRead | None:
+    """Return the effects with the first variable of which they are made op by op, as by running sums."""
+    for source in sources:
+        if inverse_by_ops(effects, source, effects.type()) is not None:
+            return EffectsRead(effects, read, index, axis, source, None)
+    return None
+
+
 def _part_affine(indexed: Variable, sources: Sequence[Variable]) -> EffectsRead | None:
-    """Return the last affine part of what is indexed, a function of which the rows read: η of ``invlogit(η)[g]``."""
+    """Return the last such part of what is indexed, a function of which the rows read: η of ``invlogit(η)[g]``."""
     for source in sources:
         for node in reversed(nodes_between(source, indexed)):
             part = node.outputs[0]
@@ -182,7 +197,8 @@ def _part_affine(indexed: Variable, sources: Sequence[Variable]) -> EffectsRead 
             if source in ancestors([rest]):
                 break
             for axis in range(part.type.ndim):
-                found = _affine(pt.moveaxis(part, axis, 0), part, None, axis, [source])
+                of = pt.moveaxis(part, axis, 0), part, None, axis, [source]
+                found = _affine(*of) or _by_ops(*of)
                 if found is not None:
                     return found
     return None

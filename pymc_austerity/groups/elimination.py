@@ -3,10 +3,12 @@
 Given all others the groups of the first factor are independent, with precisions P_g = C_gC_gᵀ.  Without them the others
 have the precision S = Q_rr − Σ_g Q_rg P_g⁻¹ Q_gr = LLᵀ, a dense matrix, or a band where factors are nested.  Then z_r =
 Lᵀ(u_r − m_r) of all others and z_g = C_gᵀ(u_g − E[u_g | u_r]) of the first are independent and standard normal.
+Groups that their prior ties to each other (`tied_prior`) are always among the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,39 +23,51 @@ _MOST_LEFT = 300
 _NEAR_ENOUGH = 0.03
 
 
-def places_left(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+def places_left(first: np.ndarray, size: np.ndarray, tied: Sequence[bool]) -> np.ndarray:
     """Return where in S the parameters of each group begin, and how many there are; all 0 for nothing to eliminate.
 
-    `first` and `size` are those of a `GroupExpansion`.
+    `first` and `size` are those of a `GroupExpansion`; `tied` says of which factors the groups are tied by their prior.
+    They are among the rest, and where those of the first factor are, nothing is eliminated.
     """
-    places = np.concatenate([np.zeros(first[1], np.int64), [0], np.cumsum(size[first[1] :])])
-    return places if places[-1] <= _MOST_LEFT else np.zeros_like(places)
+    begin = 0 if tied[0] else first[1]
+    places = np.concatenate([np.zeros(begin, np.int64), [0], np.cumsum(size[begin:])])
+    return places if any(tied) or places[-1] <= _MOST_LEFT else np.zeros_like(places)
 
 
 @njit
-def eliminate(factor: np.ndarray, rate: float, e: Any) -> tuple[np.ndarray, float]:
+def n_eliminated(e: Any) -> int:
+    """Return how many groups, the first ones, are eliminated."""
+    return e.first[1] if e.left[1] == 0 else e.first[0]  # type: ignore[no-any-return]
+
+
+@njit
+def eliminate(factor: np.ndarray, between: np.ndarray, rate: float, e: Any) -> tuple[np.ndarray, float]:
     """Return L and the sum of the logarithms of its diagonal, which is no number where S is not positive.
 
-    `factor` holds C_g, and the same for all other groups given those of the first.
+    `factor` holds C_g, and the same for all other groups given those of the first; `between` is what the prior has
+    between the groups that it ties.
     """
     places, size = e.left, e.own.shape[1]
     n = places[-1]
     left, half = np.zeros((n, n)), np.zeros((n, size, size))
     if n == 0:
         return left, 0.0
-    start, other, hessian, sizes = e.cell_start, e.cell_with, e.cell_hessian, e.size
-    for h in np.arange(e.first[1], e.own.shape[0]):
+    start, other, hessian, sizes, n_first = e.cell_start, e.cell_with, e.cell_hessian, e.size, n_eliminated(e)
+    row, column = e.ties.row, e.ties.column
+    for t in range(between.size):
+        left[row[t], column[t]] += between[t]
+    for h in np.arange(n_first, e.own.shape[0]):
         for i in range(sizes[h]):
             for j in range(i + 1):
                 for k in range(j + 1):
                     left[places[h] + i, places[h] + j] += factor[h, i, k] * factor[h, j, k]
         for c in range(start[h], start[h + 1]):
             o = np.int64(other[c])
-            if e.first[1] <= o < h:
+            if n_first <= o < h:
                 for i in range(sizes[h]):
                     for j in range(sizes[o]):
                         left[places[h] + i, places[o] + j] -= rate * hessian[c, i, j]
-    for g in range(e.first[1]):
+    for g in range(n_first):
         for c in range(start[g], start[g + 1]):
             a, h = c - start[g], np.int64(other[c])
             for j in range(sizes[h]):
@@ -111,7 +125,7 @@ def solve_joint(x: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: float
 @njit
 def join_eliminated(x: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> None:
     """Turn P⁻¹b, in its place, into Q⁻¹b."""
-    places, n_first, (n_groups, size) = e.left, e.first[1], x.shape
+    places, n_first, (n_groups, size) = e.left, n_eliminated(e), x.shape
     b, of_first, given = np.zeros(left.shape[0]), np.zeros(x.shape), times_blocks(factor, x, e.size)
     for g in range(n_first):
         for k in range(size):
@@ -136,7 +150,7 @@ def place_left(z: np.ndarray, left: np.ndarray, x: np.ndarray, e: Any) -> None:
         z[i] /= left[i, i]
         for j in range(i):
             z[j] -= left[i, j] * z[i]
-    for h in range(e.first[1], x.shape[0]):
+    for h in range(n_eliminated(e), x.shape[0]):
         for k in range(e.size[h]):
             x[h, k] = z[places[h] + k]
 
@@ -144,7 +158,7 @@ def place_left(z: np.ndarray, left: np.ndarray, x: np.ndarray, e: Any) -> None:
 @njit
 def follow(x: np.ndarray, sign: float, factor: np.ndarray, rate: float, e: Any) -> None:
     """Add to the groups of the first factor what they follow the others by, times a sign."""
-    n_first, of_left = e.first[1], x.copy()
+    n_first, of_left = n_eliminated(e), x.copy()
     for g in range(n_first):
         for k in range(x.shape[1]):
             of_left[g, k] = 0.0
@@ -160,12 +174,12 @@ def whiten_left(x: np.ndarray, left: np.ndarray, z: np.ndarray, e: Any) -> None:
     """Put Lᵀx of all groups but those of the first factor into z."""
     places = e.left
     flat, white = np.zeros(left.shape[0]), np.zeros(left.shape[0])
-    for h in range(e.first[1], x.shape[0]):
+    for h in range(n_eliminated(e), x.shape[0]):
         for k in range(e.size[h]):
             flat[places[h] + k] = x[h, k]
     for i in range(flat.size):
         for j in range(i + 1):
             white[j] += left[i, j] * flat[i]
-    for h in range(e.first[1], x.shape[0]):
+    for h in range(n_eliminated(e), x.shape[0]):
         for k in range(e.size[h]):
             z[h, k] = white[places[h] + k]

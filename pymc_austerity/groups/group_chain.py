@@ -11,6 +11,7 @@ from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSa
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.shared_move import adapt_shared, learn_shared
+from pymc_austerity.groups.tied_move import adapt_tied
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.kernel.chain import Draw
 
@@ -101,6 +102,7 @@ class GroupChain(WithSamplingState):
             return Draw(carried._replace(theta=theta, status=refresh.status, row=refresh.row), shared.log_angle[0])
         if adapts:
             adapt_shared(carried.theta[decider.groups.shared], bool(carried.accepted), about_centre, shared)
+            adapt_tied(self.state)
         more = {
             "about_centre": about_centre,
             "n_rows_carried": carried.n_rows,

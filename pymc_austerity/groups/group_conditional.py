@@ -20,6 +20,7 @@ from pymc_austerity.groups.elimination import (
     eliminate,
     follow,
     join_eliminated,
+    n_eliminated,
     place_left,
     whiten_left,
 )
@@ -113,7 +114,10 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
         for g in range(n_groups):
             for k in range(sizes[g]):
                 at[own[g, k]] = centre[own[g, k]]
-        slope, curvature = derivatives(links.derivatives, at, others, fixed, e.own, e.size)
+        t = e.ties
+        slope, curvature, between = derivatives(
+            links.derivatives, at, others, fixed, e.own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
+        )
         mean, alone = np.zeros((n_groups, size)), np.zeros((n_groups, size))
         factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e.centre, e.scale)
         shift = np.empty(e.read.size)
@@ -139,9 +143,9 @@ def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
             solve_group(factor, g, mean, g, sizes[g])
             for k in range(sizes[g]):
                 alone[g, k] = mean[g, k]
-        left, log_diagonal = eliminate(factor, rate, e)
+        left, log_diagonal = eliminate(factor, between, rate, e)
         if left.size > 0:
-            for h in range(e.first[1], n_groups):
+            for h in range(n_eliminated(e), n_groups):
                 for k in range(sizes[h]):
                     log_det += np.log(factor[h, k, k])
             if not np.isfinite(log_diagonal):
@@ -192,7 +196,7 @@ def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: 
             u[g, k] /= factor[g, k, k]
     if left.size > 0:
         places, flat = e.left, np.zeros(left.shape[0])
-        for h in range(e.first[1], own.shape[0]):
+        for h in range(n_eliminated(e), own.shape[0]):
             for k in range(sizes[h]):
                 flat[places[h] + k] = z[h, k]
         place_left(flat, left, u, e)

@@ -30,6 +30,7 @@ from pymc_austerity.groups.group_preparation import PreparedGroups
 from pymc_austerity.groups.group_shift import MOST_SHIFTS
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.shared_move import shared_state
+from pymc_austerity.groups.tied_move import tied_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, largest_fall, pack_generators
 from pymc_austerity.likelihood import RowLikelihood
@@ -179,6 +180,8 @@ class GroupDecider:
     def described(self) -> str:
         """How groups and what they share are decided, in a sentence or two."""
         found = self.prepared
+        if not found.nothing_left and all(self.groups.tied):
+            return "Their prior ties the groups to each other: they move together, and one decision is made for all."
         if found.bounds is None or found.costs is None:
             few = "all of their rows" if self.few >= len(found.rows) else "all of their rows, or a batch of many"
             return f"Groups read {few}: {found.without_bounds}."
@@ -208,12 +211,13 @@ class GroupDecider:
 
     @property
     def n_refreshed(self) -> np.ndarray:
-        """Groups of each factor refreshed a draw."""
+        """Groups of each factor refreshed a draw; those that are tied to each other move together."""
         share = self.share
         if share is None:
             carried = rest_of_draw(self.prepared) + (0 if self.test.reads.a_part else len(self.prepared.rows))
             share = share_refreshed(_rows_of_refresh(self.test, self.prepared, self.few), carried)
-        return np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
+        numbers = np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
+        return np.where(self.groups.tied, 0, numbers)
 
     @property
     def n_shifts(self) -> int:
@@ -234,6 +238,7 @@ class GroupDecider:
             np.zeros((n_left, n_left)),
             np.zeros(len(self.groups.indices), np.int64),
             np.arange(largest, dtype=np.uint32),
+            tied_state(),
         )
 
     def move(
@@ -340,7 +345,7 @@ def complete_decider(
     parts = GroupParts(
         model.linked, model.linked_seen, prior.terms, build_condition(prior.derivatives), test, drawn, source,
         reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
-        prepared.steps.normal.size > 0,
+        prepared.steps.normal.size > 0, any(model.groups.tied),
     )  # fmt: skip
     transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)

@@ -22,9 +22,11 @@ from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Density, ModelData, 
 #: Spread of the random point of the check, and the groups and rows that it looks at.
 _SPREAD, _CHECKED_GROUPS, _CHECKED_ROWS = 0.3, 3, 500
 _RELATIVE_ERROR = 1e-8
-#: Where the parameters of each group lie in θ and how many they are; and a gradient and a matrix for each group.
-_OWN = types.int64[:, ::1], types.int64[::1]
-_DERIVATIVES = types.Tuple((types.float64[:, ::1], types.float64[:, :, ::1]))
+_WHOLE, _MATRIX = types.int64[::1], types.float64[:, ::1]
+#: Where the parameters of each group lie in θ and how many they are, and the first six fields of `Ties`; a gradient and
+#: a matrix for each group, and what ties them.
+_OWN = types.int64[:, ::1], _WHOLE, _WHOLE, _MATRIX, _MATRIX, _WHOLE, _MATRIX, _MATRIX
+_DERIVATIVES = types.Tuple((_MATRIX, types.float64[:, :, ::1], types.float64[::1]))
 _terms_at = build_call(VECTOR, *WITHOUT_ROWS)
 _derivatives_at = build_call(_DERIVATIVES, *WITHOUT_ROWS, *_OWN)
 
@@ -47,10 +49,12 @@ class GroupDerivatives(Protocol):
         fixed: Addresses,
         own: np.ndarray,
         n_own: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        *ties: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the gradient of each term by the group's own parameters, shape (G, K), and minus its Hessian.
 
-        `own` says where they lie in θ, and `n_own` how many they are.
+        And what ties groups to each other, shape (M,).  `own` says where they lie in θ, and `n_own` how many they are;
+        `ties` are the arrays of `Ties` that say what is tied, and of what matrices.
         """
         ...
 
@@ -74,7 +78,8 @@ class LinkedGroupDerivatives(Protocol):
         fixed: Addresses,
         own: np.ndarray,
         n_own: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
+        *ties: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what `GroupDerivatives` return."""
         ...
 
@@ -139,7 +144,8 @@ class LinkedGroupPrior(NamedTuple):
 def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]) -> GroupPrior:
     """Compile the prior terms of groups.
 
-    A derivative along the k-th parameter of all groups at once holds what belongs to each, because the terms split.
+    A derivative along the k-th parameter of all groups at once holds what belongs to each, because the terms split; of
+    groups that are tied to each other, the product with a probe says which combination of matrices their precision is.
     """
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
     terms = compile_part(inputs, [groups.log_prior], **options)
@@ -156,7 +162,9 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     types_of_fixed = tuple_of(likelihood.fixed)
 
     @njit
-    def derivatives(theta, others, fixed_at, own, n_own):  # type: ignore[no-untyped-def]
+    def derivatives(  # type: ignore[no-untyped-def]
+        theta, others, fixed_at, own, n_own, tied_at, probes, weights, tied_own_at, tied_own, tied_between
+    ):
         fixed = arrays_at(fixed_at, types_of_fixed)
         n_groups, size = own.shape
         slope, curvature = np.zeros((n_groups, size)), np.zeros((n_groups, size, size))
@@ -164,16 +172,34 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
         for g in range(n_groups):
             for k in range(n_own[g]):
                 slope[g, k] = by_theta[own[g, k]]
-        for k in range(size):
+        n_tied, places, products = tied_at.size, own.ravel(), np.empty((len(probes), tied_at.size))
+        for k in range(max(size, len(probes))):
             direction = np.zeros(theta.size)
             for g in range(n_groups):
                 if k < n_own[g]:
                     direction[own[g, k]] = 1.0
+            for i in range(n_tied):
+                direction[places[tied_at[i]]] = probes[k, i] if k < len(probes) else 0.0
             column = product_of(direction, theta, others, *fixed)[0]
             for g in range(n_groups):
                 for j in range(n_own[g] if k < n_own[g] else 0):
                     curvature[g, j, k] = -column[own[g, j]]
-        return slope, curvature
+            for i in range(n_tied if k < len(probes) else 0):
+                products[k, i] = -column[places[tied_at[i]]]
+        shares = np.zeros(len(weights))
+        for r in range(shares.size):
+            for i in range(products.size):
+                shares[r] += weights[r, i] * products.ravel()[i]
+        flat, between = curvature.ravel(), np.zeros(tied_between.shape[1])
+        for i in range(n_tied):
+            for j in range(size):
+                flat[tied_at[i] * size + j] = 0.0
+        for r in range(shares.size):
+            for b in range(tied_own_at.size):
+                flat[tied_own_at[b]] += shares[r] * tied_own[r, b]
+            for t in range(between.size):
+                between[t] += shares[r] * tied_between[r, t]
+        return slope, curvature, between
 
     return GroupPrior(terms, derivatives)
 
@@ -219,6 +245,8 @@ def check_groups(data: ModelData, groups: Groups, density: Density, prior: Group
             )
         at, at_new = (prior.terms(v, data.others0, *data.fixed)[0] for v in (theta, changed))
         change = at_new - at
+        if groups.tied[int(np.searchsorted(groups.first, g, side="right")) - 1]:
+            continue  # `find_ties` has compared the prior with what is taken for it
         whole, whole_new = (float(density.log_prior(v, data.others0, *data.fixed)[0]) for v in (theta, changed))
         off = np.abs(whole_new - whole - change[g]) + np.abs(np.delete(change, g)).sum()
         if off > _RELATIVE_ERROR * (1 + np.abs(at).sum() + abs(whole)):

@@ -15,6 +15,7 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.cells import sum_over_cells, through_cells
 from pymc_austerity.groups.known_scale import KnownScale, rate_of_rows, sum_at_centre
 from pymc_austerity.groups.tangent import Tangent
+from pymc_austerity.groups.tied_prior import Ties
 
 
 class GroupExpansion(NamedTuple):
@@ -54,6 +55,8 @@ class GroupExpansion(NamedTuple):
         The joint means of several factors near the centre of φ, once they have been worked out.
     scale : KnownScale
         What the expansion is multiplied by where it holds at every scale of the rows.
+    ties : Ties
+        Between groups that the prior ties to each other.
     """
 
     centre: np.ndarray
@@ -74,6 +77,7 @@ class GroupExpansion(NamedTuple):
     left: np.ndarray
     tangent: Tangent
     scale: KnownScale
+    ties: Ties
 
 
 def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:

@@ -16,6 +16,7 @@ from pymc_austerity.groups.group_given import MoveGiven, build_move_given
 from pymc_austerity.groups.group_parts import GroupData, GroupParts, GroupState, RefreshOutcome
 from pymc_austerity.groups.group_refresh import Refresh, build_refresh
 from pymc_austerity.groups.group_shift import Shift, build_shift
+from pymc_austerity.groups.tied_move import TiedMove, build_tied_move
 
 
 class GroupTransition(Protocol):
@@ -32,14 +33,16 @@ class GroupTransition(Protocol):
 
 
 def build_group_transition(parts: GroupParts) -> GroupTransition:
-    """Compile a carried move, a refresh of each factor in turn, and the moves that the prior decides."""
+    """Compile a carried move, one of tied groups, a refresh of each factor, and the moves that the prior decides."""
     carried, move = build_carried_move(parts), build_move_along(parts.density.log_prior)
     refresh = build_bounded_refresh(parts) if parts.bounded else build_refresh(parts)
-    return _composed(carried, refresh, build_move_given(move), build_shift(move))
+    return _composed(carried, build_tied_move(parts), refresh, build_move_given(move), build_shift(move))
 
 
 @built_once
-def _composed(carried: CarriedMove, refresh: Refresh, given: MoveGiven, shift: Shift) -> GroupTransition:
+def _composed(
+    carried: CarriedMove, tied: TiedMove, refresh: Refresh, given: MoveGiven, shift: Shift
+) -> GroupTransition:
 
     @njit
     def transition(theta, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
@@ -47,9 +50,9 @@ def _composed(carried: CarriedMove, refresh: Refresh, given: MoveGiven, shift: S
         if first.status != DECIDED:
             return first[:], RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)[:], about_centre
         # All factors given one φ, before a shift changes it: what belongs to φ is worked out once a draw.
-        second = RefreshOutcome(first.theta, DECIDED, -1, 0, 0, 0, 0, 0)
+        second = tied(first.theta, data, state, generators)
         for f in range(state.next.size):
-            if second.status == DECIDED:
+            if second.status == DECIDED and data.n_refreshed[f] > 0:
                 then = refresh(second.theta, f, data, state, looks_of_large, generators)
                 second = RefreshOutcome(
                     then.theta, then.status, then.row, second.n_groups + then.n_groups,

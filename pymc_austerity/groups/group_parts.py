@@ -100,6 +100,8 @@ class GroupState(NamedTuple):
         The group of each factor to be refreshed next.
     order : numpy.ndarray of uint32
         Row numbers for drawing some of the rows of a large group.
+    tied : numpy.ndarray, shape (3,)
+        See `tied_state`.
     """
 
     shared: SharedState
@@ -111,6 +113,7 @@ class GroupState(NamedTuple):
     left: np.ndarray
     next: np.ndarray
     order: np.ndarray
+    tied: np.ndarray
 
 
 @njit
@@ -168,6 +171,8 @@ class GroupParts(NamedTuple):
         Whether the groups that are refreshed read rows by their bounds.
     normal : bool
         Whether some of φ is normal given the rest.
+    tied : bool
+        Whether some groups are tied to each other by their prior.
     """
 
     density: LinkedDensity
@@ -180,6 +185,7 @@ class GroupParts(NamedTuple):
     reach: Callable[..., Any]
     bounded: bool
     normal: bool
+    tied: bool
 
 
 @njit

@@ -166,7 +166,7 @@ class GroupPass:
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
-            places_left(groups.first, groups.size), no_tangent(), no_scale(),
+            places_left(groups.first, groups.size, groups.tied), no_tangent(), no_scale(), groups.ties,
         )  # fmt: skip
 
 

@@ -197,13 +197,26 @@ def _shared_steps(
 
 def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
     e, shared = found.expansion, (found.mean, found.factor)
-    factor = Conditional(*uninterrupted(model.condition, e.centre.copy(), data.others0, data.fixed, e)).factor
+    given = Conditional(*uninterrupted(model.condition, e.centre.copy(), data.others0, data.fixed, e))
+    factor = _apart_from_others(given, e)
     order = found.start, found.places
     try:
         bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, _WORTH)
     except (NoRemainderBoundError, NoFactorError) as reason:
         return found._replace(without_bounds=str(reason))
     return found._replace(bounds=bounds, passes=found.passes + 1)
+
+
+def _apart_from_others(given: Conditional, e: GroupExpansion) -> np.ndarray:
+    """Return C_g; of groups that are tied to each other not given these, who would leave it little room."""
+    factor, n = given.factor.copy(), e.own.shape[1]
+    if e.ties.at.size:
+        lower = np.tril(given.left)
+        covariance = np.linalg.inv(lower @ lower.T)
+        for g in np.unique(e.ties.at // n):
+            own = slice(e.left[g], e.left[g] + e.size[g])
+            factor[g, : e.size[g], : e.size[g]] = np.linalg.cholesky(np.linalg.inv(covariance[own, own]))
+    return factor
 
 
 def weigh_groups(

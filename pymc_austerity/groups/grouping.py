@@ -24,6 +24,8 @@ from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
+from pymc_austerity.groups.elimination import places_left
+from pymc_austerity.groups.tied_prior import MOST_TIED, FactorTies, NotNormalError, Ties, find_ties, ties_together
 from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError, RowAxis, in_double, prove_row_axis, split
 from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, leaf_identity, plain_indices
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -46,7 +48,7 @@ class _Factor(NamedTuple):
     """One factor: its variables, the number of its index among the data, an offset, places in θ, and prior terms.
 
     It is `pooled` where its prior reads other free variables, a scale for example; of what the rows read of it `signed`
-    may have either sign.
+    may have either sign.  `ties` are those of groups whose prior does not split.
     """
 
     names: tuple[str, ...]
@@ -57,6 +59,7 @@ class _Factor(NamedTuple):
     terms: frozenset[Variable]
     pooled: bool
     signed: frozenset[Variable]
+    ties: FactorTies | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +85,12 @@ class Groups:
     read : numpy.ndarray of int64, shape (R,)
         Those of `shared` that the rows read.
     log_prior : Variable
-        Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.
+        Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.  Where their prior ties
+        them to each other, all have the same part of it.
+    ties : Ties
+        Between groups that the prior ties to each other.
+    tied : tuple of bool
+        For each factor, whether it does.
     pooled : bool
         Whether the prior of some groups reads what is shared, so that they learn from each other.
     """
@@ -96,6 +104,8 @@ class Groups:
     shared: np.ndarray
     read: np.ndarray
     log_prior: Variable
+    ties: Ties
+    tied: tuple[bool, ...]
     pooled: bool = True
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -172,6 +182,15 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
         if apart and not _is_few(factor):
             taken.append(factor)
     n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
+    first, tied = np.cumsum([0, *n_groups]), tuple(f.ties is not None for f in taken)
+    size = np.repeat(sizes, n_groups)
+    left = places_left(first, size, tied)
+    if any(tied) and left[-1] > MOST_TIED:
+        raise GroupsNotFoundError(
+            f"Beside the groups of {', '.join(taken[0].names)} there are {left[-1]:,} effects of factors of which some "
+            f"have a prior that ties them to each other, and at most {MOST_TIED:,} are moved."
+        )
+    ties = [(f.ties, start, len(f.own.T)) for f, start in zip(taken, first.tolist()) if f.ties is not None]
     own = np.concatenate([np.hstack([f.own, np.repeat(f.own[:, :1], max(sizes) - k, 1)]) for f, k in zip(taken, sizes)])
     shared = np.setdiff1d(np.arange(data.likelihood.theta_size), own)
     places = {b.name: np.arange(b.start, b.stop) for b in data.likelihood.blocks}
@@ -180,12 +199,14 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
         tuple(name for f in taken for name in f.names),
         tuple(f.leaf for f in taken),
         tuple(f.offset for f in taken),
-        np.cumsum([0, *n_groups]),
-        np.repeat(sizes, n_groups),
+        first,
+        size,
         own,
         shared,
         np.intersect1d(shared, np.concatenate(read)),
         taken[0].log_prior if len(taken) == 1 else pt.concatenate([f.log_prior for f in taken]),
+        ties_together(ties, max(sizes), left),
+        tied,
         pooled=any(f.pooled for f in taken),
     )
 
@@ -250,20 +271,25 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
     seeds = dict.fromkeys(members, RowAxis(0))
     for source in dict.fromkeys(sources):
         _require_split(source, seeds, n_groups, f"What the rows read of {names}")
-    try:
-        prior, terms, pooled = _prior_by_group(model, data, members, seeds, n_groups)
-    except GroupsNotFoundError:
-        # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
-        beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
-        if not beside:
-            raise
-        members = [v for v in model.value_vars if v in (*members, *beside)]
-        seeds = dict.fromkeys(members, RowAxis(0))
-        prior, terms, pooled = _prior_by_group(model, data, members, seeds, n_groups)
+    # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
+    beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
+    with_beside = [v for v in model.value_vars if v in (*members, *beside)]
+    for of in (members, with_beside):
+        try:
+            prior, terms, pooled = _prior_by_group(model, data, of, dict.fromkeys(of, RowAxis(0)), n_groups)
+        except GroupsNotFoundError as error:
+            reason = error
+        else:
+            members, ties = of, None
+            break
+    else:
+        members = with_beside
+        prior, terms, ties = _prior_together(model, data, members, n_groups, reason)
+        pooled = True
     own = _places(data.likelihood.blocks, members, n_groups)
     number = data.number_of_leaf(index.leaf)
     signed = frozenset(node.outputs[0] for node in nodes if not _is_positive(node.inputs[0]))
-    return _Factor(tuple(v.name for v in members), number, index.offset, own, prior, terms, pooled, signed)
+    return _Factor(tuple(v.name for v in members), number, index.offset, own, prior, terms, pooled, signed, ties)
 
 
 def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Variable]) -> list[Variable]:
@@ -335,11 +361,32 @@ def _prior_by_group(
         total = vector if total is None else total + vector
     assert total is not None
     pooled = bool((set(model.value_vars) - set(members)) & set(ancestors([total])))
+    return _in_theta(model, data, total), frozenset(of), pooled
+
+
+def _in_theta(model: Model, data: ModelData, graph: Variable) -> Variable:
+    """Return a graph in terms of θ."""
     likelihood = data.likelihood
     blocks = {b.name: value for b, value in zip(likelihood.blocks, split(likelihood.theta, likelihood.blocks))}
     values = {v: blocks[v.name] for v in model.value_vars}
-    (vector,) = in_double(graph_replace([total], {**values, **data.stand_ins()}, strict=False))
-    return vector, frozenset(of), pooled
+    (found,) = in_double(graph_replace([graph], {**values, **data.stand_ins()}, strict=False))
+    return found
+
+
+def _prior_together(
+    model: Model, data: ModelData, members: Sequence[Variable], n_groups: int, split: GroupsNotFoundError
+) -> tuple[Variable, frozenset[Variable], FactorTies]:
+    """Return the same where the prior ties groups to each other, each with the same part of it, and what ties them."""
+    terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
+    graphs = {term: model.logp(vars=[term], sum=False)[0].sum() for term in terms}
+    of = {term: graph for term, graph in graphs.items() if not set(members).isdisjoint(ancestors([graph]))}
+    total = _in_theta(model, data, pt.add(*of.values()) if len(of) > 1 else next(iter(of.values())))
+    try:
+        ties = find_ties(data, total, _places(data.likelihood.blocks, members, n_groups))
+    except NotNormalError as reason:
+        names = [model.values_to_rvs[v].name for v in members]
+        raise GroupsNotFoundError(f"{split} And taken together the prior of {names} {reason}.") from reason
+    return pt.full((n_groups,), total / n_groups), frozenset(of), ties
 
 
 def _places(blocks: Sequence[Block], members: Sequence[Variable], n_groups: int) -> np.ndarray:

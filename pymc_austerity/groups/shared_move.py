@@ -11,11 +11,11 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proxy import towards_target
 
 #: Acceptance rate of proposals about the centre.
-_TARGET = 0.45
+TARGET = 0.45
 #: Correlation of proposals that go furthest with where they come from: across the centre, so that means are precise
 #: sooner than from independent ones (over-relaxation; Adler, Physical Review D 23, 1981).
 _ACROSS = -0.4
-_FURTHEST = float(np.log(np.arccos(_ACROSS)))
+FURTHEST = float(np.log(np.arccos(_ACROSS)))
 #: Draws until the centre is learnt for the first time; each time after that, from twice as many.
 _FIRST_WINDOW = 200
 #: Draws that the normal approximation from before counts for, and the share of the draws of windows that has gone into
@@ -85,8 +85,8 @@ def adapt_shared(phi: np.ndarray, accepted: bool, about_centre: bool, state: Sha
     """
     if about_centre:
         state.counts[2] += 1
-        moved = towards_target(state.log_angle[0], float(accepted), _TARGET, state.counts[2])
-        state.log_angle[0] = min(_FURTHEST, moved)
+        moved = towards_target(state.log_angle[0], float(accepted), TARGET, state.counts[2])
+        state.log_angle[0] = min(FURTHEST, moved)
     shift = phi - state.centre
     state.sum[:] += shift
     state.products[:] += shift[:, None] * shift

@@ -12,6 +12,10 @@ from pymc_austerity.groups.elimination import eliminate, join_eliminated, places
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.known_scale import KnownScale
 from pymc_austerity.groups.tangent import Tangent, find_tangent, no_tangent
+from pymc_austerity.groups.tied_prior import ties_together
+
+#: Between groups that the prior ties to each other, of which there are none.
+NOTHING = np.empty(0)
 
 G, H = 7, 5
 POWER, SLOPE, SQUARES = -2.0, -60.0, -23.0
@@ -49,8 +53,8 @@ class Case:
             centre, own, size, np.array([0, G, G + H]), read, read, self.padded(self.gradient), hessian,
             -hessian, np.stack([self.padded(of) for of in self.cross.T], axis=2), rng.normal(size=2), np.zeros((2, 2)),
             start, np.array([h for _, h in pairs], np.uint32), cells,
-            places_left(np.array([0, G, G + H]), size), no_tangent(),
-            KnownScale(np.array([2 + self.n]), POWER, SLOPE, SQUARES),
+            places_left(np.array([0, G, G + H]), size, (False, False)), no_tangent(),
+            KnownScale(np.array([2 + self.n]), POWER, SLOPE, SQUARES), ties_together([], largest, np.empty(0)),
         )  # fmt: skip
 
     def block(self, matrix, g, h):
@@ -109,7 +113,7 @@ def test_joint_means_solve_the_dense_system(case, rate):
 @pytest.mark.parametrize("rate", [1.0, 0.6])
 def test_eliminated_means_and_determinant_are_dense_ones(case, rate):
     b, precision = np.random.default_rng(4).normal(size=case.n), case.joint_precision(rate)
-    left, log_diagonal = eliminate(case.factor, rate, case.e)
+    left, log_diagonal = eliminate(case.factor, NOTHING, rate, case.e)
     first = sum(np.log(np.diag(case.factor[g])[: case.e.size[g]]).sum() for g in range(G))
     assert first + log_diagonal == pytest.approx(np.linalg.slogdet(precision)[1] / 2)
     x = case.padded(np.linalg.solve(case.joint_precision(0.0), b))
@@ -119,7 +123,7 @@ def test_eliminated_means_and_determinant_are_dense_ones(case, rate):
     for of, allowed in ((left, 1e-9), (np.empty((0, 0)), 0.05)):
         off = solve_joint(case.padded(b), case.factor, of, rate, case.e)[case.inside] - exact
         assert np.sqrt(off @ precision @ off) < allowed
-    assert np.abs(eliminate(case.factor, 0.5 * rate, case.e)[1] - log_diagonal) > 1e-3
+    assert np.abs(eliminate(case.factor, NOTHING, 0.5 * rate, case.e)[1] - log_diagonal) > 1e-3
 
 
 def test_a_plane_through_the_means_is_where_the_search_begins_and_mostly_ends(case):

@@ -1,0 +1,82 @@
+"""The inverse of effects that are computed from a variable op by op, as ``start + cumsum(z) * sd`` is.
+
+Entry k of such effects reads other entries of z too, so that they are no affine function group by group; but each of
+the operations between them can be taken back.
+"""
+
+from __future__ import annotations
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import io_toposort
+from pytensor.scalar import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import SpecifyShape
+
+
+def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[Variable, Variable] | None:
+    """Return the source as a function of `new`, which stands for its effects, and log |∂z/∂u|, a number.
+
+    Parameters
+    ----------
+    effects, source, new : Variable
+
+    Returns
+    -------
+    tuple of Variable, or None
+        None where an operation between them is none that can be taken back.
+    """
+    depends, path = {source}, []
+    for node in io_toposort([source], [effects]):
+        if not depends.isdisjoint(node.inputs):
+            depends.update(node.outputs)
+            path.append(node)
+    value, log_jacobian = new, pt.constant(0.0, dtype="float64")
+    at = effects
+    for node in reversed(path):
+        own = [k for k, var in enumerate(node.inputs) if var in depends]
+        if node.outputs[0] is not at or len(own) != 1:
+            return None
+        back = _taken_back(node, own[0], value)
+        if back is None:
+            return None
+        value, change = back
+        log_jacobian, at = log_jacobian + change, node.inputs[own[0]]
+    return (value, log_jacobian) if at is source else None
+
+
+def _taken_back(node: Apply, own: int, value: Variable) -> tuple[Variable, Variable] | None:
+    """Return an input of a node as a function of its output, and the logarithm of the Jacobian of that."""
+    op, given = node.op, [var for k, var in enumerate(node.inputs) if k != own]
+    nothing = pt.constant(0.0, dtype="float64")
+    if isinstance(op, Elemwise):
+        scalar = op.scalar_op
+        if node.inputs[own].type.broadcastable != node.outputs[0].type.broadcastable:
+            return None
+        if isinstance(scalar, Identity | Cast) and node.outputs[0].type.dtype.startswith("float"):
+            return value, nothing
+        if isinstance(scalar, Neg):
+            return -value, nothing
+        if isinstance(scalar, Add):
+            return value - sum(given), nothing
+        if isinstance(scalar, Sub):
+            return (value + given[0] if own == 0 else given[0] - value), nothing
+        if isinstance(scalar, Mul) or (isinstance(scalar, TrueDiv) and own == 0):
+            factor = given[0] if len(given) == 1 else pt.mul(*given)
+            factor = factor if isinstance(scalar, Mul) else 1 / factor
+            return value / factor, -pt.log(pt.abs(pt.broadcast_to(factor, value.shape))).sum()
+        return None
+    if isinstance(op, SpecifyShape) and own == 0:
+        return value, nothing
+    if isinstance(op, DimShuffle):
+        order = ["x" if axis in op.drop else op.new_order.index(axis) for axis in range(node.inputs[0].type.ndim)]
+        return value.dimshuffle(order), nothing
+    if isinstance(op, CumOp) and op.mode == "add" and op.axis is not None:
+        before = pt.zeros_like(value.take([0], axis=op.axis))
+        return pt.diff(pt.concatenate([before, value], axis=op.axis), axis=op.axis), nothing
+    if isinstance(op, Dot) and own == 1 and node.inputs[0].type.ndim == 2:
+        inverse, columns = pt.linalg.inv(given[0]), value.shape[1] if value.type.ndim == 2 else 1
+        return pt.dot(inverse, value), columns * pt.linalg.slogdet(inverse)[1]
+    return None

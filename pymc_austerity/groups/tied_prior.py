@@ -1,0 +1,209 @@
+"""Effects whose prior is normal but does not split over groups: random walks, AR(1), ICAR, a normal law over groups.
+
+Given φ their log prior is quadratic, with a precision Q(φ) = Σ_k c_k(φ) V_k of few matrices that stay as they are, as
+1/σ² times that of differences and a constant are for a random walk.  The V_k are found by numbers before sampling; then
+the product of Q(φ) with a vector, which costs as much as a gradient, says what the c_k are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.gradient import grad
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood import ModelData
+
+#: Effects that are tied to each other, at most, and matrices that their precision is made of.
+MOST_TIED, _MOST_MATRICES = 1_000, 32
+#: Points at which the precision is taken at first, and at which what was found is checked; their spread.
+_FIRST_POINTS, _CHECKED, _SPREAD = 6, 3, 0.5
+#: Parts of a precision below this share of all are rounding, and so are entries; what a product may differ by.
+_PART, _ENTRY, _RELATIVE_ERROR = 1e-11, 1e-13, 1e-7
+#: Vectors that the precision is multiplied with, at most, and how badly they may tell the matrices apart.
+_MOST_PROBES, _WORST = 16, 1e7
+
+
+class NotNormalError(ValueError):
+    """A prior that is not known to be normal; the message says in what way."""
+
+
+class Ties(NamedTuple):
+    """The precision of effects that are tied to each other, as arrays for compiled code.
+
+    Attributes
+    ----------
+    at : numpy.ndarray of int64, shape (m,)
+        The numbers g K + k of these effects.
+    probes : numpy.ndarray, shape (p, m)
+        Vectors that the precision is multiplied with.
+    weights : numpy.ndarray, shape (r, p m)
+        What makes the c_k of the products.
+    own_at : numpy.ndarray of int64, shape (B,)
+        The places (g K + j) K + k of entries between effects of one group.
+    own : numpy.ndarray, shape (r, B)
+        These entries of the V_k.
+    row, column : numpy.ndarray of int64, shape (M,)
+        The numbers of two effects of two groups, of the later one first.
+    between : numpy.ndarray, shape (r, M)
+        The entries of the V_k between them.
+    """
+
+    at: np.ndarray
+    probes: np.ndarray
+    weights: np.ndarray
+    own_at: np.ndarray
+    own: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+    between: np.ndarray
+
+
+class FactorTies(NamedTuple):
+    """The same for one factor: entries (row, column) of the lower triangles of the V_k, shape (r, E)."""
+
+    row: np.ndarray
+    column: np.ndarray
+    entries: np.ndarray
+    probes: np.ndarray
+    weights: np.ndarray
+
+
+def find_ties(data: ModelData, log_prior: Variable, own: np.ndarray) -> FactorTies:
+    """Find the matrices that the precision of effects is made of.
+
+    Parameters
+    ----------
+    data : ModelData
+    log_prior : Variable
+        The sum of the prior terms that read the effects, in terms of θ.
+    own : numpy.ndarray of int64, shape (G, K)
+        Where the effects lie in θ.
+
+    Raises
+    ------
+    NotNormalError
+        Where the prior is not normal given the rest, or its precision not made of few matrices.
+    """
+    places, likelihood = own.ravel(), data.likelihood
+    if places.size > MOST_TIED:
+        raise NotNormalError(f"ties {places.size:,} effects to each other, and at most {MOST_TIED:,} are moved")
+    along = likelihood.theta.type("along")
+    gradient = grad(log_prior, likelihood.theta, disconnected_inputs="ignore")
+    product = grad((gradient * along).sum(), likelihood.theta, disconnected_inputs="ignore")
+    inputs = [along, likelihood.theta, likelihood.others, *likelihood.fixed]
+    compiled = interpret_log_density(inputs, [gradient[places], pt.as_tensor_variable(product)[places]])
+    rng = np.random.default_rng(1945)
+
+    def at(theta: np.ndarray, direction: np.ndarray) -> Any:
+        whole = np.zeros(theta.size)
+        whole[places] = direction
+        return uninterrupted(compiled, whole, theta, data.others0, *data.fixed)
+
+    def somewhere() -> np.ndarray:
+        return np.asarray(data.theta0 + _SPREAD * rng.standard_normal(data.theta0.size))
+
+    rows, columns = np.tril_indices(places.size)
+    found: list[np.ndarray] = []
+    kept, matrices = np.zeros(rows.size, bool), np.empty((0, 0))
+    while len(found) < _FIRST_POINTS or (len(matrices) == len(found) and len(found) < _MOST_MATRICES):
+        theta = somewhere()
+        precision = -np.array([at(theta, unit)[1] for unit in np.eye(places.size)])
+        largest = np.abs(precision).max()
+        if not np.isfinite(largest) or not largest > 0:
+            raise NotNormalError("has no precision at some points")
+        found.append((precision / largest)[rows, columns])
+        kept |= np.abs(found[-1]) > _ENTRY
+        _, sizes, parts = np.linalg.svd(np.array(found)[:, kept], full_matrices=False)
+        matrices = parts[sizes > _PART * sizes[0]]
+    if len(matrices) == _MOST_MATRICES:
+        raise NotNormalError(
+            "is not normal given the rest, with a precision made of a few matrices as that of a random walk is"
+        )
+    row, column = rows[kept], columns[kept]
+    probes, weights = _probes(row, column, matrices, places.size, rng)
+    ties = FactorTies(row, column, matrices, probes, weights)
+    for _ in range(_CHECKED):
+        theta, step = somewhere(), rng.standard_normal(places.size)
+        moved = theta.copy()
+        moved[places] += step
+        products = -np.array([at(theta, probe)[1] for probe in probes])
+        expected = _times(row, column, weights @ products.ravel() @ matrices, step)
+        change = at(theta, step)[0] - at(moved, step)[0]
+        size = np.abs(change).max() + np.abs(at(theta, step)[0]).max() * _ENTRY / _RELATIVE_ERROR
+        if not np.abs(change - expected).max() <= _RELATIVE_ERROR * size:
+            raise NotNormalError("is not normal given the rest: its slope is not linear in the effects")
+    return ties
+
+
+def _times(row: np.ndarray, column: np.ndarray, entries: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the product of a symmetric matrix, given by its lower triangle, with a vector."""
+    out = np.bincount(row, entries * x[column], x.size)
+    apart = row != column
+    return np.asarray(out + np.bincount(column[apart], (entries * x[row])[apart], x.size))
+
+
+def _probes(
+    row: np.ndarray, column: np.ndarray, matrices: np.ndarray, size: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return vectors whose products with the matrices tell these apart, and what makes their shares of the products."""
+    for n in range(1, min(size, _MOST_PROBES) + 1):
+        probes = rng.standard_normal((n, size))
+        design = np.array([np.concatenate([_times(row, column, v, probe) for probe in probes]) for v in matrices]).T
+        if len(design) >= len(matrices) and np.linalg.cond(design) < _WORST:
+            return probes, np.linalg.pinv(design)
+    raise NotNormalError("has a precision made of too many matrices")
+
+
+def ties_together(factors: Sequence[tuple[FactorTies, int, int]], size: int, places: np.ndarray) -> Ties:
+    """Put the ties of factors together.
+
+    Parameters
+    ----------
+    factors : sequence of tuple of FactorTies, int and int
+        With the number of the first group of each, and the parameters of one of its groups.
+    size : int
+        K, the parameters of a group; those of fewer are padded.
+    places : numpy.ndarray of int64, shape (G + 1,)
+        The `places_left`.
+    """
+    n_probes = max((len(of.probes) for of, _, _ in factors), default=0)
+    numbers, probes, weights = [np.empty(0, np.int64)], [np.empty((n_probes, 0))], []
+    blocks: list[tuple[np.ndarray, ...]] = []
+    for ties, first, width in factors:
+        groups, k = np.divmod(np.arange(ties.probes.shape[1]), width)
+        groups += first
+        numbers.append(groups * size + k)
+        missing = n_probes - len(ties.probes)
+        probes.append(np.pad(ties.probes, ((0, missing), (0, 0))))
+        of_probes = ties.weights.reshape(len(ties.weights), *ties.probes.shape)
+        weights.append(np.pad(of_probes, ((0, 0), (0, missing), (0, 0))))
+        blocks.append((groups, k, ties.row, ties.column, ties.entries))
+    n_tied, n_matrices = sum(map(len, numbers)), sum(map(len, weights))
+    together, row_at, tied_at = np.zeros((n_matrices, n_probes, n_tied)), 0, 0
+    none = np.empty(0, np.int64)
+    own_at, own, row, column, between = [none], [], [none], [none], []
+    for of, (groups, k, i, j, entries) in zip(weights, blocks, strict=True):
+        rows = slice(row_at, row_at + len(of))
+        together[rows, :, tied_at : tied_at + groups.size] = of
+        row_at, tied_at = row_at + len(of), tied_at + groups.size
+        whole = np.zeros((n_matrices, i.size))
+        whole[rows] = entries
+        inside, apart = groups[i] == groups[j], (groups[i] == groups[j]) & (k[i] != k[j])
+        for a, b, these in ((i, j, inside), (j, i, apart)):
+            own_at.append(((groups[a] * size + k[a]) * size + k[b])[these])
+            own.append(whole[:, these])
+        row.append((places[groups[i]] + k[i])[~inside])
+        column.append((places[groups[j]] + k[j])[~inside])
+        between.append(whole[:, ~inside])
+    nothing = np.empty((n_matrices, 0))
+    return Ties(
+        np.concatenate(numbers), np.concatenate(probes, axis=1), together.reshape(n_matrices, n_probes * n_tied),
+        np.concatenate(own_at), np.concatenate([nothing, *own], axis=1), np.concatenate(row), np.concatenate(column),
+        np.concatenate([nothing, *between], axis=1),
+    )  # fmt: skip

@@ -1,0 +1,320 @@
+"""Effects that their prior ties to each other, against joint normal laws summed over a grid of what they share.
+
+Rows are normal with a known scale, so that effects are jointly normal given the parameters of their prior.
+"""
+
+import re
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from evidence import MAX_Z, moment_z
+from numba import njit
+
+import pymc_austerity as pma
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups import (
+    Conditional,
+    GroupsNotFoundError,
+    adapt_shared,
+    centred_model,
+    place_all,
+    read_groups,
+    tied_prior,
+)
+from pymc_austerity.groups.carried_move import build_carried_move
+from pymc_austerity.groups.tied_move import adapt_tied, build_tied_move
+from pymc_austerity.kernel import pack_generators
+
+T, N, DRAWS = 12, 120, 4_000
+RNG = np.random.default_rng(17)
+LEVEL, STORE = RNG.integers(0, T, N), RNG.integers(0, 15, N)
+DIFFERENCES, NEIGHBOURS = np.diff(np.eye(T), axis=0), np.zeros((T, T))
+for _i, _j in [*zip(range(T - 1), range(1, T)), (0, 5), (2, 9), (4, 11)]:
+    NEIGHBOURS[_i, _j] = NEIGHBOURS[_j, _i] = 1
+LAPLACIAN = np.diag(NEIGHBOURS.sum(0)) - NEIGHBOURS
+KERNEL = np.exp(-np.abs(np.subtract.outer(np.arange(T), np.arange(T))) / 4.0) + 0.1 * np.eye(T)
+FIRST = np.outer(np.eye(T)[0], np.eye(T)[0])
+SMOOTH, FLAT = np.cumsum(RNG.normal(0, 0.5, T)), np.zeros(T)
+
+
+def log_scale(name="log_sd"):
+    return pm.Normal(name, -1, 1)
+
+
+def walk():
+    sd = pm.math.exp(log_scale())
+    return pm.GaussianRandomWalk("x", sigma=sd, init_dist=pm.Normal.dist(0, 1), shape=T)[LEVEL]
+
+
+def walk_by_potential():
+    sd, x = pm.math.exp(log_scale()), pm.Flat("x", shape=T)
+    pm.Potential("steps", pm.logp(pm.Normal.dist(0, sd), x[1:] - x[:-1]))
+    pm.Potential("first", pm.logp(pm.Normal.dist(0, 1), x[0]))
+    return x[LEVEL]
+
+
+def walk_by_steps():
+    sd, z = pm.math.exp(log_scale()), pm.Normal("x", shape=T)
+    return pt.cumsum(pt.concatenate([[1.0], pt.repeat(sd, T - 1)]) * z)[LEVEL]
+
+
+def autoregression():
+    sd, rho = pm.math.exp(log_scale()), pm.Uniform("rho", -1, 1)
+    return pm.AR("x", rho=[rho], sigma=sd, init_dist=pm.Normal.dist(0, 1), shape=T)[LEVEL]
+
+
+def regions():
+    return (pm.math.exp(log_scale()) * pm.ICAR("x", W=NEIGHBOURS))[LEVEL]
+
+
+def regions_and_own():
+    own = pm.Normal("own", 0, pm.math.exp(log_scale("log_own")), shape=T)
+    return (pm.math.exp(log_scale()) * pm.ICAR("x", W=NEIGHBOURS) + own)[LEVEL]
+
+
+def normal_over_groups():
+    return pm.MvNormal("x", np.zeros(T), cov=KERNEL * pm.math.exp(2 * log_scale()), shape=T)[LEVEL]
+
+
+def normal_by_factor():
+    return (pt.dot(np.linalg.cholesky(KERNEL), pm.Normal("x", shape=T)) * pm.math.exp(log_scale()))[LEVEL]
+
+
+def walk_and_stores():
+    store = pm.Normal("store", 0, pm.math.exp(log_scale("log_store")), shape=15)
+    return walk() + store[STORE]
+
+
+def of_walk(sd):
+    return DIFFERENCES.T @ DIFFERENCES / sd**2 + FIRST
+
+
+def of_autoregression(sd, rho):
+    steps = DIFFERENCES + (1 - rho) * np.eye(T)[:-1]
+    return steps.T @ steps / sd**2 + FIRST
+
+
+def of_regions(sd):
+    return (LAPLACIAN + 1 / (0.001 * T) ** 2) / sd**2
+
+
+def of_both(sd, other):
+    """The precision of the sum."""
+    return np.linalg.inv(np.linalg.inv(of_regions(sd)) + other**2 * np.eye(T))
+
+
+def of_kernel(sd):
+    return np.linalg.inv(KERNEL) / sd**2
+
+
+def of_walk_and_stores(sd, other):
+    whole = np.eye(T + 15) / other**2
+    whole[:T, :T] = of_walk(sd)
+    return whole
+
+
+#: The predictor, the precision of what rows read given shared parameters, and the grids of these beside the log sd.
+RHO, SCALES = np.tanh(np.linspace(-5, 7, 91)), np.linspace(-6, 2.5, 60)
+CASES = {
+    "walk": (walk, of_walk, ()), "by potential": (walk_by_potential, of_walk, ()),
+    "by steps": (walk_by_steps, of_walk, ()), "AR(1)": (autoregression, of_autoregression, (RHO,)),
+    "ICAR": (regions, of_regions, ()), "BYM": (regions_and_own, of_both, (SCALES,)),
+    "MvNormal": (normal_over_groups, of_kernel, ()), "by its factor": (normal_by_factor, of_kernel, ()),
+    "walk and stores": (walk_and_stores, of_walk_and_stores, (SCALES,)),
+}  # fmt: skip
+SHARED = {"AR(1)": "rho", "BYM": "log_own", "walk and stores": "log_store"}
+
+
+def outcomes(levels):
+    return levels[LEVEL] + np.random.default_rng(3).normal(size=N)
+
+
+def model_of(name, y):
+    with pm.Model() as model:
+        pm.Normal("y", CASES[name][0](), 1, observed=y)
+    return model
+
+
+def law(name, y):
+    """Means and sds of the log sd, of other shared parameters, and of what the rows read."""
+    _, precision_at, more = CASES[name]
+    stores = np.eye(15)[STORE] if name == "walk and stores" else np.empty((N, 0))
+    design = np.column_stack([np.eye(T)[LEVEL], stores])
+    gram, moment, log_weights, firsts, seconds = design.T @ design, design.T @ y, [], [], []
+    for a, *others in product(SCALES, *more):
+        given = [o if grid is RHO else np.exp(o) for o, grid in zip(others, more)]
+        precision = precision_at(np.exp(a), *given)
+        covariance = np.linalg.inv(precision + gram)
+        mean = covariance @ moment
+        prior = -((a + 1) ** 2) / 2
+        prior += sum(np.log(1 - o**2) if grid is RHO else -((o + 1) ** 2) / 2 for o, grid in zip(others, more))
+        dets = np.linalg.slogdet(precision)[1] + np.linalg.slogdet(covariance)[1]
+        log_weights.append(prior + dets / 2 + moment @ mean / 2)
+        firsts.append(np.r_[a, others, mean])
+        seconds.append(np.r_[a, others, mean] ** 2 + np.r_[0, np.zeros(len(others)), np.diag(covariance)])
+    weight = np.exp(np.array(log_weights) - max(log_weights))
+    weight /= weight.sum()
+    mean = weight @ np.array(firsts)
+    return mean, np.sqrt(weight @ np.array(seconds) - mean**2)
+
+
+def run(decider, carried=None, tied=None, n=DRAWS):
+    """Draws of θ, and the shares that were accepted; `carried` and `tied` take the place of the step's own moves."""
+    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
+    generators, theta, draws, accepted = pack_generators(*rng.spawn(3)), decider.start(rng), [], []
+    for i in range(-400, n):
+        if carried is not None:
+            state.phi[:] = np.nan
+            theta = carried(theta, data, state, generators)[0].theta
+        if tied is not None:
+            theta = tied(theta, data, state, generators).theta
+        if carried is None:
+            first, second, about_centre = decider.move(theta, data, state, looks, generators)
+            theta = second.theta
+            if i < 0:
+                adapt_shared(first.theta[decider.groups.shared], first.accepted, about_centre, state.shared)
+                adapt_tied(state)
+            accepted.append((first.accepted, second.n_accepted / second.n_groups))
+        draws.append(theta)
+    return np.array(draws[400:]), np.mean(accepted, axis=0) if accepted else None
+
+
+def columns(name, decider, draws):
+    """The same quantities as in `law`, of draws."""
+    blocks = {b.name.split("_interval__")[0]: draws[:, b.start : b.stop] for b in decider.likelihood.blocks}
+    if name == "AR(1)":
+        blocks["rho"] = 2 / (1 + np.exp(-blocks["rho"])) - 1
+    shared = [blocks["log_sd"], *([blocks[SHARED[name]]] if name in SHARED else [])]
+    return np.column_stack([*shared, blocks["x"], *([blocks["store"]] if name == "walk and stores" else [])])
+
+
+def largest_z(name, decider, draws, expected):
+    split = columns(name, decider, draws).T
+    return max(np.abs(moment_z(x.reshape(4, -1), *of)).max() for x, *of in zip(split, *expected, strict=True))
+
+
+def decider_of(name, y):
+    return pma.GroupMH(model=model_of(name, y), rng=1, progressbar=False).decider
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", [SMOOTH, FLAT], ids=["some scale", "no scale"])
+@pytest.mark.parametrize("name", CASES)
+def test_draws_have_the_law_of_linear_algebra(name, levels):
+    """With the log sd where the data have it, and where they allow it to be as small as the prior has it."""
+    y = outcomes(levels)
+    decider = decider_of(name, y)
+    assert decider.groups.tied.count(True) == 1
+    draws, accepted = run(decider)
+    assert accepted.min() > 0.3
+    assert largest_z(name, decider, draws, law(name, y)) < MAX_Z
+
+
+@pytest.fixture(scope="module")
+def walked():
+    y = outcomes(SMOOTH)
+    return decider_of("walk", y), law("walk", y)
+
+
+@pytest.mark.slow
+def test_log_determinant_left_out_is_seen(walked):
+    """The planted mistake: the carried move without the determinant of the map of effects."""
+    decider, expected = walked
+    condition = decider.parts.condition
+
+    @njit
+    def without(links, theta, others, fixed, e):
+        given = condition(links, theta, others, fixed, e)
+        return Conditional(given.mean, given.alone, given.factor, 0.0, given.left)
+
+    wrong = cached(build_carried_move(decider.parts._replace(condition=without)))
+    tied = cached(build_tied_move(decider.parts))
+    right = cached(build_carried_move(decider.parts))
+    assert largest_z("walk", decider, run(decider, right, tied)[0], expected) < MAX_Z
+    assert largest_z("walk", decider, run(decider, wrong, tied)[0], expected) > 2 * MAX_Z
+
+
+@pytest.mark.slow
+def test_steps_of_another_group_are_seen(walked):
+    """The planted mistake: every level gets the step of its neighbour."""
+    decider, expected = walked
+
+    @njit
+    def of_neighbour(theta, z, e, conditional):
+        place_all(theta, z, e, conditional)
+        last = theta[e.own[-1, 0]]
+        for g in range(e.own.shape[0] - 1, 0, -1):
+            theta[e.own[g, 0]] = theta[e.own[g - 1, 0]]
+        theta[e.own[0, 0]] = last
+
+    wrong, carried = cached(build_tied_move(decider.parts, of_neighbour)), cached(build_carried_move(decider.parts))
+    assert largest_z("walk", decider, run(decider, carried, wrong)[0], expected) > 2 * MAX_Z
+
+
+def precision_of(read, theta):
+    """The precision of tied effects as the step has it at θ, and what of it lies between groups."""
+    from pymc_austerity.groups import GroupModel
+
+    data, groups = read.data, read.groups
+    t, prior = groups.ties, GroupModel(data.likelihood, groups, False, None).prior
+    fixed = data.likelihood.fixed_at(data.fixed)
+    arrays = t.at, t.probes, t.weights, t.own_at, t.own, t.between
+    _, own, between = cached(prior.derivatives)(theta, data.others0, fixed, groups.own, groups.size, *arrays)
+    size = groups.own.shape[1]
+    found = np.zeros((len(groups.own) * size,) * 2)
+    for g, block in enumerate(own):
+        found[g * size : (g + 1) * size, g * size : (g + 1) * size] = block
+    found[t.row, t.column] = found[t.column, t.row] = between
+    return found
+
+
+@pytest.mark.parametrize("name", ["walk", "AR(1)", "ICAR", "MvNormal"])
+def test_precision_is_that_of_the_prior(name):
+    read = read_groups(model_of(name, outcomes(FLAT)))
+    theta = RNG.normal(size=read.data.theta0.size) / 2
+    blocks = {b.name: theta[b.start] for b in read.data.likelihood.blocks}
+    given = [2 / (1 + np.exp(-blocks["rho_interval__"])) - 1] if name == "AR(1)" else []
+    expected = CASES[name][1](np.exp(blocks["log_sd"]), *given)
+    found = precision_of(read, theta)
+    as_expected = pytest.approx(expected, rel=1e-7, abs=1e-9 * np.abs(expected).max())
+    assert found == as_expected
+    assert np.roll(found, 1, (0, 1)) != as_expected
+
+
+def student_walk():
+    x = pm.Flat("x", shape=T)
+    pm.Potential("steps", pm.logp(pm.StudentT.dist(nu=4, sigma=pm.math.exp(log_scale())), x[1:] - x[:-1]))
+    return x[LEVEL]
+
+
+def own_scales():
+    z, sd = pm.Normal("x", shape=T), pm.LogNormal("sd", shape=T)
+    return pt.cumsum(sd * z)[LEVEL]
+
+
+@pytest.mark.parametrize("predictor", [student_walk, own_scales], ids=lambda f: f.__name__)
+def test_prior_that_is_not_normal_is_refused(predictor):
+    with pm.Model() as model:
+        pm.Normal("y", predictor(), 1, observed=outcomes(FLAT))
+    with pytest.raises(GroupsNotFoundError, match=re.escape("does not split over groups")) as refused:
+        read_groups(model)
+    assert re.search("taken together the prior of .* is not normal", str(refused.value))
+
+
+def test_what_is_no_precision_of_the_prior_is_refused(monkeypatch):
+    """A planted mistake: entries of the precision are shifted by one."""
+    times = tied_prior._times
+    monkeypatch.setattr(tied_prior, "_times", lambda row, column, v, x: times(row, column, np.roll(v, 1), x))
+    with pytest.raises(GroupsNotFoundError, match="slope is not linear"):
+        read_groups(model_of("walk", outcomes(FLAT)))
+
+
+def test_jacobian_left_out_is_refused(monkeypatch):
+    """A planted mistake in the change from steps of a walk to where it is."""
+    right = centred_model.inverse_by_ops
+    monkeypatch.setattr(centred_model, "inverse_by_ops", lambda *args: (right(*args)[0], pt.constant(0.0)))
+    with pytest.raises(GroupsNotFoundError, match="fails its check"):
+        read_groups(model_of("by steps", outcomes(FLAT)))
