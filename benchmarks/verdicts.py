@@ -33,7 +33,7 @@ import pymc_austerity as pma
 LEVEL = 0.05
 #: Errors above the first are wrong, below the second right, if Monte Carlo errors are below the third.
 WRONG, RIGHT, KNOWN = 0.1, 0.03, 0.1
-VERDICTS = ("trust", "trust with care", "do not trust")
+VERDICTS = ("trust", "not known", "trust with care", "do not trust")
 
 
 def summarise(idata: Any, model: pm.Model) -> Four:

@@ -12,6 +12,7 @@ from pymc_austerity.acceptance.decision_error import acceptance_error, total_var
 from pymc_austerity.acceptance.operating_characteristic import OperatingCharacteristic, analyse_test
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import (
+    Comparison,
     Design,
     Reliability,
     Trial,
@@ -78,6 +79,7 @@ __all__ = [
     "ApproxGibbs",
     "ApproxMH",
     "Blocks",
+    "Comparison",
     "CrankNicolson",
     "Design",
     "Exact",

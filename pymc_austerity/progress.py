@@ -22,6 +22,14 @@ def setup_progress(shown: bool) -> Progress:
     return Progress(*columns, console=_console(), disable=not shown)
 
 
+def passing_bar(shown: bool) -> Progress:
+    """Return a bar that is gone when it ends; none where nobody would see it move."""
+    console = _console()
+    is_seen = shown and (console.is_terminal or console.is_jupyter)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=not is_seen, transient=True)
+
+
 class Phases:
     """The phases of a set-up, one after the other.
 

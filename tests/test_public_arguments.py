@@ -54,9 +54,9 @@ VALID = {
 #: Steps, and what builds them, are in `tests/steps/test_user_input.py`; the others are only returned or raised.
 ELSEWHERE = {
     "MHSS", "SGLD", "ApproxGibbs", "ApproxMH", "ExactMH", "GroupMH", "MHSubLhd", "MinibatchBarker", "MinibatchMH",
-    "PenaltyMH", "recommend", "reliability", "resume", "run_trial", "Design", "GroupsNotFoundError", "NotRowWiseError",
-    "OperatingCharacteristic", "Recommendation", "Reliability", "ReplicationError", "UnsupportedModelError",
-    "__version__",
+    "PenaltyMH", "recommend", "reliability", "resume", "run_trial", "Comparison", "Design", "GroupsNotFoundError",
+    "NotRowWiseError", "OperatingCharacteristic", "Recommendation", "Reliability", "ReplicationError",
+    "UnsupportedModelError", "__version__",
 }  # fmt: skip
 
 
@@ -119,6 +119,14 @@ def test_wrong_objects(name, made):
         ("plot_spot_check", {"report": "report", "ax": [3]}, "plot_spot_check: ax=[3] must be matplotlib Axes"),
         ("plot_error", {**RUNS, "var_names": 3}, "plot_error: var_names=3 must be a sequence of names"),
         ("compare", {**RUNS, "reference": ["a"]}, "compare: reference=['a'] must be a name"),
+        ("compare", {**RUNS, "reference": "aa"}, "reference: 'aa' is not among the runs. Did you mean a?"),
+        ("compare", {**RUNS, "var_names": ["bet"]}, "var_names: ['bet'] not in the posterior. Did you mean beta?"),
+        ("compare", {"results": "run", "reference": "a"}, "results: one run alone, with nothing to compare it to."),
+        ("data_usage", {"idata": MODEL}, "Did you mean idata, and the model as model=?"),
+        ("data_usage", {"idata": "runs"}, "Did you mean the run 'a' of it alone?"),
+        ("reliability", {"idata": MODEL, "model": "run"}, "Did you mean reliability(idata, model)?"),
+        ("reliability", {"idata": None, "model": MODEL}, "idata= wants what pm.sample returned, and got NoneType None"),
+        ("reliability", {"idata": "run", "model": "run"}, "reliability wants a pymc.Model as model=, and got an"),
         ("design_test", {"step_or_trial": TRIAL, "batch_sizes": 3}, "batch_sizes=3 must be a sequence of whole"),
         ("PartialPosteriorPaths", {**VALID["PartialPosteriorPaths"], "row_axes": 3}, "row_axes=3 must be a dict"),
         ("Blocks", {"source": 3}, "Blocks(int 3): no source of rows"),

@@ -20,7 +20,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.basic import PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
-from pytensor.tensor.math import Dot, Prod
+from pytensor.tensor.math import Dot, Prod, softplus
 
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.code_key import name_graph
@@ -28,6 +28,7 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.compile.special_functions import rewrite_polygamma
 
 _REWRITES = "pymc_austerity"
+_BY_UFUNCS = "by_ufuncs"
 #: Products of at most so many entries, such as the length scales of a covariance, are written out.
 _FEW_FACTORS = 16
 
@@ -113,7 +114,15 @@ def interpret_log_density(inputs: Any, outputs: Any) -> Any:
     """
     # Put together, operations would be one that NumPy does not know, and that Python evaluates entry by entry.
     rewritten = Mode(linker=_NumPyLinker(), optimizer="fast_run").excluding("fusion", "inplace", "BlasOpt")
-    return compile_log_density(inputs, outputs, rewritten)
+    return compile_log_density(inputs, outputs, rewritten.including(_BY_UFUNCS))
+
+
+@node_rewriter([softplus])
+def _use_ufuncs(fgraph: Any, node: Apply) -> list[Variable]:
+    """Write log(1 + eˣ) by functions of NumPy; PyTensor's own is evaluated by Python, entry by entry."""
+    (x,) = node.inputs
+    written = pt.maximum(x, 0) + pt.log1p(pt.exp(-pt.abs(x)))
+    return [pt.cast(written, node.outputs[0].type.dtype)]
 
 
 def stabilised(graph: Variable) -> Variable:
@@ -184,3 +193,4 @@ def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable
 # After everything that knows the operations, and before they are put together and made to work in place (49 and 75).
 optdb.register("use_product", dfs_rewriter(_use_product), _REWRITES, position=48.9)
 optdb.register("use_compiled_polygamma", rewrite_polygamma, _REWRITES, position=48.9)
+optdb.register("use_ufuncs", dfs_rewriter(_use_ufuncs), _BY_UFUNCS, position=48.9)

@@ -39,6 +39,21 @@ class DrawnStates(NamedTuple):
     draw: np.ndarray
 
 
+def check_has_variables(idata: SamplingResult, model: Model) -> None:
+    """Refuse a run without draws of every free variable of a model.
+
+    Raises
+    ------
+    ValueError
+    """
+    posterior = group(idata, "posterior")
+    if missing := [rv.name for rv in model.free_RVs if rv.name not in posterior]:
+        raise ValueError(
+            f"idata: the posterior has no draws of {missing}, so the states of the chain cannot be put together. Pass "
+            "a run that kept all free variables (see var_names= of pm.sample), and the model that it was made with."
+        )
+
+
 def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelData, n_states: int) -> DrawnStates:
     """Return evenly spaced draws of all chains as the step saw them.
 
@@ -47,13 +62,8 @@ def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelDa
     ValueError
         If the draws of a free variable were not kept.
     """
+    check_has_variables(idata, model)
     posterior = group(idata, "posterior")
-    missing = [rv.name for rv in model.free_RVs if rv.name not in posterior]
-    if missing:
-        raise ValueError(
-            f"idata: the posterior has no draws of {missing}, so the states of the chain cannot be put together. Pass "
-            "a run that kept all free variables (see var_names= of pm.sample), and the model that it was made with."
-        )
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     place = np.unique(np.linspace(0, n_chains * n_draws - 1, min(n_states, n_chains * n_draws)).astype(int))
     chain, draw = np.divmod(place, n_draws)

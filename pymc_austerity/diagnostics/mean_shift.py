@@ -9,13 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from pymc.model import Model
 from scipy import special
-
-from pymc_austerity.diagnostics.convergence import effective_draws
-from pymc_austerity.diagnostics.results import SamplingResult, posterior_variables
-from pymc_austerity.kernel import Decider
-from pymc_austerity.likelihood import ModelData
 
 
 class MeanShift(NamedTuple):
@@ -102,28 +96,3 @@ def spread_shift(
         drift = ((new**2 - old**2) * relaxation).mean(axis=1) / 2 * errors * special.expit(np.abs(log_ratios))
         value, half = float(drift.mean()), float(-special.ndtri(level / 2) * drift.std(ddof=1) / np.sqrt(len(drift)))
     return MeanShift("spread", value, value - half, value + half)
-
-
-def relaxation_of(
-    idata: SamplingResult, model: Model, decider: Decider | ModelData, method: str = "bulk"
-) -> tuple[np.ndarray, list[str]]:
-    """Return (τ + 1)/2 of every entry of θ in a run, or of its square (``"sd"``), and the name of each entry.
-
-    Ranks do not change under a monotone transform; where a transform mixes entries, the slowest stands for all.
-    """
-    rvs = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
-    blocks = decider.likelihood.blocks
-    draws = posterior_variables(idata, [rvs[b.name] for b in blocks])
-    n_draws = draws.sizes["chain"] * draws.sizes["draw"]
-    with np.errstate(over="ignore", invalid="ignore"):  # of a chain that drifts off nothing is known
-        effective = effective_draws(draws, method=method)
-    relaxation, names = [], []
-    for block in blocks:
-        ess = np.ravel(effective[rvs[block.name]].to_numpy())
-        size = block.stop - block.start
-        ess = np.where(np.isfinite(ess), ess, 1.0)  # of an entry that never moved
-        ess = ess if ess.size == size else np.full(size, ess.min())
-        relaxation.append((n_draws / ess + 1) / 2)
-        whole = rvs[block.name]
-        names += [whole] if not block.shape else [f"{whole}[{', '.join(map(str, i))}]" for i in np.ndindex(block.shape)]
-    return np.concatenate(relaxation), names

@@ -10,30 +10,19 @@ Both hold where the density is smooth in θ and falls to zero at the ends of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from pymc.model import Model
-from pytensor.gradient import NullTypeGradError, grad
 from scipy import special
 
-from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.diagnostics.convergence import standard_errors
-from pymc_austerity.diagnostics.drawn_states import DrawnStates, drawn_states
-from pymc_austerity.diagnostics.mean_shift import MeanShift, relaxation_of
-from pymc_austerity.diagnostics.results import SamplingResult
-from pymc_austerity.diagnostics.spot_check import evaluate_pair
+from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
+from pymc_austerity.diagnostics.drawn_states import DrawnStates
+from pymc_austerity.diagnostics.mean_shift import MeanShift
 from pymc_austerity.diagnostics.verdicts import Finding, judge_level, judge_location, judge_scale
-from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel import Decider, Proposed
-from pymc_austerity.likelihood import ModelData, RowLikelihood
-from pymc_austerity.proposals import summed_gradient
-from pymc_austerity.rows import Rows
 
-#: Rows evaluated at once.
-_CHUNK = 50_000
 #: Ways between two draws along which the gradient is added up, and the numbers of places on each.
 _WAYS, _NODES = 6, 5
 #: By how much such a sum may miss the difference of the log density, absolute and relative.
@@ -42,9 +31,14 @@ _SMOOTH = 0.1
 _FURTHER = 4.0
 
 #: Draws at which the gradient is taken, within so many row terms.
-_FEWEST, _MOST, _ROW_BUDGET = 50, 400, 40_000_000
+_FEWEST, _MOST, _ROW_BUDGET = 50, 400, 8_000_000
 #: One minus the confidence of what is said of all entries of θ at once.
 LEVEL_OF_PLACE = 0.001
+
+
+def states_of_place(n_rows: int, dimension: int) -> int:
+    """Return at how many draws the gradient is taken, of so many rows and parameters."""
+    return int(np.clip(_ROW_BUDGET // min(n_rows, 40 * dimension + 4_000), _FEWEST, _MOST))
 
 
 class Place(NamedTuple):
@@ -57,7 +51,6 @@ class Place(NamedTuple):
     spread, average : MeanShift
         Variance of the draws over that of the posterior, minus one: of such an entry, and on average over all.
     dimension : int
-    passes : int
     below : float
         How far the log posterior lies below that of the centre of the proxy at some draws, on average; NaN without one.
     """
@@ -66,128 +59,41 @@ class Place(NamedTuple):
     spread: MeanShift
     average: MeanShift
     dimension: int
-    passes: int = 0
     below: float = np.nan
 
 
-class Slope(Protocol):
-    """The gradient of the log posterior."""
+def find_place(
+    density: DensityOnRows, states: DrawnStates, names: list[str], centre: np.ndarray | None
+) -> Place | None:
+    """Return what the gradient of the log posterior says of draws, or None where it cannot tell.
 
-    def __call__(self, theta: np.ndarray, others: np.ndarray, /) -> np.ndarray:
-        """Return it."""
-        ...
-
-
-class Change(Protocol):
-    """The difference of the log posterior between two points."""
-
-    def __call__(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray, /) -> float:
-        """Return log π(θ′) − log π(θ)."""
-        ...
-
-
-def find_place(idata: SamplingResult, model: Model, data: Decider | ModelData, temperature: float) -> Place | None:
-    """Return what the gradient of the log posterior says of the draws of a run, or None where it cannot tell.
-
-    That is so for discrete parameters, for a density that jumps, as in a parameter that a switch compares with data,
-    and for one that does not fall to zero at the ends of its support.
+    That is so for a density that jumps, as in a parameter that a switch compares with data, and for one that does not
+    fall to zero at the ends of its support.
 
     Parameters
     ----------
-    idata : InferenceData or DataTree
-    model : pymc.Model
-    data : Decider or ModelData
-        The likelihood and its data.
-    temperature : float
+    density : DensityOnRows
+    states : DrawnStates
+    names : list of str
+        Of the entries of θ.
+    centre : numpy.ndarray or None
+        That of the proxy, beside which the log posterior of some draws is put.
     """
-    if any(np.dtype(block.dtype).kind != "f" for block in data.likelihood.blocks):
+    if not _is_smooth(density, states) or not _is_open(density, states):
         return None
-    try:
-        slope = _Counted(slope_of(data.likelihood, data.rows, data.fixed, temperature))
-    except (ValueError, NotImplementedError, NullTypeGradError):  # an operation that PyTensor cannot differentiate
-        return None
-    change = _Counted(change_of(data, temperature))
-    states = drawn_states(idata, model, data, int(np.clip(_ROW_BUDGET // len(data.rows), _FEWEST, _MOST)))
-    if not _is_smooth(slope, change, states) or not _is_open(change, states):
-        return None
-    slopes = np.array([slope(*at) for at in zip(states.theta, states.others)])
-    _, names = relaxation_of(idata, model, data)
+    slopes = np.array([density.sampled_slope(*at) for at in zip(states.theta, states.others)])
     place = place_of(states, slopes, names, LEVEL_OF_PLACE) if np.isfinite(slopes).all() else None
-    if place is None:
-        return None
-    if (prepared := getattr(data, "prepared", None)) is not None:
-        centre, some = prepared.expansion.centre[: len(names)], _some(states)
-        below = np.mean([change(centre, states.theta[s], states.others[s]) for s in some])
-        place = place._replace(below=float(below))
-    return place._replace(passes=slope.calls + change.calls)
-
-
-class _Counted:
-    """A function that counts its calls, a pass over the data each."""
-
-    def __init__(self, function: Callable[..., Any]):
-        self._function, self.calls = function, 0
-
-    def __call__(self, *arguments: np.ndarray) -> Any:
-        self.calls += 1
-        return self._function(*arguments)
+    if place is None or centre is None:
+        return place
+    some = _some(states)
+    below = np.mean([density.differences(np.stack([states.theta[s], centre]), states.others[s])[1] for s in some])
+    return place._replace(below=float(below))
 
 
 def judged_place(place: Place) -> list[Finding]:
     """Judge it."""
     found = [judge_location(place.shift, "the gradient of the log posterior"), judge_scale(place.spread, place.average)]
     return found if np.isnan(place.below) else [*found, judge_level(place.below, place.dimension)]
-
-
-def slope_of(likelihood: RowLikelihood, rows: Rows, fixed: Sequence[np.ndarray], temperature: float) -> Slope:
-    """Return the gradient of the log posterior as a function of θ and the others, evaluated by NumPy.
-
-    Raises
-    ------
-    ValueError
-        For a likelihood without a derivative.
-    """
-    at = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    prior = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
-    of_prior = interpret_log_density(at, [prior])
-    of_rows = interpret_log_density([*at, *likelihood.batches], [summed_gradient(likelihood)])
-
-    def slope(theta: np.ndarray, others: np.ndarray) -> np.ndarray:
-        total = np.array(uninterrupted(of_prior, theta, others, *fixed)[0], dtype=float)
-        for batch in _batches(rows):
-            total += uninterrupted(of_rows, theta, others, *fixed, *batch)[0] / temperature
-        return total
-
-    return slope
-
-
-def change_of(data: Decider | ModelData, temperature: float) -> Change:
-    """Return log π(θ′) − log π(θ) as a function of θ′, θ and the others; −∞ where θ′ is impossible."""
-    if isinstance(data, Decider):
-
-        def by_decider(theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> float:
-            pair = evaluate_pair(data, Proposed(theta_new, theta, others, 0.0))
-            return -np.inf if pair is None else float(pair.terms.sum()) / temperature + pair.offset
-
-        return by_decider
-    likelihood, at = data.likelihood, [data.likelihood.theta, data.likelihood.others, *data.likelihood.fixed]
-    of_prior = interpret_log_density(at, [likelihood.log_prior])
-    of_rows = interpret_log_density([*at, *likelihood.batches], [likelihood.row_log_likelihood.sum()])
-
-    def log_density(theta: np.ndarray, others: np.ndarray) -> float:
-        prior = float(uninterrupted(of_prior, theta, others, *data.fixed)[0])
-        rows = (uninterrupted(of_rows, theta, others, *data.fixed, *batch)[0] for batch in _batches(data.rows))
-        return prior + float(sum(rows)) / temperature
-
-    def change(theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> float:
-        return log_density(theta_new, others) - log_density(theta, others)
-
-    return change
-
-
-def _batches(rows: Rows) -> Iterator[tuple[np.ndarray, ...]]:
-    for start in range(0, len(rows), _CHUNK):
-        yield tuple(np.array(a[start : start + _CHUNK], order="C") for a in rows.arrays)
 
 
 def place_of(states: DrawnStates, slopes: np.ndarray, names: list[str], level: float) -> Place | None:
@@ -248,8 +154,8 @@ def _some(states: DrawnStates) -> np.ndarray:
     return np.linspace(0, len(states.theta) - 1, _WAYS).astype(int)
 
 
-def _is_smooth(slope: Slope, change: Change, states: DrawnStates) -> bool:
-    """Whether the gradient adds up to the difference of the log density between draws."""
+def _is_smooth(density: DensityOnRows, states: DrawnStates) -> bool:
+    """Whether the gradient adds up to the difference of the log density between draws; of the prior alone if it may."""
     nodes, weights = special.roots_legendre(_NODES)
     # Among the half of the draws in the middle: on a way to an outlier so few places would not do.
     low, middle, high = np.quantile(states.theta, [0.25, 0.5, 0.75], axis=0)
@@ -258,22 +164,30 @@ def _is_smooth(slope: Slope, change: Change, states: DrawnStates) -> bool:
     for a, b in zip(some, np.roll(some, 1)):
         start, way, others = states.theta[a], states.theta[b] - states.theta[a], states.others[a]
         if np.any(way):
-            difference = change(states.theta[b], start, others)
-            added = weights @ [slope(start + (t + 1) / 2 * way, others) @ way for t in nodes] / 2
+            difference = _value(density, states.theta[b], others) - _value(density, start, others)
+            added = weights @ [_slope(density, start + (t + 1) / 2 * way, others) @ way for t in nodes] / 2
             missed += not abs(difference - added) <= _SMOOTH * (1 + abs(difference))
     return missed <= 1
 
 
-def _is_open(change: Change, states: DrawnStates) -> bool:
+def _is_open(density: DensityOnRows, states: DrawnStates) -> bool:
     """Whether the density goes on beyond the draws, in either direction."""
     centred = states.theta - states.theta.mean(axis=0)
     with np.errstate(all="ignore"):
         return all(
-            change(states.theta[s] + sign * _FURTHER * centred[s], states.theta[s], states.others[s]) > -np.inf
+            _value(density, states.theta[s] + sign * _FURTHER * centred[s], states.others[s]) > -np.inf
             for s in _some(states)
             for sign in (1, -1)
             if np.any(centred[s])
         )
+
+
+def _value(density: DensityOnRows, theta: np.ndarray, others: np.ndarray) -> float:
+    return density.value(theta, others) if density.may_jump else density.prior(theta, others)[0]
+
+
+def _slope(density: DensityOnRows, theta: np.ndarray, others: np.ndarray) -> np.ndarray:
+    return density.slope(theta, others) if density.may_jump else density.prior(theta, others)[1]
 
 
 def _errors(chain: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

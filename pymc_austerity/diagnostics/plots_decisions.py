@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_austerity.diagnostics.convergence import standard_errors
 from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES, new_panels
-from pymc_austerity.diagnostics.reliability import Reliability
+from pymc_austerity.diagnostics.reliability_report import Reliability
 from pymc_austerity.diagnostics.results import (
     SamplingResult,
     check_labels,
@@ -130,6 +130,11 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
 
+    Raises
+    ------
+    ValueError
+        For a report without a spot check.
+
     See Also
     --------
     reliability : The check itself, with intervals and a verdict.
@@ -148,6 +153,11 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_ylabel()
     'moves there'
     """
+    if "there" not in report.states:
+        raise ValueError(
+            "plot_spot_check: report= has no spot check: decisions of exact steps have none unless "
+            "reliability(..., n_states=40) asks for it, and groups have none."
+        )
     if ax is None:
         _, ax = new_panels(figsize=(4.2, 4))
     there, back, se = (report.states[name].to_numpy() for name in ("there", "back", "error_se"))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider
-from pymc_austerity.rows import Rows
+from pymc_austerity.rows import Rows, Uniform
+from pymc_austerity.rows.pool import PooledRows
 
 
 def as_population(decider: Decider, at_most: int | None = None) -> Decider:
@@ -19,3 +23,31 @@ def as_population(decider: Decider, at_most: int | None = None) -> Decider:
     k = min(len(decider.rows), at_most or len(decider.rows))
     parts = replace(decider.parts, rows=Rows(tuple(a[:k] for a in decider.rows.arrays)))
     return replace(decider, parts=parts, row_source=decider.row_source.population(k))
+
+
+@dataclass(frozen=True, eq=False)
+class SampleInPlaceOfRows(Uniform):
+    """A sample of the rows as all rows, each standing for as many."""
+
+    each: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many of all rows each row of the sample stands for."""
+        return self.each
+
+
+def sample_of_rows(decider: Decider, k: int, rng: np.random.Generator) -> Decider:
+    """Return the decider for a sample of `k` rows that stands for all, as a pool would: drawn as the test draws them.
+
+    A test that reads far fewer than `k` rows decides on the sample as it does on all rows.  Not for sampling.
+    """
+    source, n = decider.row_source, len(decider.rows)
+    if source.weighted:
+        numbers = uninterrupted(source.draw, rng, source.state(n), 0, k)
+        assert source.weights is not None
+        population = PooledRows(source.weights[numbers], n, 1).population(k)
+    else:
+        numbers, population = rng.choice(n, k, replace=False), SampleInPlaceOfRows(np.full(k, n / k))
+    parts = replace(decider.parts, rows=Rows(tuple(a[numbers] for a in decider.rows.arrays)))
+    return replace(decider, parts=parts, row_source=population)

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from pymc.backends.base import MultiTrace
+from pymc.model import Model
+from pymc.step_methods.arraystep import BlockedStep
 
-from pymc_austerity.user_input import shown
+from pymc_austerity.user_input import did_you_mean, shown
 
 if TYPE_CHECKING:
     import arviz as az
@@ -35,10 +37,20 @@ def group(idata: SamplingResult, name: str) -> xr.Dataset:
             "PyMC's default, or convert it inside the model's context by pm.to_inference_data(trace)."
         )
     if not hasattr(idata, "groups"):
-        raise TypeError(f"idata= wants what pm.sample returned, and got {shown(idata)}.")
+        raise TypeError(f"idata= wants what pm.sample returned, and got {shown(idata)}.{_meant(idata)}")
     if name not in idata:
         return xr.Dataset()
     return as_dataset(cast("xr.Dataset | xr.DataTree", idata[name]))
+
+
+def _meant(given: object) -> str:
+    """Return what may have been meant by what is no run."""
+    if isinstance(given, Model):
+        return " Did you mean idata, and the model as model=?"
+    if isinstance(given, BlockedStep):
+        return " That is a step. Did you mean idata, which pm.sample(step=...) returned?"
+    runs = [name for name, run in given.items() if hasattr(run, "groups")] if isinstance(given, Mapping) else []
+    return f" Did you mean the run {runs[0]!r} of it alone?" if runs else ""
 
 
 def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None = None) -> xr.Dataset:
@@ -61,7 +73,7 @@ def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None =
     missing = sorted(set(var_names or ()) - set(available))
     if missing:
         raise ValueError(
-            f"var_names: {missing} not in the posterior, which has {sorted(available)}. Name variables from that list."
+            f"var_names: {missing} not in the posterior. {did_you_mean(str(missing[0]), sorted(available))}"
         )
     return draws[list(var_names or _without_rows(idata, draws) or available)].astype(float)
 
@@ -148,6 +160,17 @@ def over_steps(stat: xr.DataArray) -> xr.DataArray:
     return stat.rename({extra[0]: "step"}) if extra else stat.expand_dims("step")
 
 
+def setup_of_steps(idata: SamplingResult, name: str) -> float:
+    """Return what set-up took by a statistic of it, of all steps of the run together; NaN where a run does not tell."""
+    stats = group(idata, "sample_stats")
+    return float(over_steps(stats[name]).isel(chain=0, draw=0).sum("step")) if name in stats else np.nan
+
+
+def sampling_seconds(idata: SamplingResult) -> float:
+    """Return the seconds that ``pm.sample`` took, NaN where a run does not tell."""
+    return float(group(idata, "posterior").attrs.get("sampling_time", np.nan))
+
+
 def comparable_variables(
     results: Mapping[str, SamplingResult], reference: str, var_names: Sequence[str] | None
 ) -> list[str]:
@@ -158,8 +181,14 @@ def comparable_variables(
     ValueError
         If the reference is not among the runs, nothing is left to compare with it, or no variable is in all.
     """
+    if hasattr(results, "groups"):
+        raise TypeError(
+            "results: one run alone, with nothing to compare it to. Did you mean a dict of runs by name, as "
+            'compare({"mine": idata, "NUTS": other}, reference="NUTS")?'
+        )
     if reference not in results:
-        raise ValueError(f"reference: {reference!r} is not among the runs {list(results)}. Name one of them.")
+        names = did_you_mean(reference, list(map(str, results)))
+        raise ValueError(f"reference: {reference!r} is not among the runs. {names}")
     if len(results) < 2:
         raise ValueError(f"results: only {reference!r} is there, with nothing to compare it to. Add another run.")
     if var_names is not None:

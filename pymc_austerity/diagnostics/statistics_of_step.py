@@ -119,7 +119,8 @@ def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tupl
     if missing:
         raise ValueError(
             f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
-            "what pm.sample returned."
+            "what pm.sample returned with such a step; draws of another sampler, as NUTS, are set beside others by "
+            "pymc_austerity.compare."
         )
     if TRANSITIONS in stats and over_steps(stats[TRANSITIONS]).sizes != over_steps(stats["n_rows"]).sizes:
         raise ValueError(

@@ -8,22 +8,14 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_austerity.acceptance import Reads
+from pymc_austerity.diagnostics.decision_verdicts import judge_batch, judge_edgeworth, judge_wrong_decisions
 from pymc_austerity.diagnostics.movement import movement
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
 from pymc_austerity.diagnostics.row_shape import batch_shape
 from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
 from pymc_austerity.diagnostics.stopping import wrong_decisions
-from pymc_austerity.diagnostics.verdicts import (
-    TRUST,
-    Finding,
-    judge_acceptance,
-    judge_batch,
-    judge_edgeworth,
-    judge_movement,
-    judge_wrong_decisions,
-    overall,
-)
+from pymc_austerity.diagnostics.verdicts import TRUST, Finding, judge_acceptance, judge_movement, overall
 from pymc_austerity.kernel import Chain, Outcome
 
 #: Fewer draws show nothing; of more, the last ones are looked at.

@@ -14,7 +14,8 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import SequentialT
 from pymc_austerity.argument_kinds import is_number
-from pymc_austerity.diagnostics import check_tolerance, collect, default_sizes, design_test
+from pymc_austerity.diagnostics import collect, design_test
+from pymc_austerity.diagnostics.design import check_tolerance, default_sizes
 from pymc_austerity.likelihood import flatten
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options

@@ -10,7 +10,7 @@ from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.diagnostics import DATA_DIGEST, MODEL_DIGEST
+from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.kernel import TRANSITIONS
 from pymc_austerity.kernel.chain import Draw
 

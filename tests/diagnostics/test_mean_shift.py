@@ -7,8 +7,9 @@ from evidence import stationary_law
 from scipy import special, stats
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.decision_verdicts import MEAN_SHIFT
 from pymc_austerity.diagnostics.mean_shift import mean_shift, spread_shift
-from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, MEAN_SHIFT
+from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST
 
 STATES = np.linspace(-4, 4, 81)
 LAW = stats.norm.pdf(STATES) / stats.norm.pdf(STATES).sum()
@@ -87,6 +88,6 @@ def test_a_shift_by_skewed_rows_is_not_trusted(skewness, shown):
             5_000, tune=100, chains=4, cores=1, step=step, initvals={"mu": rows.mean()}, random_seed=3,
             progressbar=False, compute_convergence_checks=False,
         )  # fmt: skip
-    means = pma.reliability(idata, model, step=step).checks.loc["means"]
+    means = pma.reliability(idata, model, step=step, seconds=60).checks.loc["means"]
     assert (means["verdict"] == DO_NOT_TRUST) == shown, means["reason"]
     assert (means["value"] > 2 * MEAN_SHIFT[1]) == shown

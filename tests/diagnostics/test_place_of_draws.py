@@ -7,8 +7,11 @@ import pytest
 import xarray as xr
 from scipy import stats
 
+from pymc_austerity.diagnostics import density_on_rows
+from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
+from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.mean_shift import MeanShift
-from pymc_austerity.diagnostics.place_of_draws import drift_of, find_place, judged_place
+from pymc_austerity.diagnostics.place_of_draws import drift_of, find_place, judged_place, states_of_place
 from pymc_austerity.diagnostics.verdicts import (
     CARE,
     DO_NOT_TRUST,
@@ -46,7 +49,10 @@ def drawn(mean, covariance, seed=1):
 
 def verdict(model, data, **draws):
     values = {name: (("chain", "draw", *(f"{name}_{k}" for k in range(v.ndim - 2))), v) for name, v in draws.items()}
-    place = find_place(xr.DataTree.from_dict({"posterior": xr.Dataset(values)}), model, data, 1.0)
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values)})
+    states = drawn_states(idata, model, data, states_of_place(len(data.rows), data.theta0.size))
+    density = DensityOnRows(data, 1.0, states, np.random.default_rng(7))
+    place = find_place(density, states, [str(k) for k in range(data.theta0.size)], None)
     return None if place is None else overall(judged_place(place))
 
 
@@ -75,6 +81,88 @@ def test_draws_of_another_law_are_not_trusted(regression, draws):
 
 def test_draws_of_the_posterior_are_trusted_whatever_the_seed(regression):
     assert [verdict(*regression, b=drawn(MEAN, COVARIANCE, seed)) for seed in range(6)] == [TRUST] * 6
+
+
+MANY = 40_000
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    """A regression on so many rows that the gradient is taken from a sample of them, and right draws of it."""
+    x = RNG.normal(size=(MANY, D)) + RNG.normal(size=(MANY, 1))
+    y = x.sum(axis=1) / 10 + RNG.normal(size=MANY)
+    with pm.Model() as model:
+        pm.Normal("o", pm.math.dot(x, pm.Normal("b", 0, 1, shape=D)), 1, observed=y)
+    return (model, read_model(model, model.value_vars, None, None)), (x, y)
+
+
+@pytest.mark.parametrize("draws", [*SPOILED, "as they are"])
+def test_a_sample_of_the_rows_sees_the_same(many_rows, draws):
+    read, (x, y) = many_rows
+    mean, covariance = posterior_of(x, y)
+    sd, right = np.sqrt(np.diag(covariance)), drawn(mean, covariance)
+    spoiled = {
+        "as they are": right,
+        "of other data": drawn(*posterior_of(x, -y)),
+        "of half of the data": drawn(*posterior_of(x[::2], y[::2])),
+        "shifted by one standard deviation": right + sd,
+        "shifted in one of ten": right + sd * THIRD,
+        "frozen in one of ten": np.where(THIRD, right[0, 0], right),
+        "nearly frozen in one of ten": np.where(THIRD, mean + 1e-3 * (right - mean), right),
+        "stretched": mean + 1.5 * (right - mean),
+        "stretched in one of ten": np.where(THIRD, mean + 1.5 * (right - mean), right),
+        "shrunk": mean + 0.6 * (right - mean),
+        "of the prior": drawn(np.zeros(D), np.eye(D)),
+    }
+    assert verdict(*read, b=spoiled[draws]) == (TRUST if draws == "as they are" else DO_NOT_TRUST)
+
+
+def test_a_sample_of_the_rows_is_no_reason_for_distrust(many_rows):
+    (model, data), (x, y) = many_rows
+    of = posterior_of(x, y)
+    assert [verdict(model, data, b=drawn(*of, seed)) for seed in range(6)] == [TRUST] * 6
+
+
+def test_sampled_gradients_and_differences_are_those_of_all_rows_on_average(many_rows):
+    (model, data), (x, y) = many_rows
+    draws = drawn(*posterior_of(x, y))[:, ::50]
+    idata = xr.DataTree.from_dict({"posterior": xr.Dataset({"b": (("chain", "draw", "k"), draws)})})
+    states = drawn_states(idata, model, data, 40)
+    density = DensityOnRows(data, 1.0, states, np.random.default_rng(8))
+    assert density.sampled
+    sd = states.theta.std(axis=0)
+    exact = np.array([density.slope(*at) for at in zip(states.theta, states.others)]) * sd
+    sampled = np.array([density.sampled_slope(*at) for at in zip(states.theta, states.others)]) * sd
+    noise = (sampled - exact).std(axis=0)
+    assert (noise < 0.5 * exact.std(axis=0)).all()
+    assert (np.abs((sampled - exact).mean(axis=0)) < 4.5 * noise / np.sqrt(40)).all()
+    exact = np.array([density.value(theta, states.others[0]) for theta in states.theta])
+    found = density.differences(states.theta, states.others[0])
+    assert found[0] == 0
+    assert np.abs(found - (exact - exact[0])).max() < 0.5 < np.abs(exact - exact[0]).max()
+    assert density.passes == 40 + 1 + 40
+
+
+@pytest.mark.parametrize(
+    ("written", "jumps"),
+    [
+        (lambda b: pm.Bernoulli("o", logit_p=b * T, observed=(T > 0) * 1), False),
+        (lambda b: pm.Poisson("o", pt.exp(b * T), observed=(T > 0) * 1), False),
+        (lambda b: pm.StudentT("o", nu=4, mu=b * T, sigma=1, observed=T), False),
+        (lambda b: pm.Normal("o", pt.switch(b > T, 1.0, 0.0), 1, observed=T), True),
+        (lambda b: pm.Normal("o", pt.floor(b) * T, 1, observed=T), True),
+        (lambda b: pm.Uniform("o", 0, 9 * pt.exp(b), observed=np.abs(T)), True),
+    ],
+    ids=["logistic", "Poisson", "Student", "planted: a switch", "planted: whole numbers", "planted: an end"],
+)
+def test_what_may_jump_is_read_from_the_graph(written, jumps):
+    with pm.Model() as model:
+        written(pm.Normal("b", 0, 1))
+    likelihood = read_model(model, model.value_vars, None, None).likelihood
+    assert density_on_rows._jumps(likelihood.row_log_likelihood, likelihood.theta) is jumps
+
+
+T = np.random.default_rng(6).normal(size=60)
 
 
 def test_slow_chains_in_the_right_place_are_no_reason_for_distrust(regression):

@@ -10,8 +10,10 @@ from scipy import stats
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, NoisePenalty
 from pymc_austerity.acceptance.moments import standard_error
-from pymc_austerity.diagnostics import place_of_draws, spot_check
+from pymc_austerity.diagnostics import spot_check
 from pymc_austerity.diagnostics.built_steps import find_decider
+from pymc_austerity.diagnostics.decision_verdicts import BALANCE_ERROR, judge_spot_check
+from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.measured_error import (
     Repeats,
@@ -26,14 +28,13 @@ from pymc_austerity.diagnostics.row_shape import batch_shape, row_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair
 from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
-    BALANCE_ERROR,
     CARE,
     DO_NOT_TRUST,
+    NOT_KNOWN,
     TRUST,
     grade,
     judge_acceptance,
     judge_chains,
-    judge_spot_check,
     overall,
 )
 from pymc_austerity.kernel.decider import Proposed
@@ -46,7 +47,7 @@ class TestRules:
     def test_limits_are_inclusive_and_may_run_either_way(self):
         assert [grade(x, (0.1, 0.3)) for x in (0.1, 0.2, 0.4)] == [TRUST, CARE, DO_NOT_TRUST]
         assert [grade(x, (0.3, 0.1)) for x in (0.3, 0.2, 0.05)] == [TRUST, CARE, DO_NOT_TRUST]
-        assert grade(np.nan, (0.1, 0.3)) == CARE
+        assert grade(np.nan, (0.1, 0.3)) == NOT_KNOWN
 
     def test_the_worst_finding_decides(self):
         findings = [judge_acceptance(0.3), judge_chains(1.2, 50, 4), judge_chains(1.005, 5000, 4)]
@@ -60,15 +61,16 @@ class TestRules:
 
     def test_undefined_r_hat_one_chain_and_few_draws_are_no_reason_to_trust(self):
         assert judge_chains(np.nan, 4, 4).verdict == DO_NOT_TRUST
-        assert judge_chains(np.nan, np.nan, 1).verdict == CARE
+        assert judge_chains(np.nan, np.nan, 1).verdict == NOT_KNOWN
         assert judge_chains(1.0, 150, 4).verdict == CARE
 
     def test_distrust_has_to_be_shown_and_so_has_trust(self):
         limit = BALANCE_ERROR
         fine = (0.0, 0.0, 0.0)
         assert judge_spot_check((0.001, 0.0, 0.01), fine, fine, 100, "r").verdict == TRUST
-        # Too noisy to tell: neither.
-        assert judge_spot_check((0.01, 0.0, 5 * limit[1]), fine, fine, 100, "r").verdict == CARE
+        # Too noisy to tell: nothing is known, and nothing is held against the run.
+        assert judge_spot_check((0.01, 0.0, 5 * limit[1]), fine, fine, 100, "r").verdict == NOT_KNOWN
+        assert judge_spot_check((0.03, 0.021, 0.05), fine, None, 100, "r").verdict == CARE
         assert judge_spot_check((2 * limit[1], 1.5 * limit[1], 3 * limit[1]), fine, fine, 100, "r").verdict == (
             DO_NOT_TRUST
         )
@@ -326,9 +328,11 @@ def test_a_careless_test_is_not_trusted(report):
     assert checks.loc["spot check", "verdict"] == DO_NOT_TRUST
     assert checks.loc["estimated error", "verdict"] == DO_NOT_TRUST
     assert "epsilon=0.02" in checks.loc["spot check", "remedy"]
-    text = str(report)
-    assert text.startswith("DO NOT TRUST")
-    assert checks.loc["spot check", "reason"] in text
+    assert str(report).startswith("Do not use these draws (")
+    assert max(map(len, str(report).splitlines())) <= 80
+    written = " ".join(str(report).split())
+    assert checks.loc["spot check", "reason"].split()[-1] in written
+    assert all("<td" in report._repr_html_() and name in report._repr_html_() for name in checks.index)
     assert len(report.states) == 60
     assert report.passes >= 50
 
@@ -399,13 +403,13 @@ def test_all_rows_are_evaluated_as_often_as_is_reported(monkeypatch):
         idata = pm.sample(300, tune=300, chains=2, step=step, **QUIET)
     passes, evaluate = [], spot_check._all_rows
     monkeypatch.setattr(spot_check, "_all_rows", lambda *arguments: passes.append(1) or evaluate(*arguments))
-    slopes, slope_of = [], place_of_draws.slope_of
+    over, slopes = DensityOnRows._over, []
 
-    def counted(*of):
-        slope = slope_of(*of)
-        return lambda *at: slopes.append(1) or slope(*at)
+    def counted(self, function, theta, others, rows=None):
+        slopes.extend([1] if rows is None else [])
+        return over(self, function, theta, others, rows)
 
-    monkeypatch.setattr(place_of_draws, "slope_of", counted)
+    monkeypatch.setattr(DensityOnRows, "_over", counted)
     report = pma.reliability(idata, model, step=step, n_states=30)
     assert report.passes == len(passes) + len(slopes)
     assert len(slopes) < 450

@@ -7,8 +7,8 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.decision_verdicts import judge_sums
 from pymc_austerity.diagnostics.spot_check import against_rows
-from pymc_austerity.diagnostics.verdicts import judge_sums
 from pymc_austerity.kernel import Proposed
 
 N = 60

@@ -1,4 +1,4 @@
-"""Tables of what a run read and of how far it is from a reference run.
+"""How far runs are from a reference run, parameter by parameter.
 
 Effective sample sizes and Monte Carlo errors are ArviZ's; this file only arranges them.
 """
@@ -11,115 +11,29 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from pymc_austerity.diagnostics.comparison_table import Comparison
 from pymc_austerity.diagnostics.convergence import effective_draws, standard_errors
 from pymc_austerity.diagnostics.results import (
     SamplingResult,
     check_labels,
     comparable_variables,
     evaluations_per_draw,
-    group,
     labelled,
     labelled_draws,
-    number_of_distinct_rows,
-    number_of_rows,
-    over_steps,
     posterior_variables,
-    rows_per_draw,
+    sampling_seconds,
 )
 from pymc_austerity.diagnostics.same_data import check_same_data
+from pymc_austerity.diagnostics.shared_randomness import Paired
 from pymc_austerity.user_input import takes
 
-__all__ = ["compare", "data_usage"]
+__all__ = ["compare"]
 
 #: √n times the Kolmogorov–Smirnov distance of agreeing samples has this mean, √(π/2)·ln 2.
 _KS_MEAN = float(np.sqrt(np.pi / 2) * np.log(2))
 #: Mean, standard deviation and distribution of every parameter are compared.
 _QUESTIONS = 3
-
-
-@takes()
-def data_usage(
-    idata: SamplingResult, *, total_rows: int | None = None, var_names: Sequence[str] | None = None
-) -> pd.Series:
-    """Summarise how many rows of the data a run read.
-
-    A row counts once for a draw, however many terms of the acceptance ratio it enters. Where a step merged rows that
-    repeat each other, a distinct row counts once, for all that are like it. Tuning draws are not part of what
-    ``pm.sample`` keeps and are not counted.
-
-    Parameters
-    ----------
-    idata : InferenceData or DataTree
-        What ``pm.sample`` returned for a step of this package.
-    total_rows : int, optional
-        Rows of the data. By default those that the step drew from, of all outcomes.
-    var_names : sequence of str, optional
-        Variables among which the smallest effective sample size is looked for; by default all that do not have an
-        entry for each of more than 1,000 rows.
-
-    Returns
-    -------
-    pandas.Series
-        ``mean``, ``median``, ``q90``, ``q99`` and ``max`` of the rows read for a draw; ``total_rows`` of the table;
-        ``distinct_rows``, which is fewer where rows were merged, a very frequent one being kept in several parts;
-        ``share``, the mean as a share of the distinct rows; ``full_scans``, the share of draws that read all rows;
-        ``setup_passes`` and ``setup_seconds``, passes over all rows before the first draw and wall seconds of building
-        the steps, NaN where the run does not tell; ``sampling_seconds``, those of ``pm.sample``, tuning included;
-        ``ess``, the smallest bulk effective sample size (ArviZ's) over the variables;
-        ``ess_per_million_rows``, effective draws for a million rows read by the draws that were kept.
-
-    Raises
-    ------
-    ValueError
-        If no step of the run counted its rows, if the number of rows is unknown, or a variable is.
-
-    See Also
-    --------
-    plot_data_usage : The same as a figure.
-    compare : Differences from a reference run.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm, pymc_austerity as pma
-    >>> rows = np.random.default_rng(1).normal(size=20_000)
-    >>> with pm.Model():
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
-    ...     idata = pm.sample(
-    ...         300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False
-    ...     )
-    >>> usage = pma.data_usage(idata)
-    >>> int(usage["total_rows"])
-    20000
-    >>> bool(usage["median"] < usage["total_rows"])
-    True
-    """
-    rows = rows_per_draw(idata)
-    total = number_of_rows(idata, total_rows)
-    distinct = number_of_distinct_rows(idata, total)
-    # Asked of the step, not inferred from the count: the counts of several steps may add up to all rows.
-    full = over_steps(group(idata, "sample_stats")["full_data"]).any("step")
-    ess = float(min(array.min() for array in effective_draws(posterior_variables(idata, var_names)).values()))
-    read = float(rows.sum())
-    return pd.Series(
-        {
-            "mean": float(rows.mean()),
-            "median": float(rows.median()),
-            "q90": float(rows.quantile(0.9)),
-            "q99": float(rows.quantile(0.99)),
-            "max": float(rows.max()),
-            "total_rows": float(total),
-            "distinct_rows": float(distinct),
-            "share": float(rows.mean()) / distinct,
-            "full_scans": float(full.mean()),
-            "setup_passes": _before_sampling(idata, "setup_passes"),
-            "setup_seconds": _before_sampling(idata, "setup_seconds"),
-            "sampling_seconds": _seconds(idata),
-            "ess": ess,
-            "ess_per_million_rows": ess / read * 1e6 if read else np.nan,
-        },
-        name="rows per draw",
-    )
+_ROUNDING = 1e-9
 
 
 @takes()
@@ -129,14 +43,15 @@ def compare(
     reference: str,
     var_names: Sequence[str] | None = None,
     level: float = 0.01,
-) -> pd.DataFrame:
+) -> Comparison:
     r"""Compare the posteriors of several runs with a reference run, in units of its posterior spread.
 
     With :math:`m, s` the mean and standard deviation of a run and :math:`m_0, s_0` those of the reference,
     the table holds the shift :math:`(m - m_0)/s_0` and the ratio :math:`s/s_0`, each with the Monte Carlo
     standard error that both runs contribute. The Kolmogorov–Smirnov distance, the largest difference of the
     distribution functions, sees what moments do not. A difference is flagged only where Monte Carlo error does
-    not explain it.
+    not explain it. Runs that share random numbers, as with one ``random_seed``, are told by the correlation of their
+    draws, and their errors are those of the differences between them.
 
     Parameters
     ----------
@@ -154,8 +69,9 @@ def compare(
 
     Returns
     -------
-    pandas.DataFrame
-        One row a parameter and run, indexed by ``parameter`` (variable and coordinates) and ``run``:
+    Comparison
+        A `pandas.DataFrame` that prints a line for each parameter. One row a parameter and run, indexed by
+        ``parameter`` (variable and coordinates) and ``run``:
 
         ``mean``, ``sd``
             Posterior mean and standard deviation.
@@ -169,6 +85,9 @@ def compare(
         ``differs``
             Those of ``mean``, ``sd`` and ``distribution`` that differ by more than Monte Carlo error,
             separated by commas; empty where none does.
+        ``correlation``
+            Of the draws with those of the reference in the same place: near zero, unless the runs share random numbers.
+            NaN where they have no draws in the same places.
         ``ess``, ``ess_per_s``
             Bulk effective sample size, and the same per second of the sampling time that PyMC records (wall
             time over all chains, tuning included, compilation not).
@@ -197,6 +116,11 @@ def compare(
     errors are estimates from the same draws: with fewer than some hundred effective draws they are uncertain
     themselves, and chains that have not mixed (see ``arviz.rhat``) make them meaningless.
 
+    Of runs that share random numbers the error of a shift is that of the mean of the differences between draws in the
+    same place, and so for standard deviations; the size for the distance is the least that the differences between the
+    shares of draws below some quantiles have. Where such runs differ in length these errors are not known: those of
+    independent runs are given, which are too large.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
@@ -210,6 +134,8 @@ def compare(
     >>> table = pma.compare({"approx": approx, "exact": exact}, reference="exact")
     >>> bool(abs(table.loc[("mean", "approx"), "shift"]) < 0.5)
     True
+    >>> table.sharing  # both had random_seed=1
+    ('approx',)
     """
     if not 0 < level < 1:
         raise ValueError(
@@ -227,7 +153,7 @@ def compare(
     level_each = level / (_QUESTIONS * len(expected))
     critical = -special.ndtri(level_each / 2)
     draws = labelled_draws(results, names, reference)
-    tables = {}
+    tables, sharing = {}, {}
     for run, summary in summaries.items():
         table = summary[["mean", "sd"]].copy()
         table["shift"] = (summary["mean"] - expected["mean"]) / expected["sd"]
@@ -236,11 +162,20 @@ def compare(
         table["sd_ratio_mcse"] = np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
         size = summary["size"] * expected["size"] / (summary["size"] + expected["size"])
         size = size.where(np.isfinite(size), np.fmin(summary["size"], expected["size"]))
+        paired = Paired(*(posterior_variables(results[name], names) for name in (run, reference)))
+        table["correlation"] = np.nan if run == reference else paired.correlation
+        if run != reference and paired.share_random_numbers:
+            sharing[run] = paired.whole
+            if paired.whole:
+                # Draws that differ by a constant have errors of zero, and moments that are rounded.
+                table["shift_mcse"] = (paired.error_of_means() / expected["sd"]).clip(lower=_ROUNDING)
+                table["sd_ratio_mcse"] = (paired.error_of_sds() / expected["sd"]).clip(lower=_ROUNDING)
+                size = pd.Series(paired.size(), index=size.index)
         table["ks"] = [ks_2samp(draws[run][p], draws[reference][p], method="asymp").statistic for p in expected.index]
         table["ks_mcse"] = _KS_MEAN / np.sqrt(size)
         mean_differs = table["shift"].abs() > critical * table["shift_mcse"]
         sd_differs = (table["sd_ratio"] - 1).abs() > critical * table["sd_ratio_mcse"]
-        ks_differs = table["ks"] / table["ks_mcse"] * _KS_MEAN > special.kolmogi(level_each)
+        ks_differs = table["ks"] * _KS_MEAN > special.kolmogi(level_each) * table["ks_mcse"]
         table["differs"] = [
             ", ".join(label for label, yes in zip(("mean", "sd", "distribution"), each) if yes)
             for each in zip(mean_differs, sd_differs, ks_differs)
@@ -249,12 +184,14 @@ def compare(
             table[["shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse", "ks", "ks_mcse"]] = np.nan
             table["differs"] = ""
         table["ess"] = summary["ess"]
-        table["ess_per_s"] = summary["ess"] / _seconds(results[run])
+        table["ess_per_s"] = summary["ess"] / sampling_seconds(results[run])
         table["rows_per_draw"] = _mean_rows(results[run])
         tables[run] = table
     combined = pd.concat(tables, names=["run", "parameter"]).swaplevel()
     # Runs of one parameter together, both in the order given.
-    return combined.loc[[(parameter, run) for parameter in expected.index for run in results]]
+    found = Comparison(combined.loc[[(parameter, run) for parameter in expected.index for run in results]])
+    found.attrs |= {"reference": reference, "sharing": sharing}
+    return found
 
 
 def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
@@ -278,18 +215,6 @@ def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
     effective = summary["ess_median"].fillna(summary["ess"]).clip(upper=draws.sizes["chain"] * draws.sizes["draw"])
     summary["size"] = effective.where(summary["sd"] > 0, np.inf)
     return summary
-
-
-def _before_sampling(idata: SamplingResult, name: str) -> float:
-    """Return what set-up took, of all steps of the run together."""
-    stats = group(idata, "sample_stats")
-    if name not in stats:
-        return np.nan
-    return float(over_steps(stats[name]).isel(chain=0, draw=0).sum("step"))
-
-
-def _seconds(idata: SamplingResult) -> float:
-    return float(group(idata, "posterior").attrs.get("sampling_time", np.nan))
 
 
 def _mean_rows(idata: SamplingResult) -> float:
