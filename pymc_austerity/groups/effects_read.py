@@ -18,9 +18,10 @@ from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, io_toposort, toposort
+from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
-from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
@@ -87,7 +88,7 @@ def effects_read(model: Model) -> list[EffectsRead]:
                 found[read] = (
                     _affine(effects, read, *taken[1:], sources)
                     or _by_ops(effects, read, *taken[1:], sources)
-                    or _part_affine(node.inputs[0], sources)
+                    or _part_affine(node.inputs[0], taken[0], sources)
                 )
     affine = list({of.read: of for of in found.values() if of is not None}.values())
     shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
@@ -168,6 +169,8 @@ def _affine(
 ) -> EffectsRead | None:
     """Return the effects with the first variable that they are affine in, if there is one."""
     for source in sources:
+        if _adds_entries(source, effects):
+            continue
         try:
             require_affine(effects, [source])
         except NotImplementedError:
@@ -188,19 +191,37 @@ def _by_ops(
     return None
 
 
-def _part_affine(indexed: Variable, sources: Sequence[Variable]) -> EffectsRead | None:
-    """Return the last such part of what is indexed, a function of which the rows read: η of ``invlogit(η)[g]``."""
+def _adds_entries(source: Variable, effects: Variable) -> bool:
+    """Whether effects have entries beside those of their source, as ``concatenate([zeros((n, 1)), z], axis=1)``."""
+    computed = {source}
+    for node in nodes_between(source, effects):
+        computed.update(node.outputs)
+        tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
+        if isinstance(node.op, Join) and not computed.issuperset(tensors):
+            return True
+        if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) and node.inputs[0] not in computed:
+            return True
+    return False
+
+
+def _part_affine(indexed: Variable, effects: Variable, sources: Sequence[Variable]) -> EffectsRead | None:
+    """Return the last such part of what is indexed, a function of which the rows read: η of ``invlogit(η)[g]``.
+
+    Its groups lie where those of `effects`, which are what is indexed with the groups first, come from.
+    """
     for source in sources:
         for node in reversed(nodes_between(source, indexed)):
             part = node.outputs[0]
             (rest,) = graph_replace([indexed], {part: part.type()}, strict=False)
             if source in ancestors([rest]):
                 break
-            for axis in range(part.type.ndim):
-                of = pt.moveaxis(part, axis, 0), part, None, axis, [source]
-                found = _affine(*of) or _by_ops(*of)
-                if found is not None:
-                    return found
+            axis = axis_entering(effects, 0, part)
+            if axis is None:
+                continue
+            of = pt.moveaxis(part, axis, 0), part, None, axis, [source]
+            found = _affine(*of) or _by_ops(*of)
+            if found is not None:
+                return found
     return None
 
 

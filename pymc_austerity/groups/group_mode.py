@@ -132,6 +132,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         raise GroupModeError("The log posterior or a derivative is not finite at the initial point of the model.")
     moves_shared = False  # the groups find their places first
     while passes < _MAX_PASSES:
+        here = _saddle_free(here)
         scale = _axis_scales(search, here)
         if not (scale > _NARROWEST).all():
             raise GroupModeError(
@@ -140,14 +141,16 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
             )
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
-        factor = Conditional(*uninterrupted(model.condition, theta, data.others0, data.fixed, here)).factor
+        found = Conditional(*uninterrupted(model.condition, theta, data.others0, data.fixed, here))
+        factor = np.tril(found.factor)  # what lies above is left over from the matrix
         precision = np.einsum("gjk,gjk->gj", factor, factor)
         sds = 1 / np.sqrt(np.where(precision > 0, precision, 1.0))
         unit = sds * _first_reach(sds)
-        step = np.clip(theta[here.own] - here.centre[here.own], -radius * unit, radius * unit)
-        theta[here.own] = here.centre[here.own] + step
-        moved = np.einsum("gjk,gj->gk", factor, (theta - here.centre)[here.own])
-        far = max(np.abs((phi - here.centre[here.shared]) / scale).max(initial=0.0), float(np.sqrt((moved**2).mean())))
+        wanted = theta[here.own] - here.centre[here.own]
+        theta[here.own] = here.centre[here.own] + np.clip(wanted, -radius * unit, radius * unit)
+        moved, of_shared = np.einsum("gjk,gj->gk", factor, wanted), np.abs(phi - here.centre[here.shared]) / scale
+        at_limit = (of_shared > 0.99 * radius * _first_reach(scale)).any()
+        far = np.inf if at_limit else max(of_shared.max(initial=0.0), float(np.sqrt((moved**2).mean())))
         if far < _CLOSE_ENOUGH and not moves_shared:
             moves_shared = True
             continue
@@ -159,10 +162,26 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         if new > value - 0.1:
             radius, here, value = 2 * radius, there, new
         else:
-            moves = np.abs(theta - here.centre)
-            of_shared = moves[here.shared] / (scale * _first_reach(scale))
-            radius = min(radius, max(of_shared.max(initial=0.0), float((moves[here.own] / unit).max()))) / 4
+            of_groups = np.abs(theta - here.centre)[here.own] / unit
+            longest = max((of_shared / _first_reach(scale)).max(initial=0.0), float(of_groups.max()))
+            radius = min(radius, longest) / 4
     raise GroupModeError(f"The search for the mode of the shared parameters did not end in {_MAX_PASSES} passes.")
+
+
+def _saddle_free(expansion: GroupExpansion) -> GroupExpansion:
+    """Return an expansion whose groups have curvatures of the size of the Hessian's, upwards ones turned downwards.
+
+    A group that curves upwards along some direction, as a scale of its own does far from its place, moves along it by
+    what the curvature allows, and not without a limit (Dauphin et al. 2014).
+    """
+    values, vectors = np.linalg.eigh(-expansion.hessian)
+    upwards = (values < 0).any(axis=1)
+    if not upwards.any():
+        return expansion
+    precision = expansion.precision.copy()
+    turned = np.abs(values[upwards])[:, None, :] * vectors[upwards]
+    precision[upwards] = turned @ vectors[upwards].transpose(0, 2, 1)
+    return expansion._replace(precision=precision)
 
 
 def _axis_scales(search: GroupSearch, expansion: GroupExpansion) -> np.ndarray:

@@ -21,6 +21,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar import Add, Cast, Exp, Mul, Sub
 from pytensor.scalar.math import Softplus
+from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
@@ -329,8 +330,10 @@ def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups:
     # chance, as those of the numbers that place three entries in a factor of a covariance where there are three groups.
     leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
     covariates = [v for v in leaves if np.dtype(v.type.dtype).kind == "f"]
+    # One number for each group, as in pt.concatenate([pt.zeros((n_groups, 1)), b], axis=1).
+    filled = [v for v in ancestors([graph]) if _is_filled(v) and v.type.shape[0] == n_groups]
     reasons = []
-    for aligned in (leaves, covariates):
+    for aligned in (leaves + filled, covariates + filled, leaves, covariates):
         try:
             axis = prove_row_axis(graph, {**dict.fromkeys(aligned, RowAxis(0)), **seeds})
             break
@@ -340,6 +343,11 @@ def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups:
         raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}. {_FIRST}") from reasons[0]
     if axis != RowAxis(0):
         raise GroupsNotFoundError(f"{what} does not have the groups on its first axis. {_FIRST}")
+
+
+def _is_filled(var: Variable) -> bool:
+    """Whether a variable is an array of one number."""
+    return var.owner is not None and isinstance(var.owner.op, Alloc) and all(var.owner.inputs[0].type.broadcastable)
 
 
 def _prior_by_group(

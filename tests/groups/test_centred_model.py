@@ -115,12 +115,36 @@ def probability_of_group():
     return pm.math.invlogit(mu + tau * z)[GROUP]
 
 
+def slopes_of_categories():
+    """The means come after z in the model, and the last category has a slope of zero."""
+    tau, z, mu = pm.HalfNormal("tau", shape=2), pm.Normal("z", shape=(G, 2)), pm.Normal("mu", shape=2)
+    return mu + tau * z
+
+
+def joined_to_zeros():
+    eta = pt.concatenate([slopes_of_categories(), pt.zeros((G, 1))], axis=1)
+    return (eta[GROUP] * np.column_stack([np.ones(N), X, X])).sum(axis=1)
+
+
+def softmax_of_joined():
+    p = pm.Deterministic(
+        "p", pm.math.softmax(pt.concatenate([np.zeros((G, 1)), slopes_of_categories()], axis=1), axis=-1)
+    )
+    return (p[GROUP] * np.column_stack([np.ones(N), X, -X])).sum(axis=1)
+
+
+def set_beside_zeros():
+    eta = pt.set_subtensor(pt.zeros((G, 3))[:, 1:], slopes_of_categories())
+    return (eta[GROUP] * np.column_stack([np.ones(N), X, X])).sum(axis=1)
+
+
 SPELLINGS = {
     offset: (["z"], 1), deterministic: (["z"], 1), indexed_first: (["z"], 1), divided: (["z"], 1),
     numbered_from_one: (["z"], 1), lengths_by_coordinates: (["z"], 1), lkj: (["z"], 2), lkj_transposed: (["z"], 2),
     scales_of_columns: (["z"], 2), second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2),
     second_axis_transposed: (["b"], 2), second_axis_sliced: (["b"], 2), nested: (["a", "z"], 1),
     with_covariates: (["z"], 1), probability_of_group: (["z"], 1), scale_of_each_group: (["z"], 2),
+    joined_to_zeros: (["z"], 2), softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),
 }  # fmt: skip
 
 

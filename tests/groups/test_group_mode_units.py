@@ -68,3 +68,25 @@ def test_the_centre_of_groups_is_the_same_in_any_unit(centre_of, unit):
     np.testing.assert_allclose(np.sqrt((factor**2).sum(axis=1)) / scales, sds, rtol=0.02)
     assert np.abs((mean - moved) / scales - expected).max() < 0.2 * sds.max()
     assert abs(expected[1] - np.log(EFFECTS.std())) < 4 * sds[1]
+
+
+def test_groups_with_a_level_and_a_scale_each_are_expanded():
+    """A group's log-likelihood curves upwards where its scale is far off; every group finds its place all the same."""
+    rng = np.random.default_rng(10)
+    index = rng.integers(0, 30, 4_000)
+    scale = np.exp(0.3 * rng.normal(size=30))
+    y = 0.5 * rng.normal(size=30)[index] + scale[index] * rng.normal(size=index.size)
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu"), pm.HalfNormal("tau")
+        level = pm.Normal("level", mu, tau, shape=30)
+        log_scale = pm.Normal("log_scale", pm.Normal("mean"), pm.HalfNormal("spread"), shape=30)
+        pm.Normal("rows", level[index], pm.math.exp(log_scale)[index], observed=y)
+    data = read_model(model, model.value_vars, None, None)
+    groups = find_groups(model, data)
+    rows, member, _ = sort_by_group(groups, data.rows)
+    found = find_group_centre(GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None)))
+    of_groups = found.expansion.centre[found.expansion.own]
+    apart = [y[index == g] for g in range(30)]
+    np.testing.assert_allclose(of_groups[:, 0], [r.mean() for r in apart], atol=0.2)
+    np.testing.assert_allclose(of_groups[:, 1], [np.log(r.std()) for r in apart], atol=0.2)
+    assert found.passes < 20
