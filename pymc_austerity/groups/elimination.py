@@ -37,7 +37,7 @@ def places_left(first: np.ndarray, size: np.ndarray, tied: Sequence[bool]) -> np
 @njit
 def n_eliminated(e: Any) -> int:
     """Return how many groups, the first ones, are eliminated."""
-    return e.first[1] if e.left[1] == 0 else e.first[0]  # type: ignore[no-any-return]
+    return e.first[1] if e.left[1] == 0 else e.first[0]
 
 
 @njit

@@ -143,11 +143,9 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         _, theta = search.at(phi, here)
         found = Conditional(*uninterrupted(model.condition, theta, data.others0, data.fixed, here))
         factor = np.tril(found.factor)  # what lies above is left over from the matrix
-        precision = np.einsum("gjk,gjk->gj", factor, factor)
-        sds = 1 / np.sqrt(np.where(precision > 0, precision, 1.0))
-        unit = sds * _first_reach(sds)
         wanted = theta[here.own] - here.centre[here.own]
-        theta[here.own] = here.centre[here.own] + np.clip(wanted, -radius * unit, radius * unit)
+        step, length = _limited(wanted, factor, here, radius)
+        theta[here.own] = here.centre[here.own] + step
         moved, of_shared = np.einsum("gjk,gj->gk", factor, wanted), np.abs(phi - here.centre[here.shared]) / scale
         at_limit = (of_shared > 0.99 * radius * _first_reach(scale)).any()
         far = np.inf if at_limit else max(of_shared.max(initial=0.0), float(np.sqrt((moved**2).mean())))
@@ -162,9 +160,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         if new > value - 0.1:
             radius, here, value = 2 * radius, there, new
         else:
-            of_groups = np.abs(theta - here.centre)[here.own] / unit
-            longest = max((of_shared / _first_reach(scale)).max(initial=0.0), float(of_groups.max()))
-            radius = min(radius, longest) / 4
+            radius = min(radius, max((of_shared / _first_reach(scale)).max(initial=0.0), length)) / 4
     raise GroupModeError(f"The search for the mode of the shared parameters did not end in {_MAX_PASSES} passes.")
 
 
@@ -182,6 +178,24 @@ def _saddle_free(expansion: GroupExpansion) -> GroupExpansion:
     turned = np.abs(values[upwards])[:, None, :] * vectors[upwards]
     precision[upwards] = turned @ vectors[upwards].transpose(0, 2, 1)
     return expansion._replace(precision=precision)
+
+
+def _limited(
+    wanted: np.ndarray, factor: np.ndarray, expansion: GroupExpansion, radius: float
+) -> tuple[np.ndarray, float]:
+    """Return the steps of all groups within a radius, and the length of the longest, in units of a first step.
+
+    Groups that their prior ties to each other make a part of their step together, which such a prior allows.
+    """
+    precision = np.einsum("gjk,gjk->gj", factor, factor)
+    tied = np.zeros(wanted.shape, bool)
+    tied.flat[expansion.ties.at] = True
+    precision[tied] = np.einsum("gkk->gk", expansion.precision)[tied]
+    sds = 1 / np.sqrt(np.where(precision > 0, precision, 1.0))
+    unit = sds * _first_reach(sds)
+    step = np.clip(wanted, -radius * unit, radius * unit)
+    step[tied] = wanted[tied] * min(1.0, radius / (np.abs(wanted) / unit)[tied].max(initial=radius))
+    return step, float((np.abs(step) / unit).max())
 
 
 def _axis_scales(search: GroupSearch, expansion: GroupExpansion) -> np.ndarray:

@@ -331,7 +331,7 @@ def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups:
     leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
     covariates = [v for v in leaves if np.dtype(v.type.dtype).kind == "f"]
     # One number for each group, as in pt.concatenate([pt.zeros((n_groups, 1)), b], axis=1).
-    filled = [v for v in ancestors([graph]) if _is_filled(v) and v.type.shape[0] == n_groups]
+    filled = [v for v in ancestors([graph]) if _is_filled(v) and v.type.shape[:1] == (n_groups,)]
     reasons = []
     for aligned in (leaves + filled, covariates + filled, leaves, covariates):
         try:
