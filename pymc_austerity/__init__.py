@@ -37,6 +37,7 @@ from pymc_austerity.kernel import Annealing, TemperatureDrop
 from pymc_austerity.likelihood import NotRowWiseError
 from pymc_austerity.log import show_log
 from pymc_austerity.paths import NutpieNUTS, PartialPosteriorPaths, PyMCNUTS, ReplicationError, debias, debias_stream
+from pymc_austerity.prediction import log_likelihood, loo, posterior_predictive
 from pymc_austerity.proposals import (
     AdaptiveMetropolis,
     CrankNicolson,
@@ -125,12 +126,15 @@ __all__ = [
     "empirical_bernstein_serfling",
     "evaluate_test",
     "hoeffding_serfling",
+    "log_likelihood",
+    "loo",
     "plot_comparison",
     "plot_data_usage",
     "plot_decisions",
     "plot_error",
     "plot_risk",
     "plot_spot_check",
+    "posterior_predictive",
     "recommend",
     "reliability",
     "resume",

@@ -54,8 +54,24 @@ def check_has_variables(idata: SamplingResult, model: Model) -> None:
         )
 
 
-def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelData, n_states: int) -> DrawnStates:
-    """Return evenly spaced draws of all chains as the step saw them.
+class DrawnPoints(NamedTuple):
+    """Some draws of a run, as points in the unconstrained space.
+
+    Attributes
+    ----------
+    points : list of dict
+        Values of all free variables, by the names of their value variables.
+    chain, draw : numpy.ndarray of int, shape (S,)
+        Where they stand in the run.
+    """
+
+    points: list[dict[str, np.ndarray]]
+    chain: np.ndarray
+    draw: np.ndarray
+
+
+def drawn_points(idata: SamplingResult, model: Model, n_points: int) -> DrawnPoints:
+    """Return evenly spaced draws of all chains, all of them where they are no more than `n_points`.
 
     Raises
     ------
@@ -65,7 +81,7 @@ def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelDa
     check_has_variables(idata, model)
     posterior = group(idata, "posterior")
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    place = np.unique(np.linspace(0, n_chains * n_draws - 1, min(n_states, n_chains * n_draws)).astype(int))
+    place = np.unique(np.linspace(0, n_chains * n_draws - 1, min(n_points, n_chains * n_draws)).astype(int))
     chain, draw = np.divmod(place, n_draws)
     values = [
         posterior[rv.name].transpose("chain", "draw", ...).to_numpy()[chain, draw].astype(rv.dtype)
@@ -74,6 +90,18 @@ def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelDa
     unconstrain = _compile_transforms(model)
     names = [value.name for value in (model.rvs_to_values[rv] for rv in model.free_RVs)]
     points = [dict(zip(names, uninterrupted(unconstrain, *(v[i] for v in values)))) for i in range(len(place))]
+    return DrawnPoints(points, chain, draw)
+
+
+def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelData, n_states: int) -> DrawnStates:
+    """Return evenly spaced draws of all chains as the step saw them.
+
+    Raises
+    ------
+    ValueError
+        If the draws of a free variable were not kept.
+    """
+    points, chain, draw = drawn_points(idata, model, n_states)
     theta, others = decider.likelihood.blocks, decider.likelihood.other_blocks
     return DrawnStates(
         np.array([flatten(p, theta) for p in points]),

@@ -89,6 +89,11 @@ def is_elsewhere(data: int | None) -> bool:
     return data is not None and bool(data % 2)
 
 
+def recorded_data(idata: SamplingResult) -> int | None:
+    """Return the number of the data that a run was made with, where it holds one."""
+    return _recorded(idata, DATA_DIGEST)
+
+
 def _recorded(idata: SamplingResult, name: str) -> int | None:
     """Return the number that all draws of a run hold, or None where they hold none.
 

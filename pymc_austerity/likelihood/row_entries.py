@@ -6,8 +6,8 @@ zero, and the graph says which they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -18,10 +18,11 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.elemwise import DimShuffle
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.affine import row_predictor
+from pymc_austerity.likelihood.model_graph import bounds_of, constant_of, plain_indices
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
 #: Ops whose outcome holds entries of their first argument as they are.
@@ -75,6 +76,93 @@ def find_row_entries(eta: Variable, psi: Variable, batches: Sequence[Variable]) 
     return RowEntries(pt.concatenate(columns, axis=1), pt.concatenate(values, axis=1), rest, read_by_all)
 
 
+class PickedEntries(NamedTuple):
+    """Entries of ψ that rows pick by whole numbers in their data.
+
+    Attributes
+    ----------
+    numbers : numpy.ndarray of int64, shape (G, K)
+        A row picks one of these lines, or several.
+    one_each : bool
+        Whether it picks one.
+    """
+
+    numbers: np.ndarray
+    one_each: bool
+
+
+def entries_read(likelihood: RowLikelihood) -> tuple[list[PickedEntries], np.ndarray]:
+    """Return the entries of ψ that rows pick by their data, and those that all rows read, or may.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_austerity.likelihood import read_model
+    >>> g = np.arange(1_000) % 50
+    >>> with pm.Model() as model:
+    ...     u = pm.Normal("mean") + pm.Normal("u", shape=50)[g]
+    ...     y = pm.Normal("y", u, 1, observed=np.zeros(1_000))
+    >>> picked, by_all = entries_read(read_model(model, model.value_vars, None, None).likelihood)
+    >>> [entries.numbers.shape for entries in picked], by_all
+    ([(50, 1)], array([0]))
+    """
+    psi = likelihood.psi_vector("psi")
+    d = likelihood.theta_size
+    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
+    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    data = set(likelihood.batches)
+    known = [(var, _lines(var, psi, data)) for var in _picked(rows, psi, data, any)]
+    picked = {var: lines for var, lines in known if lines is not None}
+    (rest,) = graph_replace([rows], {var: var.type() for var in picked}, strict=False)
+    return _joined(list(picked.values())), _read(rest, psi)
+
+
+class _Lines(NamedTuple):
+    """Entries of ψ that rows pick at one node: a line of `numbers`, by the data `by`."""
+
+    numbers: np.ndarray
+    one_each: bool
+    by: frozenset[Variable]
+
+
+def _lines(picked: Variable, psi: Variable, data: set[Variable]) -> _Lines | None:
+    """Return the entries that rows pick at a node as lines of a matrix; None for indices of other kinds."""
+    indices, numbers = plain_indices(picked.owner), _numbers_of(picked.owner.inputs[0], psi)
+    by_data = {k: data & set(ancestors([i])) for k, i in enumerate(indices) if isinstance(i, Variable)}
+    axes = [k for k, found in by_data.items() if found]
+    for k in range(len(indices)):  # as many axes stay, for the others to keep their places
+        index = indices[k]
+        if k in axes:
+            continue
+        if isinstance(index, slice):
+            if bounds_of(index) != (None, None, None):
+                return None
+        elif (fixed := constant_of(index)) is None:
+            return None
+        else:
+            numbers = np.take(numbers, [fixed], axis=k)
+    lines = np.moveaxis(numbers, axes, range(len(axes)))
+    one_each = all(indices[k].type.ndim == 1 for k in axes)
+    n_lines = int(np.prod(lines.shape[: len(axes)]))
+    return _Lines(lines.reshape(n_lines, -1), one_each, frozenset().union(*(by_data[k] for k in axes)))
+
+
+def _joined(found: list[_Lines]) -> list[PickedEntries]:
+    """Join what rows pick by the same data; entries that they pick by several are picked several times."""
+    joined: dict[Any, _Lines] = {}
+    for lines in found:
+        key = lines.by, len(lines.numbers)
+        if (before := joined.get(key)) is not None:
+            both = np.unique(np.concatenate([before.numbers, lines.numbers], axis=1), axis=1)
+            lines = lines._replace(numbers=both, one_each=before.one_each and lines.one_each)
+        joined[key] = lines
+    distinct: dict[bytes, PickedEntries] = {}
+    for lines in joined.values():
+        same = lines.numbers.tobytes()
+        distinct[same] = PickedEntries(lines.numbers, lines.one_each and same not in distinct)
+    return list(distinct.values())
+
+
 def reads_few_entries(likelihood: RowLikelihood) -> bool:
     """Return whether a row reads few of many parameters, picked by its data, through one predictor."""
     psi = likelihood.psi_vector("psi")
@@ -85,22 +173,24 @@ def reads_few_entries(likelihood: RowLikelihood) -> bool:
     return eta is not None and find_row_entries(eta, psi, likelihood.batches) is not None
 
 
-def _picked(eta: Variable, psi: Variable, data: set[Variable]) -> list[Variable]:
-    """Return the parts of η that are entries of ψ whose numbers are data of the rows."""
+def _picked(
+    eta: Variable, psi: Variable, data: set[Variable], which: Callable[[Iterable[bool]], bool] = all
+) -> list[Variable]:
+    """Return the parts of η that are entries of ψ whose numbers, all or any of them, are data of the rows."""
 
     def inputs(var: Variable) -> list[Variable]:
-        return [] if var.owner is None or _is_picked(var, psi, data) else list(var.owner.inputs)
+        return [] if var.owner is None or _is_picked(var, psi, data, which) else list(var.owner.inputs)
 
-    return [var for var in dict.fromkeys(walk([eta], inputs, bfs=False)) if _is_picked(var, psi, data)]
+    return [var for var in dict.fromkeys(walk([eta], inputs, bfs=False)) if _is_picked(var, psi, data, which)]
 
 
-def _is_picked(var: Variable, psi: Variable, data: set[Variable]) -> bool:
+def _is_picked(var: Variable, psi: Variable, data: set[Variable], which: Callable[[Iterable[bool]], bool]) -> bool:
     if var.owner is None or not isinstance(var.owner.op, AdvancedSubtensor):
         return False
     source, *numbers = var.owner.inputs
     if not _selects(source, psi) or _depend(numbers, [psi]):
         return False
-    return all(data & set(ancestors([number])) for number in numbers)
+    return which(not data.isdisjoint(ancestors([number])) for number in numbers)
 
 
 def _selects(var: Variable, psi: Variable) -> bool:
@@ -140,4 +230,9 @@ def _read(graph: Variable, psi: Variable) -> np.ndarray:
 
 
 def _depend(graphs: Sequence[Variable], variables: Sequence[Variable]) -> bool:
-    return not set(variables).isdisjoint(ancestors(graphs))
+    """Whether graphs depend on the values of some variables, and not on their shapes alone."""
+
+    def inputs(var: Variable) -> list[Variable]:
+        return [] if var.owner is None or isinstance(var.owner.op, Shape) else list(var.owner.inputs)
+
+    return not set(variables).isdisjoint(walk(graphs, inputs, bfs=False))

@@ -1,0 +1,120 @@
+"""ArviZ's leave-one-out of some rows, and its result filled with what is known of all, under ArviZ 0.x and 1.x."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import logsumexp
+
+from pymc_austerity.diagnostics import SamplingResult, effective_draws
+from pymc_austerity.diagnostics.results import as_sampling_result, posterior_variables
+
+#: Numbers that are given to ArviZ at once.
+_AT_ONCE = 8_000_000
+#: Entries of the posterior from which the effective share of the draws is found.
+_ENTRIES = 300
+
+
+class LeftOut(NamedTuple):
+    """What Pareto-smoothed importance sampling says of some rows.
+
+    Attributes
+    ----------
+    elpd : numpy.ndarray, shape (n,)
+        The log predictive density without the row.
+    lpd : numpy.ndarray, shape (n,)
+        With the row.
+    pareto_k : numpy.ndarray, shape (n,)
+    result : ELPDData
+        ArviZ's, for some of the rows.
+    """
+
+    elpd: np.ndarray
+    lpd: np.ndarray
+    pareto_k: np.ndarray
+    result: Any
+
+
+def leave_out(log_likelihood: np.ndarray, n_chains: int, r_eff: float) -> LeftOut:
+    """Return ArviZ's leave-one-out of each row.
+
+    Parameters
+    ----------
+    log_likelihood : numpy.ndarray, shape (S, n)
+        Of the draws of all chains, one chain after the other.
+    n_chains : int
+    r_eff : float
+        Effective draws over draws.
+    """
+    n_draws, n = log_likelihood.shape
+    lpd = logsumexp(log_likelihood, axis=0) - np.log(n_draws)
+    elpd, k = lpd.copy(), np.zeros(n)
+    vary = np.flatnonzero(np.ptp(log_likelihood, axis=0) > 0)  # the others say the same with and without themselves
+    by_chain, size = log_likelihood.reshape(n_chains, -1, n), max(1, _AT_ONCE // n_draws)
+    for start in range(0, len(vary), size):
+        some = vary[start : start + size]
+        result = _loo(by_chain[..., some], r_eff)
+        elpd[some], k[some] = _pointwise(result), result["pareto_k"].to_numpy()
+    if not len(vary):
+        raise ValueError("loo: the log-likelihood of no row differs between draws. Pass a run whose chains move.")
+    return LeftOut(elpd, lpd, k, result)
+
+
+def effective_share(idata: SamplingResult) -> float:
+    """Return effective draws over draws, on average over the entries of the posterior; 1 for a single chain."""
+    draws = posterior_variables(idata)
+    if draws.sizes["chain"] == 1:
+        return 1.0
+    by_variable = [a.transpose("chain", "draw", ...).to_numpy() for a in draws.data_vars.values()]
+    entries = np.concatenate([a.reshape(*a.shape[:2], -1) for a in by_variable], axis=2)
+    some = np.unique(np.linspace(0, entries.shape[2] - 1, _ENTRIES).astype(int))
+    found = effective_draws(xr.Dataset({"x": (("chain", "draw", "entry"), entries[..., some])}), method="mean")
+    return float(np.nanmean(found["x"]) / (draws.sizes["chain"] * draws.sizes["draw"]))
+
+
+def filled_result(like: Any, numbers: dict[str, Any], pointwise: np.ndarray, k: xr.DataArray, dim: str) -> Any:
+    """Return ArviZ's result with other numbers.
+
+    Parameters
+    ----------
+    like : ELPDData
+    numbers : dict
+        By the names of ArviZ 1.x (``elpd``, ``p``, ``se``, ...); those that it does not know are added.
+    pointwise : numpy.ndarray, shape (N,)
+    k : xarray.DataArray, shape (n,)
+        Pareto k of the rows that were evaluated.
+    dim : str
+        Name of the axis of the rows.
+    """
+    elpd_i = xr.DataArray(pointwise, dims=[dim], coords={dim: np.arange(len(pointwise))}, name="elpd_i")
+    if not isinstance(like, pd.Series):
+        for name, value in {**numbers, "elpd_i": elpd_i, "pareto_k": k}.items():
+            setattr(like, name, value)
+        return like
+    named = {"elpd": "elpd_loo", "p": "p_loo"}
+    values = {name: like[name] for name in like.index}
+    values |= {named.get(name, name): value for name, value in numbers.items()}
+    values |= {"loo_i": elpd_i.rename("loo_i"), "pareto_k": k}
+    return type(like)(data=list(values.values()), index=list(values))
+
+
+def _loo(log_likelihood: np.ndarray, r_eff: float) -> Any:
+    import arviz as az
+
+    dims = "chain", "draw", "row"
+    groups = {
+        "posterior": xr.Dataset({"unused": (dims[:2], np.zeros(log_likelihood.shape[:2]))}),
+        "log_likelihood": xr.Dataset({"rows": (dims, log_likelihood)}),
+    }
+    groups = {name: of.assign_coords({d: np.arange(of.sizes[d]) for d in of.sizes}) for name, of in groups.items()}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # about Pareto k, of which the caller says more
+        return az.loo(as_sampling_result(groups), pointwise=True, reff=r_eff)
+
+
+def _pointwise(result: Any) -> np.ndarray:
+    return (result["loo_i"] if isinstance(result, pd.Series) else result.elpd_i).to_numpy()

@@ -1,0 +1,90 @@
+"""The log-likelihood of chosen rows at all draws of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pymc.model import Model
+from pymc.util import RandomGenerator
+
+from pymc_austerity.blocks import Blocks
+from pymc_austerity.diagnostics import SamplingResult
+from pymc_austerity.diagnostics.results import group
+from pymc_austerity.prediction.chosen_rows import ROW, chosen_rows
+from pymc_austerity.prediction.rows_of_run import read_rows_of_run
+from pymc_austerity.user_input import check_seed, model_of, takes
+
+
+@takes(data=Blocks)
+def log_likelihood(
+    idata: SamplingResult,
+    model: Model | None = None,
+    *,
+    rows: Any,
+    data: Blocks | None = None,
+    observed: str | Sequence[str] | None = None,
+    random_seed: RandomGenerator = None,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Return the log-likelihood of chosen rows at all draws, as a group for ArviZ.
+
+    Parameters
+    ----------
+    idata : InferenceData or DataTree
+        What ``pm.sample`` returned, with any step: the draws of all free variables are needed.
+    model : pymc.Model, optional
+        The model that was sampled; that of the context by default.
+    rows : int, slice or array_like of int
+        How many rows are drawn at random without replacement, all where there are no more; or which rows, by number.
+    data : Blocks, optional
+        The rows of a run with ``data=``.  They are read in two passes.
+    observed : str or sequence of str, optional
+        Names of the observed variables or potentials whose rows are meant, as for the steps; by default all that split
+        into rows and have more than 300, or are the longest.  Rows of variables of different length are numbered one
+        variable after the other.
+    random_seed : int or Generator, optional
+        For drawing rows.
+    progressbar : bool, default True
+
+    Returns
+    -------
+    xarray.Dataset
+        One variable, with the name of the observed variable (of several, their names joined by ``+``), and dimensions
+        ``chain``, ``draw`` and ``row``, whose coordinate is the number of the row.  What several outcomes of a row say
+        is added up.
+
+    Raises
+    ------
+    NotRowWiseError
+        For a likelihood that does not split into rows.
+    TypeError, ValueError
+        For draws of another model or of other data, draws that were not kept, and rows that there are not.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> with pm.Model():
+    ...     slope = pm.Normal("slope")
+    ...     y = pm.Normal("y", slope * np.linspace(0, 1, 5_000), 1, observed=np.zeros(5_000))
+    ...     idata = pm.sample(
+    ...         100, tune=100, chains=2, cores=1, step=pma.MHSS(), random_seed=1, progressbar=False,
+    ...         compute_convergence_checks=False,
+    ...     )
+    ...     found = pma.log_likelihood(idata, rows=50, random_seed=1, progressbar=False)
+    >>> dict(found.sizes)
+    {'chain': 2, 'draw': 100, 'row': 50}
+    """
+    model = model_of(model, "log_likelihood")
+    check_seed(random_seed, "log_likelihood", "random_seed")
+    run = read_rows_of_run(idata, model, data, observed, progressbar)
+    numbers = chosen_rows(rows, len(run.table), random_seed, "log_likelihood")
+    order = np.argsort(numbers, kind="stable")  # in which a table returns its rows
+    (some,) = run.table.samples([numbers[order]])
+    values = run.at_draws(some, progressbar, "Log-likelihood")[:, np.argsort(order)]
+    draws = group(idata, "posterior")
+    by_chain = values.reshape(draws.sizes["chain"], draws.sizes["draw"], -1)
+    coords = {"chain": draws["chain"], "draw": draws["draw"], ROW: numbers}
+    return xr.Dataset({"+".join(run.names): (("chain", "draw", ROW), by_chain)}, coords=coords)

@@ -1,0 +1,201 @@
+"""The rows of a model and the draws of a run, brought together: log-likelihoods of rows at draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+
+from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.diagnostics import SamplingResult
+from pymc_austerity.diagnostics.drawn_states import drawn_points
+from pymc_austerity.diagnostics.results import group
+from pymc_austerity.diagnostics.same_data import check_draws_of, is_elsewhere, recorded_data
+from pymc_austerity.groups import Coordinates, GroupsNotFoundError
+from pymc_austerity.groups.centred_model import centred_model
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood import ModelData, RowLikelihood, flatten, numba_options, read_model, row_predictor
+from pymc_austerity.progress import setup_progress
+from pymc_austerity.rows import Rows, Table
+from pymc_austerity.steps.pooled import open_table
+
+_one_at_a_time = Lock()
+
+
+@dataclass(eq=False)
+class CompiledRows:
+    """A number for each row as a function of other arrays, compiled where it is first asked for, in any process.
+
+    Attributes
+    ----------
+    inputs : sequence of Variable
+    graph : Variable
+        Vector.
+    """
+
+    inputs: Sequence[Variable]
+    graph: Variable
+
+    def __post_init__(self) -> None:
+        self._function: Any = None
+
+    def __call__(self, *arrays: np.ndarray) -> np.ndarray:
+        """Return the numbers."""
+        with _one_at_a_time:
+            if self._function is None:
+                self._function = _released(compile_part(self.inputs, [self.graph], **numba_options(None)))
+        return uninterrupted(self._function, arrays)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"inputs": self.inputs, "graph": self.graph}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def _released(of_model: Any) -> Any:
+    """Return compiled code that lets other threads run."""
+
+    @njit(nogil=True)
+    def of_types(arrays):  # type: ignore[no-untyped-def]
+        return np.ascontiguousarray(of_model(*arrays)[0])
+
+    return cached(of_types)
+
+
+class RowValues:
+    """The log-likelihood of rows as a function of ψ, the free variables one behind the other, unconstrained.
+
+    Parameters
+    ----------
+    likelihood : RowLikelihood
+    fixed : tuple of numpy.ndarray
+        Data that are not indexed by row.
+
+    Attributes
+    ----------
+    likelihood, fixed
+        As given.
+    predictor, given_predictor : CompiledRows or None
+        The linear predictor η through which alone the rows read ψ, and the log-likelihood as a function of η; None
+        where there is no such η.
+    """
+
+    def __init__(self, likelihood: RowLikelihood, fixed: tuple[np.ndarray, ...]):
+        self.likelihood, self.fixed = likelihood, fixed
+        data = [*likelihood.fixed, *likelihood.batches]
+        psi = likelihood.psi_vector("psi")
+        d = likelihood.theta_size
+        parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
+        (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+        self._rows = CompiledRows([psi, *data], rows)
+        self.predictor: CompiledRows | None = None
+        self.given_predictor: CompiledRows | None = None
+        if (eta := row_predictor(rows, psi, likelihood.batches)) is not None:
+            value = eta.type("eta")
+            (given,) = graph_replace([rows], {eta: value}, strict=False)
+            self.predictor, self.given_predictor = CompiledRows([psi, *data], eta), CompiledRows([value, *data], given)
+
+    def __call__(self, psi: np.ndarray, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Return ℓ_i(ψ) for the rows in `arrays`."""
+        return self._rows(psi, *self.fixed, *arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfRun:
+    """Rows, and draws of what they read.
+
+    Attributes
+    ----------
+    values : RowValues
+    table : Table
+        All rows, in memory or in blocks.
+    psi : numpy.ndarray, shape (S, P)
+        The draws of all variables, unconstrained; effects of groups as the rows read them.
+    n_chains : int
+    names : tuple of str
+        The variables whose log-likelihood the rows are.
+    """
+
+    values: RowValues
+    table: Table
+    psi: np.ndarray
+    n_chains: int
+    names: tuple[str, ...]
+
+    def at_draws(self, rows: Rows, progressbar: bool, what: str) -> np.ndarray:
+        """Return the log-likelihood of some rows at all draws, shape (S, n)."""
+        found = np.empty((len(self.psi), len(rows)))
+        with setup_progress(progressbar) as progress:
+            task = progress.add_task(what, total=len(self.psi), what=f"{len(rows):,} rows at {len(self.psi):,} draws")
+            for s, psi in enumerate(self.psi):
+                found[s] = self.values(psi, rows.arrays)
+                progress.advance(task)
+        return found
+
+
+def read_rows_of_run(
+    idata: SamplingResult,
+    model: Model,
+    data: Blocks | None,
+    observed: str | Sequence[str] | None,
+    progressbar: bool,
+) -> RowsOfRun:
+    """Read the model, its rows, and all draws of a run.
+
+    Raises
+    ------
+    ValueError
+        For draws of another model or of other data, and draws of free variables that were not kept.
+    NotRowWiseError
+        For a likelihood that does not split into rows.
+    """
+    if not group(idata, "posterior").sizes:
+        raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
+    if data is None and is_elsewhere(recorded_data(idata)):
+        raise ValueError(
+            "idata: these draws were made with data=, on rows that the model does not hold; those in it are an "
+            "example. Pass the same pma.Blocks(...) as data=."
+        )
+    own, coordinates = _in_effects(model, observed) if data is None else _as_it_is(model, observed, several=False)
+    table: Table = own.rows if data is None else open_table(data, model, own, progressbar)
+    if isinstance(table, BlockTable):
+        table.samples([np.arange(1)])  # reads all rows once, so that they can be told from others
+        check_draws_of(model, idata, table.digest)
+    else:
+        check_draws_of(model, idata)
+    points = drawn_points(idata, model, np.iinfo(np.int64).max).points
+    others = own.likelihood.other_blocks
+    psi = np.array([np.append(coordinates.theta(point), flatten(point, others)) for point in points])
+    names = tuple(str(term.name) for term in own.terms.all)
+    values = RowValues(own.likelihood, own.fixed)
+    return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names)
+
+
+def _as_it_is(
+    model: Model, observed: str | Sequence[str] | None, *, several: bool = True
+) -> tuple[ModelData, Coordinates]:
+    data = read_model(model, model.value_vars, observed, None, several=several)
+    return data, Coordinates(data.likelihood.blocks)
+
+
+def _in_effects(model: Model, observed: str | Sequence[str] | None) -> tuple[ModelData, Coordinates]:
+    """Read a model in terms of the effects that its rows read, where these are computed from other variables."""
+    try:
+        centred = centred_model(model)
+    except GroupsNotFoundError:
+        centred = None
+    if centred is None:
+        return _as_it_is(model, observed)
+    start = centred.to_effects(model.initial_point())
+    data = read_model(centred.model, centred.model.value_vars, observed, start).as_data_of(model)
+    return data, Coordinates(data.likelihood.blocks, tuple(centred.replaced), centred.to_effects, centred.from_effects)

@@ -1,0 +1,307 @@
+"""Leave-one-out from a sample of the rows, against ArviZ's on all and against closed forms."""
+
+import warnings
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from draws_at_hand import MODELS, REAL, SEEN, N, X, draws_of, logistic, model_of, repeated, run_of
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import group
+from pymc_austerity.likelihood.row_entries import entries_read
+from pymc_austerity.prediction.arviz_loo import effective_share, leave_out
+from pymc_austerity.prediction.loo_surrogate import spread_directions, surrogate_of_rows
+from pymc_austerity.prediction.row_strata import draw_strata, estimate_sum, fill_in
+from pymc_austerity.prediction.rows_of_run import read_rows_of_run
+
+pytestmark = pytest.mark.filterwarnings("ignore:loo. Pareto k")
+
+
+def elpd_of(result):
+    return result["elpd_loo" if hasattr(result, "index") else "elpd"]
+
+
+def p_of(result):
+    return result["p_loo" if hasattr(result, "index") else "p"]
+
+
+def loo(idata, model, **options):
+    return pma.loo(idata, model, **{"rows": 300, "random_seed": 1, "progressbar": False, **options})
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda define: define.__name__)
+def case(request):
+    """A run, and what is found for all of its rows."""
+    model = model_of(request.param)
+    idata = draws_of(model, MODELS[request.param])
+    run = read_rows_of_run(idata, model, None, None, False)
+    surrogate = surrogate_of_rows(run, np.random.default_rng(1), False)
+    return model, idata, run, surrogate, leave_out(run.at_draws(run.table, False, ""), 4, effective_share(idata))
+
+
+def test_agrees_with_arviz_on_all_rows(case):
+    """The estimate of 300 rows lies within four of its standard errors, which are small, of ArviZ's on all."""
+    model, idata, _, _, truth = case
+    found, n = loo(idata, model), len(truth.elpd)
+    se = found["subsampling_se"]
+    assert abs(elpd_of(found) - truth.elpd.sum()) < 4 * se
+    assert se < 0.1 * found["se"]
+    assert found["se"] == pytest.approx(np.sqrt(n * truth.elpd.var()), rel=0.02)
+    assert p_of(found) == pytest.approx((truth.lpd - truth.elpd).sum(), rel=0.1)
+    assert found["n_data_points"] == n
+    assert found["subsample_size"] == 300
+
+
+def test_rows_at_draws_are_those_of_pymc(case):
+    model, idata, run, _, _ = case
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = pm.compute_log_likelihood(idata, extend_inferencedata=False, progressbar=False)
+    names = [rv.name for rv in model.observed_RVs]
+    values = np.concatenate([theirs[name].to_numpy().reshape(400, -1) for name in names], axis=1)
+    np.testing.assert_allclose(run.at_draws(run.table, False, ""), values, rtol=1e-8, atol=1e-8)
+
+
+def z_scores(surrogate, truth, estimate=estimate_sum, times=100):
+    """Return errors in standard errors, over samples of 300 rows."""
+    rng, found = np.random.default_rng(3), []
+    for _ in range(times):
+        strata = draw_strata(surrogate.influence, 300, rng)
+        total = estimate(surrogate.elpd, strata, truth.elpd[strata.rows])
+        found.append((total.total - truth.elpd.sum()) / np.sqrt(total.variance))
+    return np.array(found)
+
+
+def covers(z):
+    """Whether errors are of the size that is said: of 100, 86 or more within 1.96 (1 in 5,000 fewer at 95 %)."""
+    return np.mean(np.abs(z) < 1.96) >= 0.86 and 0.7 < np.sqrt(np.mean(z**2)) < 1.5 and abs(z.mean()) < 0.5
+
+
+def test_errors_are_as_large_as_said(case):
+    *_, surrogate, truth = case
+    assert covers(z_scores(surrogate, truth))
+
+
+def test_surrogate_may_be_off_by_a_constant(case):
+    """What is added to every row's surrogate is taken away again, from the error too."""
+    *_, surrogate, truth = case
+    off = surrogate._replace(elpd=surrogate.elpd + 0.5)
+    np.testing.assert_allclose(z_scores(off, truth), z_scores(surrogate, truth), rtol=1e-3, atol=1e-3)
+
+
+def test_without_the_difference_is_caught(case):
+    """The sum of the surrogate alone, off by a thousandth a row, is not covered by the error that is said."""
+    *_, surrogate, truth = case
+    off = surrogate._replace(elpd=surrogate.elpd + 0.01)
+
+    def sums_alone(of_rows, strata, values):
+        return estimate_sum(of_rows, strata, values)._replace(total=float(of_rows.sum()))
+
+    assert not covers(z_scores(off, truth, sums_alone))
+    assert covers(z_scores(off, truth))
+
+
+@pytest.mark.parametrize("wrong", ["unweighted", "no certain stratum"])
+def test_planted_mistakes_are_caught(wrong):
+    """Means over all drawn rows alike, or a stratum left out, are biased where errors follow the influence."""
+    rng = np.random.default_rng(5)
+    influence = rng.gamma(0.3, 0.05, size=5_000)
+    surrogate = rng.normal(size=5_000)
+    values = surrogate + influence + 0.1 * influence * rng.normal(size=5_000)
+
+    def mistaken(of_rows, strata, found):
+        right = estimate_sum(of_rows, strata, found)
+        if wrong == "unweighted":
+            return right._replace(total=of_rows.sum() + 5_000 * (found - of_rows[strata.rows]).mean())
+        return right._replace(total=right.total - len(strata.members[0]) * right.means[0])
+
+    def z(estimate):
+        scores = []
+        for _ in range(100):
+            strata = draw_strata(influence, 300, rng)
+            total = estimate(surrogate, strata, values[strata.rows])
+            scores.append((total.total - values.sum()) / np.sqrt(total.variance))
+        return np.array(scores)
+
+    assert covers(z(estimate_sum))
+    assert not covers(z(mistaken))
+
+
+def test_linear_regression_in_closed_form():
+    """With a known scale row i given the others is N(x b₋ᵢ, s² + xᵀΣ₋ᵢx), and the surrogate of each row says so."""
+    n, d = 2_000, 4
+    rng = np.random.default_rng(7)
+    x = rng.standard_t(4, size=(n, d))
+    y = x.sum(axis=1) + rng.normal(size=n)
+    with pm.Model() as model:
+        pm.Normal("y", x @ pm.Normal("b", 0, 1, shape=d), 1, observed=y)
+    precision = x.T @ x + np.eye(d)
+    mean, covariance = np.linalg.solve(precision, x.T @ y), np.linalg.inv(precision)
+    leverage = np.einsum("ij,jk,ik->i", x, covariance, x)
+    residual = (y - x @ mean) / (1 - leverage)
+    exact = stats.norm.logpdf(residual, 0, np.sqrt(1 / (1 - leverage)))
+    # Draws whose mean and covariance are those of the posterior, so that they add no error of their own.
+    z = rng.normal(size=(2_000, d))
+    z = (z - z.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(z.T)).T)
+    draws = (mean + z @ np.linalg.cholesky(covariance).T).reshape(4, 500, d)
+    idata = run_of(posterior=xr.Dataset({"b": (("chain", "draw", "k"), draws)}))
+    run = read_rows_of_run(idata, model, None, None, False)
+    surrogate = surrogate_of_rows(run, rng, False)
+    np.testing.assert_allclose(surrogate.elpd, exact, rtol=2e-4)
+    found = loo(idata, model)
+    assert abs(elpd_of(found) - exact.sum()) < 0.02
+    assert p_of(found) == pytest.approx(d, rel=0.1)
+
+
+def test_without_leaving_out_is_caught():
+    """The log density at the mean, which leaves nothing out, is larger by the parameters that are fitted."""
+    model = model_of(logistic)
+    p = 1 / (1 + np.exp(-X @ np.full(3, 0.5)))
+    sd = np.linalg.inv((X * (p * (1 - p))[:, None]).T @ X)
+    draws = np.random.default_rng(1).multivariate_normal(np.full(3, 0.5), sd, size=(4, 500))
+    idata = run_of(posterior=xr.Dataset({"b": (("chain", "draw", "k"), draws)}))
+    run = read_rows_of_run(idata, model, None, None, False)
+    at_mean = run.values(run.psi.mean(axis=0), run.table.arrays).sum()
+    found = loo(idata, model)
+    assert abs(at_mean - elpd_of(found)) > 100 * found["subsampling_se"]
+
+
+def test_all_rows_give_what_arviz_gives():
+    model = model_of(logistic)
+    idata = draws_of(model, MODELS[logistic])
+    with model:
+        pm.compute_log_likelihood(idata, progressbar=False)
+    theirs, ours = az.loo(idata, pointwise=True), loo(idata, model, rows=N)
+    assert elpd_of(ours) == pytest.approx(float(elpd_of(theirs)), rel=1e-9)
+    assert ours["subsampling_se"] == 0
+    assert ours["se"] == pytest.approx(float(theirs["se"]), rel=1e-3)
+
+
+def test_compare_takes_it():
+    """ArviZ ranks the models, by a difference that is that of the estimates."""
+    model, poorer = model_of(logistic), model_of(repeated)
+    results = {"all": loo(draws_of(model, 0.05), model), "signs": loo(draws_of(poorer, 0.05), poorer)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = az.compare(results)
+    assert list(table.index) == ["all", "signs"]
+    difference = elpd_of(results["all"]) - elpd_of(results["signs"])
+    assert table["elpd_diff"].abs().max() == pytest.approx(difference, rel=0.05)  # it is rounded to its error
+    assert "elpd" in str(results["all"])
+
+
+def test_entries_add_up_to_the_estimate():
+    model = model_of(logistic)
+    found = loo(draws_of(model, 0.05), model)
+    pointwise = found["loo_i"] if hasattr(found, "index") else found.elpd_i
+    assert float(pointwise.sum()) == pytest.approx(elpd_of(found), rel=1e-12)
+    assert pointwise.dims == ("row",)
+    assert found["pareto_k"].sizes == {"row": 300}
+
+
+def test_blocks_as_in_memory():
+    """Rows that are read in parts give what the same rows give in memory, and need not be those of the model."""
+
+    def define(x, seen):
+        with pm.Model() as model:
+            b = pm.Normal("b", 0, 1, shape=3)
+            pm.Bernoulli("y", logit_p=pm.math.dot(pm.Data("x", x), b), observed=pm.Data("seen", seen))
+        return model
+
+    whole, example = define(X, SEEN.astype(int)), define(X[:100], SEEN[:100].astype(int))
+    idata = draws_of(whole, 0.05)
+    table = pma.Blocks({"x": X, "seen": SEEN.astype(int)})
+    in_memory, in_blocks = loo(idata, whole), loo(idata, example, data=table)
+    assert elpd_of(in_blocks) == pytest.approx(elpd_of(in_memory), rel=1e-9)
+    assert in_blocks["n_data_points"] == N
+
+
+def test_rows_of_large_influence_are_all_evaluated():
+    """Ten rows with a hundredfold covariate are among those evaluated, and their Pareto k is warned of."""
+    x = np.random.default_rng(2).normal(size=N)
+    x[::300] *= 100
+    with pm.Model() as model:
+        pm.Normal("y", x * pm.Normal("b"), 1, observed=x / 2 + REAL - X.sum(axis=1) / 2)
+    with pytest.warns(UserWarning, match="Pareto k of 1?[0-9] of the 300 rows"):
+        found = loo(draws_of(model, 0.03), model)
+    assert set(range(0, N, 300)) <= set(found["pareto_k"]["row"].to_numpy())
+    assert found["warning"]
+
+
+@pytest.mark.parametrize("define", MODELS, ids=lambda define: define.__name__)
+def test_directions_have_the_variance_of_draws(define):
+    """Σ (d·g)² is the variance of g·ψ over draws, for gradients that read what rows read; on average for `paired`."""
+    model = model_of(define)
+    idata = draws_of(model, MODELS[define], draws=200)
+    run = read_rows_of_run(idata, model, None, None, False)
+    away = (run.psi - run.psi.mean(axis=0)) / np.sqrt(len(run.psi) - 1)
+    picked, by_all = entries_read(run.values.likelihood)
+    rng, ratios = np.random.default_rng(1), []
+    directions = spread_directions(away, picked, by_all, rng)
+    for _ in range(200):
+        gradient = np.zeros(run.psi.shape[1])
+        gradient[by_all] = rng.normal(size=by_all.size)
+        for entries in picked:
+            of_row = rng.choice(len(entries.numbers), 1 if entries.one_each else 2, replace=False)
+            gradient[entries.numbers[of_row]] = rng.normal(size=(len(of_row), entries.numbers.shape[1]))
+        ratios.append(np.sum((directions @ gradient) ** 2) / np.sum((away @ gradient) ** 2))
+    exact = len(picked) < 2 and all(entries.one_each for entries in picked)
+    assert np.std(ratios) < (1e-8 if exact else 0.5)
+    assert np.mean(ratios) == pytest.approx(1, abs=1e-8 if exact else 0.1)
+
+
+def test_many_parameters_take_random_directions():
+    rng = np.random.default_rng(1)
+    away = rng.normal(size=(500, 200)) @ np.diag(rng.lognormal(size=200))
+    directions = spread_directions(away, [], np.arange(200), rng)
+    gradients = rng.normal(size=(200, 300))
+    ratios = ((directions @ gradients) ** 2).sum(axis=0) / ((away @ gradients) ** 2).sum(axis=0)
+    assert len(directions) == 64
+    assert np.mean(ratios) == pytest.approx(1, abs=0.15)
+    assert np.std(ratios) < 0.3
+
+
+def test_filled_entries_add_up():
+    rng = np.random.default_rng(1)
+    surrogate, values = rng.normal(size=1_000), rng.normal(size=1_000)
+    strata = draw_strata(rng.gamma(1, 0.1, size=1_000), 100, rng)
+    estimate = estimate_sum(surrogate, strata, values[strata.rows])
+    assert fill_in(surrogate, strata, values[strata.rows], estimate).sum() == pytest.approx(estimate.total)
+    assert sorted(np.concatenate(strata.members)) == list(range(1_000))
+    assert len(set(strata.rows)) == 100
+
+
+def test_same_seed_same_result():
+    model = model_of(logistic)
+    idata = draws_of(model, 0.05)
+    first, again, other = (loo(idata, model, random_seed=seed) for seed in (1, 1, 2))
+    assert elpd_of(first) == elpd_of(again) != elpd_of(other)
+
+
+def test_refusals():
+    """Few rows, other data, draws that are missing, and rows that are impossible are named."""
+    model = model_of(logistic)
+    idata = draws_of(model, 0.05)
+    with pytest.raises(ValueError, match="rows=10 must be at least 50"):
+        loo(idata, model, rows=10)
+    with pytest.raises(ValueError, match="no draws of"):
+        loo(idata, model_of(without_slopes))
+    stats_of_run = xr.Dataset({"data_digest": (("chain", "draw"), np.full((4, 100), 12345679))})
+    elsewhere = run_of(posterior=group(idata, "posterior"), sample_stats=stats_of_run)
+    with pytest.raises(ValueError, match=r"Pass the same pma.Blocks"):
+        loo(elsewhere, model)
+
+
+def without_slopes():
+    pm.Normal("y", pm.Normal("another"), 1, observed=REAL)
+
+
+def test_impossible_rows_are_refused():
+    with pm.Model() as model:
+        pm.Uniform("y", 0, pm.HalfNormal("top", 5, initval=9.0), observed=np.linspace(0.01, 3, 500))
+    with pytest.raises(ValueError, match="importance sampling needs a finite one at every draw"):
+        loo(draws_of(model, 0.05), model, rows=500)
