@@ -76,10 +76,10 @@ html_title = "pymc-austerity"
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 # Pages without others below them need no side bar.
-html_sidebars = {page: [] for page in ("index", "quickstart", "which_step", "choices", "gallery")}
+html_sidebars = {page: [] for page in ("index", "quickstart", "which_step", "recipes", "choices", "gallery")}
