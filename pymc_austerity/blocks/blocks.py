@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.blocks.arrays import Arrays
+from pymc_austerity.blocks.arrow_streams import ArrowStreams, exports_stream, refuse_read_once
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
 from pymc_austerity.blocks.frames import DaskPartitions
@@ -33,13 +34,15 @@ class Blocks:
 
     Parameters
     ----------
-    source : path, sequence of paths, pyarrow.dataset.Dataset, dask.dataframe.DataFrame, mapping, callable or iterable
-        Parquet files or a folder of them, whose subfolders may be partitions; any dataset of pyarrow; a Dask data
-        frame, or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays), or a
-        pandas data frame; or a function without arguments that returns an iterator of dicts of arrays (blocks, of any
-        lengths), or an object that can be iterated again and again and yields them.  Where the model reads one
-        container, arrays may come in place of dicts, as from ``pymc_extras.variational.parquet_source``.  Rows come in
-        the same order in every pass.
+    source : path, sequence of paths, dataset, data frame, relation, mapping, callable or iterable
+        Parquet files or a folder of them, whose subfolders may be partitions; any dataset of pyarrow; whatever exports
+        a stream of Arrow again and again (``__arrow_c_stream__``: DuckDB relations, Polars frames), or a function
+        without arguments that returns such an object, ``lambda: duckdb.sql("...")`` for example, which is called for
+        each pass; a Dask data frame, or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps,
+        Zarr, Dask arrays), or a pandas data frame; or a function without arguments that returns an iterator of dicts
+        of arrays (blocks, of any lengths), or an object that can be iterated again and again and yields them.  Where
+        the model reads one container, arrays may come in place of dicts, as from
+        ``pymc_extras.variational.parquet_source``.  Rows come in the same order in every pass.
     columns : mapping of str to str or sequence of str, optional
         From the name of a `pm.Data` to the column that it stands for, or to those of a matrix.  A container that is
         not named stands for the column of its own name.
@@ -49,7 +52,8 @@ class Blocks:
     filter : pyarrow.dataset.Expression, optional
         Rows of files to read.
     n_rows : int, optional
-        Rows of a source that yields blocks, unless it has an attribute of that name.
+        Rows of a source that yields blocks, unless it has an attribute of that name.  Streams of Arrow are counted in
+        a pass of their own where it is not given.
     pool : int, default 2,000,000
         Rows that are drawn for sampling, with replacement, and held in memory.  Each is read once: a chain that has
         read its share stops, and keeps its draws.
@@ -115,10 +119,12 @@ class Blocks:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not (ParquetFiles.takes(self.source) or callable(self.source) or isinstance(self.source, Iterable)):
+        known = ParquetFiles.takes(self.source) or exports_stream(self.source)
+        if not (known or callable(self.source) or isinstance(self.source, Iterable)):
             raise TypeError(
                 f"Blocks({shown(self.source)}): no source of rows. Give paths of Parquet files, a pyarrow dataset, a "
-                "Dask data frame, a dict of arrays, or a function that yields dicts of arrays."
+                "Dask or Polars data frame, a DuckDB relation, a dict of arrays, or a function that yields dicts of "
+                "arrays or returns a stream of Arrow."
             )
         if isinstance(self.source, list | tuple | set | Mapping) and not self.source:
             raise ValueError(
@@ -182,6 +188,7 @@ class Blocks:
         return BlockTable(source, reader, slots, self.chains, executor, checkpoint, progressbar)
 
     def _open(self) -> Source:
+        refuse_read_once(self.source)
         if ParquetFiles.takes(self.source):
             return ParquetFiles(self.source, self.filter)
         if self.filter is not None:
@@ -192,4 +199,9 @@ class Blocks:
             return DaskPartitions(self.source)
         if Arrays.takes(self.source):
             return Arrays(self.source)
-        return Yielded(self.source, self.n_rows)
+        if exports_stream(self.source):
+            return ArrowStreams(self.source, self.n_rows)
+        made = self.source() if callable(self.source) else None
+        if exports_stream(made):
+            return ArrowStreams(self.source, self.n_rows, made)
+        return Yielded(self.source, self.n_rows, made)

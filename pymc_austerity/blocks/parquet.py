@@ -20,14 +20,20 @@ _BATCH = 131_072
 _AHEAD = 2
 
 
-def _pyarrow() -> Any:
+def import_pyarrow() -> Any:
+    """Return pyarrow, or say how to install it.
+
+    Raises
+    ------
+    ImportError
+    """
     try:
         import pyarrow
         import pyarrow.compute
         import pyarrow.dataset
     except ImportError as error:
         raise ImportError(
-            "Blocks reads Parquet by pyarrow, which is not installed. Install it by pip install "
+            "Blocks reads Parquet and Arrow by pyarrow, which is not installed. Install it by pip install "
             "'pymc-austerity[parquet]', or give a function that yields dicts of arrays."
         ) from error
     return pyarrow
@@ -53,12 +59,12 @@ class ParquetFiles:
     """
 
     def __init__(self, dataset: Any, filter: Any = None):
-        pa = _pyarrow()
+        pa = import_pyarrow()
         if filter is not None and not isinstance(filter, pa.dataset.Expression):
             raise TypeError(f"filter={filter!r} must be an expression such as pyarrow.dataset.field('year') == 2013.")
         if not isinstance(dataset, pa.dataset.Dataset):
             dataset = _opened(pa, dataset)
-        _refuse_duplicates(dataset.schema, "Blocks")
+        refuse_duplicates(dataset.schema, "Blocks")
         self._dataset, self._filter = dataset, filter
         self._counted: list[Span] | None = None
 
@@ -77,7 +83,7 @@ class ParquetFiles:
         paths = dict.fromkeys(path for span in self._spans() if (path := getattr(span.fragment, "path", "")))
         if not paths:
             named = [name for name in columns if name in self._dataset.schema.names]
-            digest = digest_of_all(map(_as_bytes, self._dataset.to_batches(columns=named)))
+            digest = digest_of_all(map(as_bytes, self._dataset.to_batches(columns=named)))
             return f"{self.count()} rows with the digest {digest}, {self._filter}"
         found = next(self._dataset.get_fragments()).filesystem.get_file_info(list(paths))
         return f"{[(f.path, f.size, f.mtime_ns) for f in found]}, {self._filter}"
@@ -120,8 +126,8 @@ class ParquetFiles:
         splits, first = hasattr(fragment, "split_by_row_group"), 0
         groups = [fragment]
         if splits:
-            groups = _of_file(_pyarrow(), fragment, lambda file: file.split_by_row_group())
-            _refuse_duplicates(fragment.physical_schema, where)
+            groups = _of_file(import_pyarrow(), fragment, lambda file: file.split_by_row_group())
+            refuse_duplicates(fragment.physical_schema, where)
         for group in groups:
             if self._filter is not None:
                 n = group.to_table(schema=self._dataset.schema, columns=[], filter=self._filter).num_rows
@@ -159,11 +165,17 @@ def _opened(pa: Any, source: Any) -> Any:
         raise ValueError(f"Blocks({paths!r}): there is no {error}.") from error
     except (OSError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         for fragment in pa.dataset.dataset(paths, schema=pa.schema([]), **options).get_fragments():
-            _refuse_duplicates(_of_file(pa, fragment, lambda f: f.physical_schema), fragment.path)
+            refuse_duplicates(_of_file(pa, fragment, lambda f: f.physical_schema), fragment.path)
         raise ValueError(f"Blocks({paths!r}) cannot be read: {error}") from error
 
 
-def _refuse_duplicates(schema: Any, where: str) -> None:
+def refuse_duplicates(schema: Any, where: str) -> None:
+    """Refuse two columns of one name.
+
+    Raises
+    ------
+    ValueError
+    """
     if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
         raise ValueError(
             f"{where}: several columns are named {twice[0]!r}, and it is not known which is meant. Rename all but one."
@@ -211,17 +223,17 @@ class FilePart(Part):
 
     def blocks(self) -> Iterator[Block]:
         """Read the row groups."""
-        pa = _pyarrow()
+        pa = import_pyarrow()
         for fragment, where, first, *_ in self.spans:
             for batch in _batches(pa, fragment, where, self):
-                taken = {name: _column(pa, batch.column(name), where, first, name) for name in self.columns}
+                taken = {name: column_of(pa, batch.column(name), where, first, name) for name in self.columns}
                 yield Block(where, first, taken)
                 first += batch.num_rows
 
 
-def _as_bytes(batch: Any) -> np.ndarray:
+def as_bytes(batch: Any) -> np.ndarray:
     """Return a batch as a stream of Arrow holds it: what it holds, and nothing of what it is a slice of."""
-    pa = _pyarrow()
+    pa = import_pyarrow()
     with pa.BufferOutputStream() as sink:
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
@@ -243,13 +255,19 @@ def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any
         ) from error
 
 
-def _column(pa: Any, column: Any, where: str, first: int, name: str) -> Any:
+def column_of(pa: Any, column: Any, where: str, first: int, name: str) -> Any:
     """Return a column as an array, or as numbers of categories."""
     if column.null_count:
         row = int(np.flatnonzero(pa.compute.is_null(column).to_numpy(zero_copy_only=False))[0])
         raise BadRowError(
             where, first + row, f"column {name!r} is missing. Leave such rows out by filter=, or impute them."
         )
+    if isinstance(column, pa.DictionaryArray) and pa.types.is_string_view(column.dictionary.type):  # of Polars
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.large_string()))
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if pa.types.is_decimal(column.type):  # of sums and of literals in SQL
+        column = column.cast(pa.float64())
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = column.dictionary_encode()

@@ -20,6 +20,8 @@ class Yielded:
         A function without arguments that returns an iterator, or an object that can be iterated again and again.
     n_rows : int or None
         Rows of a pass; the attribute ``n_rows`` of `source` by default.
+    first : iterable, optional
+        What a function returned already, for the first pass.
 
     Raises
     ------
@@ -29,7 +31,12 @@ class Yielded:
         Where the number of rows is not known.
     """
 
-    def __init__(self, source: Callable[[], Iterable[Any]] | Iterable[Any], n_rows: int | None):
+    def __init__(
+        self,
+        source: Callable[[], Iterable[Any]] | Iterable[Any],
+        n_rows: int | None,
+        first: Iterable[Any] | None = None,
+    ):
         if isinstance(source, Iterator):
             raise TypeError(
                 f"Blocks({source!r}): an iterator can be read once, and there are several passes. Give the function "
@@ -41,7 +48,7 @@ class Yielded:
                 "n_rows: a source that yields blocks must say how many rows there are. Pass n_rows=, or give it an "
                 "attribute of that name."
             )
-        self._source, self._n_rows = source, int(n_rows)
+        self._source, self._n_rows, self._first = source, int(n_rows), first
 
     def count(self) -> int:
         """Return the number of rows that was given."""
@@ -56,7 +63,10 @@ class Yielded:
         return cut(self._blocks(columns), size)
 
     def _blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        for number, block in enumerate(self._source() if callable(self._source) else self._source):
+        made, self._first = self._first, None
+        if made is None:
+            made = self._source() if callable(self._source) else self._source
+        for number, block in enumerate(made):
             where = f"block {number}"
             yield Block(where, 0, checked(block, where, columns))
 

@@ -1,0 +1,180 @@
+"""Rows from what exports a stream of Arrow: DuckDB, Polars, pyarrow, and functions that return one."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.blocks.arrow_streams import ArrowStreams
+from pymc_austerity.blocks.columns import Container
+
+pa = pytest.importorskip("pyarrow")
+duckdb = pytest.importorskip("duckdb")
+pl = pytest.importorskip("polars")
+
+N = 10_000
+RNG = np.random.default_rng(1)
+FLIGHTS = pd.DataFrame(
+    {
+        "a": RNG.normal(size=N),
+        "b": RNG.integers(0, 100, N) / 10,
+        "y": RNG.integers(0, 2, N).astype(np.int8),
+        "city": np.array(["NY", "LA", "SF"])[RNG.integers(0, 3, N)],
+        "unused": np.arange(N),
+    }
+)
+KINDS = {"X": ("float64", (2,)), "y": ("int8", ()), "g": ("int32", ())}
+CONTAINERS = [Container(name, np.dtype(kind), shape) for name, (kind, shape) in KINDS.items()]
+NAMES = {"columns": {"X": ["a", "b"], "g": "city"}, "codes": {"g": ["SF", "NY", "LA"]}}
+QUERY = "SELECT city, y, CAST(b AS DECIMAL(8, 2)) AS b, a FROM FLIGHTS"
+ARROW = pa.Table.from_pandas(FLIGHTS, preserve_index=False)
+
+
+def reader():
+    return pa.RecordBatchReader.from_batches(ARROW.schema, ARROW.to_batches(max_chunksize=777))
+
+
+class Exports:
+    """An object of no known library."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return reader().__arrow_c_stream__(requested_schema)
+
+
+SOURCES = {
+    "relation of DuckDB": lambda: duckdb.sql(QUERY),
+    "query of DuckDB": lambda: lambda: duckdb.sql(QUERY),
+    "Polars": lambda: pl.from_pandas(FLIGHTS),
+    "Polars, categories": lambda: pl.from_pandas(FLIGHTS).with_columns(pl.col("city").cast(pl.Categorical)),
+    "lazy Polars": lambda: pl.from_pandas(FLIGHTS).lazy().collect,
+    "function that makes a reader": lambda: reader,
+    "table of pyarrow": lambda: ARROW,
+    "function that returns a table": lambda: lambda: ARROW,
+    "another object": Exports,
+}
+
+
+def table_of(source, containers=CONTAINERS, **options):
+    table = pma.Blocks(source, **{**NAMES, **options}).table(containers, {}, lambda arrays: None, False)
+    table.samples([np.arange(1)])
+    return table
+
+
+def arrays_of(table):
+    return [np.concatenate(parts) for parts in zip(*(rows.arrays for rows in table.pieces()), strict=True)]
+
+
+@pytest.mark.parametrize("size", [524_288, 999], ids=["one part", "many parts"])
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_rows_are_those_of_the_table(source, size, monkeypatch):
+    """In their order, in every pass, whatever the lengths of the batches."""
+    monkeypatch.setattr("pymc_austerity.blocks.table_passes.PIECE", size)
+    table = table_of(source())
+    assert len(table) == N
+    for _ in range(2):
+        x, y, g = arrays_of(table)
+        np.testing.assert_allclose(x, FLIGHTS[["a", "b"]], rtol=1e-15)  # a decimal is rounded when it becomes a float
+        np.testing.assert_array_equal(y, FLIGHTS["y"])
+        np.testing.assert_array_equal(g, FLIGHTS["city"].map({"SF": 0, "NY": 1, "LA": 2}))
+
+
+def test_draws_do_not_depend_on_the_source():
+    """The pool for sampling has the same rows from DuckDB as from memory."""
+    containers, options = CONTAINERS[:2], {"columns": {"X": ["a", "b"]}, "codes": {}, "pool": 500}
+
+    def size_of(rows):
+        return np.abs(rows.arrays[0][:, 0])
+
+    size_of.about, size_of.released = (), lambda: lambda rows, n_threads: size_of(rows)
+    sources = duckdb.sql("SELECT * FROM FLIGHTS"), {name: FLIGHTS[name].to_numpy() for name in ("a", "b", "y")}
+    pools = [table_of(source, containers, **options).weighed(size_of, 0.1).rows.arrays for source in sources]
+    for of_stream, in_memory in zip(*pools):
+        np.testing.assert_array_equal(of_stream, in_memory)
+
+
+@pytest.mark.parametrize("source", [reader, lambda: duckdb.sql(QUERY).to_arrow_reader()], ids=["pyarrow", "DuckDB"])
+def test_a_reader_is_refused(source):
+    with pytest.raises(TypeError, match=r"can be read once, and there are several passes.*Blocks\(lambda"):
+        table_of(source())
+
+
+def test_an_object_that_is_read_once_is_refused():
+    """It says nothing of it, and is empty in the second pass; a function that returns the same reader again too."""
+
+    class Once:
+        def __init__(self):
+            self.reader = reader()
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            made, self.reader = self.reader, pa.RecordBatchReader.from_batches(ARROW.schema, [])
+            return made.__arrow_c_stream__(requested_schema)
+
+    with pytest.raises(TypeError, match="it can be read once, and there are several passes. Give a function"):
+        table_of(Once())
+
+
+def test_a_stream_is_counted_unless_the_number_is_given():
+    calls = []
+
+    def source():
+        calls.append(1)
+        return reader()
+
+    table_of(source)
+    assert len(calls) == 2  # to count, and for the first pass
+    calls.clear()
+    table_of(source, n_rows=N)
+    assert len(calls) == 1
+    with pytest.raises(ValueError, match="a pass read more rows where 9,999 were expected. Correct n_rows="):
+        table_of(source, n_rows=N - 1)
+
+
+def test_a_query_that_changes_is_noticed():
+    con, seen = duckdb.connect(), []
+
+    def source():
+        seen.append(1)
+        return con.sql(f"SELECT range AS a, range + {len(seen) // 3} AS y FROM range(1000)")
+
+    table = table_of(source, [CONTAINERS[0]._replace(shape=()), CONTAINERS[1]._replace(dtype=np.dtype("int64"))],
+                     columns={"X": "a"}, codes={})  # fmt: skip
+    with pytest.raises(ValueError, match="are not what they were in the first pass"):
+        arrays_of(table)
+
+
+BAD = {
+    "a missing number": ("SELECT *, NULL::DOUBLE AS z FROM FLIGHTS", "the stream, row 0: column 'z' is missing"),
+    "a date": ("SELECT *, DATE '2020-01-01' AS z FROM FLIGHTS", "column 'z' is of type date32"),
+    "no such column": (QUERY, "the stream has no column 'z', only"),
+}
+
+
+@pytest.mark.parametrize(("query", "message"), BAD.values(), ids=BAD)
+def test_columns_that_cannot_be_taken_are_named(query, message):
+    with pytest.raises(ValueError, match=message):
+        table_of(lambda: duckdb.sql(query), CONTAINERS[1:2], columns={"y": "z"}, codes={})
+
+
+def test_filter_is_for_files():
+    with pytest.raises(ValueError, match="Leave out of the source itself"):
+        table_of(duckdb.sql(QUERY), filter=pa.compute.field("a") > 0)
+
+
+def test_parts_travel_as_they_are():
+    """A part of a large batch is not sent with the batch."""
+    parts = list(ArrowStreams(pl.from_pandas(FLIGHTS), None).parts(["a", "city"], 100))
+    assert len(parts) == 100
+    sent = pickle.dumps(parts[3])
+    assert len(sent) < 5_000
+    (block,) = pickle.loads(sent).blocks()
+    np.testing.assert_array_equal(block.columns["a"], FLIGHTS["a"][300:400])
+    assert block.first == 300
+
+
+def test_identity_follows_the_rows():
+    first, again, other = (
+        ArrowStreams(pl.from_pandas(t), None).identity(["a"]) for t in (FLIGHTS, FLIGHTS, -FLIGHTS[["a"]])
+    )
+    assert first == again != other
