@@ -64,6 +64,7 @@ from pymc_austerity.steps import (
     citation,
     recommend,
     resume,
+    step,
     stop_at,
 )
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -140,6 +141,7 @@ __all__ = [
     "resume",
     "risk_over_time",
     "run_trial",
+    "step",
     "stop_at",
     "total_variation_bound",
 ]

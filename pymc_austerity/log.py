@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeVar
@@ -34,13 +35,20 @@ def follows_progressbar(init: Init) -> Init:
 
     @wraps(init)
     def quiet_init(*args: Any, **kwargs: Any) -> None:
-        token = _quiet.set(not kwargs.get("progressbar", True) or _quiet.get())
-        try:
+        with quiet(not kwargs.get("progressbar", True)):
             init(*args, **kwargs)
-        finally:
-            _quiet.reset(token)
 
     return quiet_init  # type: ignore[return-value]
+
+
+@contextmanager
+def quiet(asked: bool = True) -> Iterator[None]:
+    """Show warnings alone meanwhile, where that is asked for or holds already."""
+    token = _quiet.set(asked or _quiet.get())
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
 
 
 def _is_shown(record: logging.LogRecord) -> bool:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pymc_austerity.setup_settings import setup_settings
+from pymc_austerity.tried_setup import check_time
 
 
 def setup_progress(shown: bool) -> Progress:
@@ -52,6 +53,7 @@ class Phases:
     @contextmanager
     def __call__(self, what: str, *, has_bars: bool = False) -> Iterator[None]:
         """Wait for a phase; one that shows bars of its own gets no line."""
+        check_time()
         start = time.perf_counter()
         columns = (SpinnerColumn(), TextColumn("{task.description} ..."), TimeElapsedColumn())
         console = _console()

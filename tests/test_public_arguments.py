@@ -59,7 +59,7 @@ ELSEWHERE = {
     "MHSS", "SGLD", "ApproxGibbs", "ApproxMH", "ExactMH", "GroupMH", "MHSubLhd", "MinibatchBarker", "MinibatchMH",
     "PenaltyMH", "recommend", "reliability", "resume", "run_trial", "Comparison", "Design", "GroupsNotFoundError",
     "NotRowWiseError", "OperatingCharacteristic", "Recommendation", "Reliability", "ReplicationError",
-    "UnsupportedModelError", "__version__",
+    "UnsupportedModelError", "__version__", "step",
 }  # fmt: skip
 
 

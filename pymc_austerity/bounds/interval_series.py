@@ -17,6 +17,7 @@ import numpy as np
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import Elementary
 from pymc_austerity.bounds.intervals import Interval
+from pymc_austerity.tried_setup import check_time
 
 #: The powers of the variables that belong to a coefficient: (variable, exponent) in order, none with exponent 0.
 Powers = tuple[tuple[int, int], ...]
@@ -81,6 +82,7 @@ class Series:
         if self._terms is None:
             return {}
         if degree not in self._by_degree:
+            check_time()
             self._by_degree[degree] = self._terms(degree)
         return self._by_degree[degree]
 

@@ -28,6 +28,7 @@ from pymc_austerity.proxy import (
     compile_surrogate,
 )
 from pymc_austerity.rows import Rows, Table
+from pymc_austerity.tried_setup import once
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ class Compiled:
     @cached_property
     def log_prior(self) -> LogPrior:
         """Everything that is not row-wise."""
-        return compile_log_prior(self._likelihood, self._options)
+        return once("log prior", (self._likelihood,), lambda: compile_log_prior(self._likelihood, self._options))
 
     @cached_property
     def density(self) -> Density:
@@ -134,7 +135,8 @@ class Compiled:
     @cached_property
     def interpreted(self) -> Density:
         """The same with rows evaluated by NumPy, which for a few evaluations takes less time than to compile."""
-        return Density(self.log_prior, interpret_rows(self._likelihood))
+        rows = once("interpreted", (self._likelihood,), lambda: interpret_rows(self._likelihood))
+        return Density(self.log_prior, rows)
 
     @cached_property
     def selected(self) -> SelectedCoefficients | None:
@@ -146,12 +148,13 @@ class Compiled:
     @cached_property
     def surrogate(self) -> Surrogate:
         """Exact prior times proxy."""
-        return compile_surrogate(self.read, self._options)
+        return once("surrogate", (self.read,), lambda: compile_surrogate(self.read, self._options))
 
     @cached_property
     def derivatives(self) -> tuple[RowSums, PriorCurvature]:
         """Of the sum over rows and of the log prior."""
-        return compile_sums(self.read, self._options), PriorCurvature(self.read, self._options)
+        sums = once("sums", (self.read,), lambda: compile_sums(self.read, self._options))
+        return sums, once("prior", (self.read,), lambda: PriorCurvature(self.read, self._options))
 
     @cached_property
     def remainders(self) -> Density:

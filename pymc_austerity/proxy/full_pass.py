@@ -16,6 +16,7 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.row_sums import RowSums, compile_sums
 from pymc_austerity.rows import Rows, Table, no_op
+from pymc_austerity.tried_setup import check_time
 
 _one_at_a_time = Lock()
 
@@ -181,6 +182,7 @@ class SumsAt(NamedTuple):
 
         total: Sums | None = None
         for n, part in _in_order(chunk, range(0, len(rows), size), n_threads or os.cpu_count() or 1, ahead):
+            check_time()
             total = part if total is None else total + part
             advance(n)
         assert total is not None

@@ -32,6 +32,7 @@ from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState
 from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
 from pymc_austerity.rows import Table
 from pymc_austerity.rows.storage import DrawnRows
+from pymc_austerity.tried_setup import once
 from pymc_austerity.user_input import finite_values
 
 _log = logging.getLogger("pymc_austerity")
@@ -138,36 +139,16 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     NoProxyError
         With the reason: a discrete variable, no mode, derivatives that fail their check.
     """
-    likelihood, compile_derivatives, compile_remainders, surrogate, rows, fixed, start, *_ = given
-    temperature, compile_kwargs, progressbar = given.temperature, given.compile_kwargs, given.progressbar
-    coordinates = _expanded_coordinates(likelihood)
-    samples = draw_samples(rows, coordinates.size)
-    try:
-        row_sums, prior = compile_derivatives()
-        full_pass = FullPass(likelihood, coordinates, row_sums)
-        if taylor.centre is None:
-            names = _entry_names(likelihood)
-            psi, sums, scaling = find_mode(
-                likelihood, full_pass, prior, start, fixed, rows, samples, temperature, progressbar, names
-            )
-        else:
-            psi, sums, scaling = _at_given_centre(
-                taylor.centre, likelihood, full_pass, prior, start, fixed, rows, samples, temperature
-            )
-    except ModeNotFoundError as error:
-        raise NoProxyError(str(error)) from error
-    except (NotImplementedError, NullTypeGradError, NumbaError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
-    of = rows, samples.average
-    others, fixed_at = psi[likelihood.theta_size :].copy(), likelihood.fixed_at(fixed)
-    around = Surroundings(others, fixed_at, NOWHERE, temperature, (), surrogate.links)
-    try:
-        psi, sums, tuned = _settle(
-            full_pass, prior, surrogate, psi, sums, taylor.centre is not None, of, fixed, around, scaling
-        )
-    except NoFactorError as error:
-        raise NoProxyError(str(error)) from error
+    likelihood, compile_remainders, rows = given.likelihood, given.remainders, given.rows
+    fixed, compile_kwargs, progressbar, surrogate = (
+        given.fixed,
+        given.compile_kwargs,
+        given.progressbar,
+        given.surrogate,
+    )
+    of = likelihood, rows, given.temperature, taylor.centre
+    psi, sums, tuned, coordinates, rows_read = once("centre", of, lambda: _find_centre(given, taylor))
+    around = _around(given, psi)
     d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
@@ -186,10 +167,70 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
             likelihood, taylor.order, numba_options(compile_kwargs), pairs, psi, tuple(fixed), both_sides
         )
         table = _weigh(sizes_of, rows, floor, progressbar)
-    passes = full_pass.rows_read / len(rows) + (floor is not None) + rows.reading_passes
+    passes = rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     normality = normality_of(surrogate, tuned.normal, tuned.draws, around)
     return Prepared(expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes)
+
+
+class Centre(NamedTuple):
+    """Where rows are expanded, what all of them add up to there, moves on the surrogate, and what was expanded in.
+
+    Attributes
+    ----------
+    psi : numpy.ndarray
+    sums : Sums
+    tuned : Tuned
+    coordinates : numpy.ndarray of int
+    rows_read : int
+    """
+
+    psi: np.ndarray
+    sums: Sums
+    tuned: Tuned
+    coordinates: np.ndarray
+    rows_read: int
+
+
+def _around(given: ToLearn, psi: np.ndarray) -> Surroundings:
+    others, fixed_at = psi[given.likelihood.theta_size :].copy(), given.likelihood.fixed_at(given.fixed)
+    return Surroundings(others, fixed_at, NOWHERE, given.temperature, (), given.surrogate.links)
+
+
+def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
+    """Find the mode, and move to the mean of the surrogate where that is far off.
+
+    Raises
+    ------
+    NoProxyError
+    """
+    likelihood, rows, fixed, start = given.likelihood, given.rows, given.fixed, given.start
+    coordinates = _expanded_coordinates(likelihood)
+    samples = draw_samples(rows, coordinates.size)
+    try:
+        row_sums, prior = given.derivatives()
+        full_pass = FullPass(likelihood, coordinates, row_sums)
+        if taylor.centre is None:
+            names = _entry_names(likelihood)
+            psi, sums, scaling = find_mode(
+                likelihood, full_pass, prior, start, fixed, rows, samples, given.temperature, given.progressbar, names
+            )
+        else:
+            psi, sums, scaling = _at_given_centre(
+                taylor.centre, likelihood, full_pass, prior, start, fixed, rows, samples, given.temperature
+            )
+    except ModeNotFoundError as error:
+        raise NoProxyError(str(error)) from error
+    except (NotImplementedError, NullTypeGradError, NumbaError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
+    of, is_given = (rows, samples.average), taylor.centre is not None
+    around = _around(given, psi)
+    try:
+        psi, sums, tuned = _settle(full_pass, prior, given.surrogate, psi, sums, is_given, of, fixed, around, scaling)
+    except NoFactorError as error:
+        raise NoProxyError(str(error)) from error
+    return Centre(psi, sums, tuned, coordinates, full_pass.rows_read)
 
 
 def _expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:

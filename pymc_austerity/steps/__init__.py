@@ -9,7 +9,7 @@ from pymc_austerity.steps.gibbs import ApproxGibbs
 from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.methods import MHSubLhd, MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
-from pymc_austerity.steps.recommendation import Recommendation, recommend
+from pymc_austerity.steps.recommendation import Recommendation, recommend, step
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
 from pymc_austerity.steps.resume import resume
 from pymc_austerity.steps.row_step import RowStep
@@ -32,5 +32,6 @@ __all__ = [
     "citation",
     "recommend",
     "resume",
+    "step",
     "stop_at",
 ]

@@ -146,9 +146,10 @@ class ApproxMH(RowStep):
         return self._tolerance is not None
 
     @property
-    def _error(self) -> str:
+    def error(self) -> str:
+        """How the chain errs, in a few words."""
         if self._tolerance is None:
-            return super()._error
+            return super().error
         return f"its test is designed to err by {self._tolerance:g} on average"
 
     @property

@@ -1,42 +1,48 @@
-"""Which step to use for a model, from a short trial of each."""
+"""Which step to use for a model: what each would take for a number of effective draws, from a short trial of it."""
 
 from __future__ import annotations
 
+import logging
+import textwrap
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from pymc.exceptions import SamplingError
 from pymc.model import Model
 from pytensor.gradient import NullTypeGradError
 
-from pymc_austerity.acceptance import DECIDED
-from pymc_austerity.diagnostics import effective_draws, not_remembered
-from pymc_austerity.kernel import Ahead
-from pymc_austerity.likelihood import flatten, read_model
+from pymc_austerity.diagnostics import not_remembered, remember
+from pymc_austerity.log import quiet
+from pymc_austerity.progress import Phases
+from pymc_austerity.steps.candidate import Candidate, try_step
 from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.groups_of_step import groups_that_pay
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
+from pymc_austerity.steps.nuts_pilot import Gradient, nuts_of, pilot_nuts, time_gradient
 from pymc_austerity.steps.row_step import RowStep
+from pymc_austerity.tried_setup import SetupTooLongError, Shared, at_most, shared_setup
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import check_seed, model_of, takes, variables_of
 
-#: Transitions of a trial: first to tune the path, then to be timed.
-_TUNED, _TIMED = 200, 500
-#: Gradients of all rows in a trajectory of NUTS on a posterior that is nearly normal: 2³ − 1.
-_GRADIENTS = 7
-#: Seconds for which the gradient of the model is timed.
-_SECONDS = 0.2
-#: Microseconds of an effective draw of NUTS below which 4,000 of them, and as many to tune, are made in the time that
-#: setting up a step of this package takes beyond that of NUTS (``benchmarks/choices.py``, the small models).
-_QUICK_NUTS = 1_000.0
-_COLUMNS = ["rows a draw", "us a draw", "accepted", "us an effective draw", "exact", "remark"]
+_log = logging.getLogger("pymc_austerity")
+
+#: An exact step is preferred where it takes at most so many times as long as the quickest one.
+_WORTH_OF_EXACT = 3.0
+#: Seconds in which NUTS is done before another step is set up.
+_QUICK_NUTS = 10.0
+#: Seconds that building a further step may take in any case.
+_SHORT = 4.0
+#: Observed variables above which a step takes minutes to compile: each is a graph of its own.
+_MANY_OUTCOMES = 12
+_WIDTH = 80
+_COLUMNS = ["seconds", "set-up", "rows a draw", "us a draw", "us an effective draw", "accepted", "exact", "remark"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,59 +56,118 @@ class Recommendation:
     why : str
         A sentence.
     table : pandas.DataFrame
-        A line a step: ``rows a draw`` and ``us a draw`` (microseconds of processor time), ``accepted``,
-        ``us an effective draw``, whether it is ``exact``, and a ``remark``, which says why there are no numbers.
+        A line a step: ``seconds`` to set up four chains, tune them and make the effective draws that were asked for,
+        one after the other on one core; of these ``set-up``; ``rows a draw``, ``us a draw`` and
+        ``us an effective draw`` (microseconds of processor time), ``accepted``, whether it is ``exact``, and a
+        ``remark``, which says why there are no numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mean"), 1, observed=np.arange(300) / 100)
+    >>> found = pma.recommend(model, progressbar=False)
+    >>> found.step, found.build().name
+    ('NUTS', 'nuts')
     """
 
     step: str
     why: str
     table: pd.DataFrame
+    _build: Mapping[str, Callable[[], Any]]
+    _lines: Sequence[str]
 
-    def __str__(self) -> str:
-        shown = self.table.to_string(float_format="{:,.3g}".format, na_rep="-", max_colwidth=90)
-        return f"{self.step}: {self.why}\n\n{shown}"
+    def build(self, name: str | None = None) -> Any:
+        """Return a step that was tried, ready for ``pm.sample(step=...)``: nothing is built again.
+
+        Parameters
+        ----------
+        name : str, optional
+            Of a line of the table; the recommended step by default.
+
+        Returns
+        -------
+        BlockedStep
+            As it was before the trial; for NUTS a ``pm.NUTS``.
+
+        Raises
+        ------
+        ValueError
+            For a step that was not built.
+        """
+        name = self.step if name is None else name
+        if name not in self._build:
+            built = ", ".join(self._build)
+            raise ValueError(
+                f"build(name={name!r}): these steps were built: {built}. all_steps=True builds the others."
+            )
+        return self._build[name]()
+
+    def __repr__(self) -> str:
+        sentence = textwrap.fill(f"{self.step}: {self.why}.", _WIDTH, subsequent_indent="    ")
+        return "\n".join([sentence, "", *self._lines])
 
     def _repr_html_(self) -> str:
         table = self.table.to_html(float_format="{:,.3g}".format, na_rep="-")
-        return f"<p><b>{self.step}</b>: {self.why}</p>{table}"
+        return f"<p><b>{self.step}</b>: {self.why}.</p>{table}"
 
 
 @takes()
-def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = False) -> Recommendation:
-    """Say which step to use for a model, from what each would read and take.
+def recommend(
+    model: Model | None = None,
+    *,
+    draws: int = 4_000,
+    seed: int = 0,
+    all_steps: bool = False,
+    progressbar: bool = True,
+) -> Recommendation:
+    """Say which step to use for a model: the one with the effective draws that were asked for first.
 
-    For NUTS the gradient of the whole model is timed, which takes seconds; where it is quick that is all.  Otherwise
-    builds `MHSS`, `PenaltyMH` and `MinibatchBarker` with their default settings, and `GroupMH` where the model has 100
-    groups or more, and makes 500 timed transitions of each on the surrogate's side of the posterior, after 200 to tune.
-    That takes as long as setting up these steps, seconds to minutes.
+    Times the gradient of the model and runs NUTS for at most three seconds.  Where NUTS would be done within ten
+    seconds, that is all.  Otherwise builds `GroupMH` where the model has groups that can be moved by themselves, else
+    `PenaltyMH` and `MHSS`, with what they learn from all rows in common, and tries each for a second.
 
     Parameters
     ----------
     model : pymc.Model, optional
         The model; that of the context by default.
+    draws : int, default 4000
+        Effective draws of the slowest parameter that are wanted of four chains.
     seed : int, default 0
         Of the trials.
     all_steps : bool, default False
-        Try the steps of this package also where NUTS is quick.
+        Try all of `GroupMH`, `PenaltyMH`, `MHSS` and `MinibatchBarker`, however long that takes.
+    progressbar : bool, default True
+        Whether each candidate shows a line, and the log says what it would take.
 
     Returns
     -------
     Recommendation
-        NUTS where its effective draws take less than a millisecond: it is done before another step is set up.
-        Otherwise the step with the cheapest effective draws; `MHSS`, which is exact, also where `PenaltyMH` or
-        `MinibatchBarker` is cheaper but reads no fewer rows.
+        The step with the least seconds for set-up, tuning and draws; an exact one also where it takes up to three
+        times as long.
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
+        For something that is no model, or has no free variables; for fewer draws than one.
+    UnsupportedModelError
         Where no step and not even NUTS can sample the model.
 
     Notes
     -----
-    Microseconds are of the transition alone; ``pm.sample`` adds some fifty to each draw, of any step.  Effective draws
-    are ArviZ's bulk ESS of the trial, smallest over the parameters.  NUTS is counted with seven gradients of all rows a
-    draw and draws that are all effective, which is kind to it where parameters are correlated.  A trial of 500 draws
-    does not show what a long run does: see `reliability`.
+    Seconds are those of one core for four chains, with 1,000 tuning draws each of NUTS and what the others ask for.
+    Effective draws are ArviZ's bulk ESS of the trial, smallest over the parameters.
+
+    NUTS is PyMC's.  Where no other step was tried before, its pilot tunes as a chain does; otherwise it starts where
+    the trial of that step ended, with the variances of its draws.  Where a gradient takes so long that the pilot would
+    end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
+
+    Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes more than twice as
+    long; a first step where building it takes longer than NUTS would; `MinibatchBarker` unless `PenaltyMH` finds
+    no proxy; any where a model has more than
+    twelve observed variables, each of which is compiled.
+
+    A trial of 500 draws does not show what a long run does: see `reliability`.
 
     Examples
     --------
@@ -112,172 +177,212 @@ def recommend(model: Model | None = None, *, seed: int = 0, all_steps: bool = Fa
     >>> with pm.Model() as model:
     ...     slope = pm.Normal("slope", 0, 1)
     ...     y = pm.Bernoulli("y", logit_p=slope * x, observed=rng.random(50_000) < 1 / (1 + np.exp(-x)))
-    >>> found = pma.recommend(model)
+    >>> found = pma.recommend(model, progressbar=False)
     >>> found.step
     'MHSS'
     >>> bool(found.table.loc["MHSS", "rows a draw"] < 1)
+    True
+    >>> isinstance(found.build(), pma.MHSS)  # for pm.sample(step=found.build())
     True
     """
     model = model_of(model, "recommend")
     variables_of(model.value_vars, model, "recommend")
     check_seed(seed, "recommend", "seed")
-    lines: dict[str, dict[str, Any]] = {}
-    nuts = _nuts(model)
-    if all_steps or not nuts.get("us an effective draw", np.inf) < _QUICK_NUTS:
-        with not_remembered(model):
-            steps = (MHSS, PenaltyMH, MinibatchBarker) if groups_that_pay(model) is None else (MHSS, GroupMH)
-            for make in steps:
-                lines[make.__name__] = _tried(make, model, seed)
-    lines["NUTS"] = nuts
-    table = pd.DataFrame.from_dict(lines, orient="index").reindex(columns=_COLUMNS)
-    table["remark"] = table["remark"].fillna("")
-    return Recommendation(*choose(table), table)
+    if draws < 1:
+        raise ValueError(f"recommend: draws={draws} must be at least one effective draw; 4,000 are usual.")
+    return _Trials(model, draws, seed, all_steps, Phases(progressbar)).recommend()
 
 
-def _tried(make: Callable[..., RowStep], model: Model, seed: int) -> dict[str, Any]:
-    """Return the line of a step, or why it cannot be built."""
-    exact = make is MHSS
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+@takes()
+def step(model: Model | None = None, *, draws: int = 4_000, seed: int = 0, progressbar: bool = True) -> Any:
+    """Return the step that `recommend` names, ready for ``pm.sample(step=...)``.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        The model; that of the context by default.
+    draws : int, default 4000
+        Effective draws of the slowest parameter that are wanted.
+    seed : int, default 0
+        Of the trials.
+    progressbar : bool, default True
+        Whether each candidate shows a line, and the log says what it would take.
+
+    Returns
+    -------
+    BlockedStep
+        A step of this package, or ``pm.NUTS``.
+
+    Raises
+    ------
+    TypeError, ValueError, UnsupportedModelError
+        As in `recommend`.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> x = np.random.default_rng(0).normal(size=200_000)
+    >>> with pm.Model():
+    ...     y = pm.StudentT("y", 4, pm.Normal("centre"), 1, observed=x)
+    ...     chosen = pma.step(progressbar=False)
+    ...     idata = pm.sample(step=chosen, draws=500, chains=2, cores=1, random_seed=1, progressbar=False)
+    >>> chosen.name
+    'mhss'
+    """
+    return recommend(model_of(model, "step"), draws=draws, seed=seed, progressbar=progressbar).build()
+
+
+class _Trials:
+    """The trials of steps for a model, and the choice among them."""
+
+    def __init__(self, model: Model, draws: int, seed: int, all_steps: bool, phases: Phases):
+        self.model, self.draws, self.seed, self.all_steps, self.phases = model, draws, seed, all_steps, phases
+        self.found: list[Candidate] = []
+        self.gradient: Gradient | None = None
+
+    def recommend(self) -> Recommendation:
+        """Try what has to be tried, and choose."""
+        with not_remembered(self.model):
+            nuts = self._begin_with_nuts()
+            if self.all_steps or not nuts.seconds(self.draws) <= _QUICK_NUTS or nuts.at_least:
+                with shared_setup() as shared:
+                    self._try_steps(shared, nuts)
+            if self.gradient is not None and nuts.at_least:
+                within = next((c for c in self.found if c.variances is not None and np.isfinite(c.effective_us)), None)
+                with self.phases("Trying NUTS"):
+                    nuts = pilot_nuts(self.model, self.gradient, self.seed, within, insist=True)
+        self._note(nuts)
+        build = {c.name: partial(_handed_over, c.step, self.model) for c in self.found if c.step is not None}
+        if self.gradient is not None:
+            build["NUTS"] = partial(nuts_of, self.model, self.gradient)
+        lines = [line_of(candidate, self.draws) for candidate in self.found]
+        return Recommendation(*choose(self.found, self.draws), _table(self.found, self.draws), build, lines)
+
+    def _note(self, candidate: Candidate) -> None:
+        self.found.append(candidate)
+        if self.phases.shown:
+            _log.info(line_of(candidate, self.draws))
+
+    def _begin_with_nuts(self) -> Candidate:
+        """Return what NUTS would take: at least, where a pilot that tunes as a chain does is not short."""
+        if self.model.discrete_value_vars:
+            names = [self.model.values_to_rvs[value].name for value in self.model.discrete_value_vars]
+            return Candidate("NUTS", exact=True, remark=f"it moves continuous variables, and {names} is discrete")
         try:
-            step = make(model=model, progressbar=False, rng=seed)
-            found = _trial_of_groups(step, model) if step.moves_groups else _trial(step)
-        except (UnsupportedModelError, SamplingError) as reason:
-            return {"exact": exact, "remark": _sentence(str(reason))}
-    said = [_sentence(str(w.message)) for w in caught if "No proxy" in str(w.message)]
-    return {"exact": exact, **found, "remark": "; ".join(filter(None, [found.get("remark"), *said]))}
+            with self.phases("Trying NUTS"):
+                self.gradient = time_gradient(self.model)
+                return pilot_nuts(self.model, self.gradient, self.seed)
+        except (NotImplementedError, NullTypeGradError) as reason:
+            return Candidate("NUTS", exact=True, remark=_sentence(str(reason)))
+
+    def _try_steps(self, shared: Shared, nuts: Candidate) -> None:
+        if len(self.model.observed_RVs) > _MANY_OUTCOMES and not self.all_steps:
+            remark = f"{len(self.model.observed_RVs)} outcomes, each compiled by itself, take minutes"
+            self._note(Candidate("PenaltyMH", exact=False, remark=remark))
+            return
+        longest = np.nan_to_num(nuts.seconds(self.draws), nan=np.inf)
+        if groups_that_pay(self.model) is not None:
+            self._try(GroupMH, shared, longest)
+            if self.found[-1].step is not None and not self.all_steps:
+                return
+        self._try(PenaltyMH, shared, longest)
+        first = self.found[-1]
+        has_proxy = first.step is not None and (first.step.moves_groups or first.step.decider.prepared is not None)
+        if has_proxy or self.all_steps:
+            self._try(MHSS, shared, first.setup)
+        elif first.step is not None:
+            self._note(Candidate("MHSS", exact=True, remark="it needs a proxy, and PenaltyMH found none"))
+        if (first.step is not None and not has_proxy) or self.all_steps:
+            self._try(MinibatchBarker, shared, longest)
+
+    def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float) -> None:
+        """Build a step within some seconds, and try it."""
+        name, exact, start, before = make.__name__, make is MHSS, time.process_time(), shared.saved
+        with warnings.catch_warnings(record=True) as caught, quiet(), self.phases(f"Trying {name}"):
+            warnings.simplefilter("always")
+            try:
+                with at_most(np.inf if self.all_steps else max(_SHORT, longest)):
+                    step = make(model=self.model, progressbar=False, rng=self.seed)
+                setup = time.process_time() - start + shared.saved - before
+                candidate = try_step(step, self.model, setup, self.seed)
+            except SetupTooLongError:
+                remark = f"given up: building it takes more than {time.process_time() - start:.0f} s"
+                candidate = Candidate(name, exact, remark=remark)
+            except (UnsupportedModelError, SamplingError) as reason:
+                candidate = Candidate(name, exact, remark=_sentence(str(reason)))
+        said = [_sentence(str(w.message)) for w in caught if "No proxy" in str(w.message)]
+        self._note(replace(candidate, remark="; ".join(filter(None, [candidate.remark, *said]))))
 
 
-def _trial_of_groups(step: RowStep, model: Model) -> dict[str, Any]:
-    """Run a short chain of a step that moves groups, from the initial point of the model."""
-    point, draws, rows, accepted, start = model.initial_point(), [], 0, 0.0, 0.0
-    for t in range(_TUNED + _TIMED):
-        if t == _TUNED:
-            step.stop_tuning()
-            start = time.process_time()
-        point, (stats,) = step.step(point)
-        if t >= _TUNED:
-            draws.append(flatten(point, step.decider.likelihood.blocks))
-            rows += stats["n_rows"]
-            accepted += stats["accepted"]
-    seconds = time.process_time() - start
-    # The slowest of what is shared and of some groups; those of a factor are alike, and may be thousands.
-    groups = step.decider.groups
-    some = groups.own[:: max(1, len(groups.own) // 20), 0]
-    watched = np.array(draws)[:, [*groups.shared, *some]]
-    remark = f"{len(groups.own):,} groups, a part of which moves in each draw"
-    return {"remark": remark, **_costs(watched, seconds, rows, accepted)}
+def _handed_over(step: RowStep, model: Model) -> RowStep:
+    """Return a step that was tried, as the newest of its model."""
+    if not step.moves_groups:
+        remember(model, step)
+    return step
+
+
+def choose(found: Sequence[Candidate], draws: int) -> tuple[str, str]:
+    """Return the name of the step and the reason.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Where none has numbers.
+    """
+    seconds = {c: c.seconds(draws) for c in found if np.isfinite(c.seconds(draws))}
+    if not seconds:
+        remarks = "; ".join(f"{c.name}: {c.remark}" for c in found)
+        raise UnsupportedModelError(
+            f"None of these steps can sample this model. {remarks}. pm.sample() chooses among PyMC's own."
+        )
+    quickest = min(seconds, key=seconds.__getitem__)
+    exact = [c for c in seconds if c.exact and seconds[c] <= _WORTH_OF_EXACT * seconds[quickest]]
+    chosen = min(exact, key=seconds.__getitem__) if exact else quickest
+    kind = "exact" if chosen.exact else "approximate"
+    why = f"{kind}, and {draws:,} effective draws take {_of_time(chosen, draws)}"
+    if len(found) == 1:
+        return chosen.name, f"{why}, before another step would be set up; no other was tried (all_steps=True does)"
+    others = [c for c in seconds if c is not chosen]
+    if others:
+        rival = min(others, key=seconds.__getitem__)
+        why += f"; {rival.name}, {'exact' if rival.exact else 'approximate'}, takes {_of_time(rival, draws)}"
+    refused = [f". Not {c.name}: {c.remark}" for c in found if c not in seconds and c.remark][:1]
+    return chosen.name, why + "".join(refused)
+
+
+def line_of(candidate: Candidate, draws: int) -> str:
+    """Return a candidate in a line of 80 columns."""
+    c, kind = candidate, "exact" if candidate.exact else "approximate"
+    if not np.isfinite(c.seconds(draws)):
+        found = f"not tried to the end: {c.remark}" if c.step is None else c.remark
+        return f"{c.name:<16}{textwrap.shorten(found, _WIDTH - 16, placeholder=' …')}"
+    setup = f"{_time(c.setup)} set-up"
+    return f"{c.name:<16}{_of_time(c, draws):<16}{kind:<12}{setup:<13}{_us(c.effective_us)} an eff. draw"
+
+
+def _of_time(candidate: Candidate, draws: int) -> str:
+    return ("at least " if candidate.at_least else "about ") + _time(candidate.seconds(draws))
+
+
+def _time(seconds: float) -> str:
+    """Write seconds in the unit that suits them."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _us(us: float) -> str:
+    return f"{us:,.0f} µs" if us < 1e4 else f"{us / 1e3:,.0f} ms"
+
+
+def _table(found: Sequence[Candidate], draws: int) -> pd.DataFrame:
+    lines = {
+        c.name: (c.seconds(draws), c.setup, c.rows, c.us, c.effective_us, c.accepted, c.exact, c.remark) for c in found
+    }
+    return pd.DataFrame.from_dict(lines, orient="index", columns=_COLUMNS)
 
 
 def _sentence(text: str) -> str:
     """Return the first sentence."""
     return text.removeprefix("MHSS: ").partition("\n")[0].partition(". ")[0].rstrip(".")
-
-
-def _trial(step: RowStep) -> dict[str, Any]:
-    """Run a short chain of a step, from a draw of the surrogate."""
-    chain, decider = step.chain, step.decider
-    temperature, others = float(decider.parts.temperature.final), decider.parts.others0
-    theta = decider.parts.theta0 if decider.prepared is None else decider.prepared.draws[-1]
-    ahead, at = Ahead(chain, alone=not others.size), (others, temperature)
-    draws, rows, accepted, start = [], 0, 0.0, 0.0
-    for t in range(_TUNED + _TIMED):
-        if t == _TUNED:
-            start = time.process_time()
-        outcome = chain.transition(theta, *at) if t < _TUNED else ahead.draw(1, theta, *at).outcome
-        if outcome.status != DECIDED:
-            raise UnsupportedModelError("a row or the prior is not finite at a point of the trial")
-        theta = outcome.theta
-        if t < _TUNED:
-            chain.adapt(outcome)
-        else:
-            draws.append(theta)
-            rows += outcome.n_rows
-            accepted += outcome.accepted
-    return _costs(np.array(draws), time.process_time() - start, rows, accepted)
-
-
-def _costs(draws: np.ndarray, seconds: float, rows: int, accepted: float) -> dict[str, Any]:
-    """Return the numbers of a line, from timed draws of shape (draws, parameters) and what they took."""
-    us = 1e6 * seconds / _TIMED
-    line = {"rows a draw": rows / _TIMED, "us a draw": us, "accepted": accepted / _TIMED}
-    if not np.ptp(draws, axis=0).all():  # such draws have no effective sample size
-        return {**line, "remark": f"a parameter did not move in {_TIMED} draws"}
-    return {**line, "us an effective draw": us * _TIMED / _least_effective(draws[None])}
-
-
-def _least_effective(draws: np.ndarray) -> float:
-    """Return the smallest effective sample size of the parameters, of draws of shape (chains, draws, parameters)."""
-    return float(effective_draws(xr.Dataset({"theta": (("chain", "draw", "parameter"), draws)}))["theta"].min())
-
-
-def _nuts(model: Model) -> dict[str, Any]:
-    """Return the line of NUTS, from the time that a gradient takes."""
-    if model.discrete_value_vars:
-        names = [model.values_to_rvs[value].name for value in model.discrete_value_vars]
-        return {"exact": True, "remark": f"it moves continuous variables, and {names} is discrete"}
-    try:
-        gradient = model.logp_dlogp_function(ravel_inputs=True)
-    except (NotImplementedError, NullTypeGradError) as reason:
-        return {"exact": True, "remark": _sentence(str(reason))}
-    gradient.set_extra_values({})
-    point = np.concatenate([np.ravel(v) for v in model.initial_point().values()])
-    gradient(point)
-    start, n = time.process_time(), 0
-    while time.process_time() - start < _SECONDS:
-        gradient(point)
-        n += 1
-    us = _GRADIENTS * 1e6 * (time.process_time() - start) / n
-    try:
-        rows: float = _GRADIENTS * len(read_model(model, model.value_vars, None, None).rows)
-    except UnsupportedModelError:
-        rows = np.nan
-    return {
-        "rows a draw": rows,
-        "us a draw": us,
-        "us an effective draw": us,
-        "exact": True,
-        "remark": f"{_GRADIENTS} gradients of all rows a draw",
-    }
-
-
-def choose(table: pd.DataFrame) -> tuple[str, str]:
-    """Return the step and the reason.
-
-    Raises
-    ------
-    ValueError
-        Where no line has numbers.
-    """
-    costs = table["us an effective draw"].dropna()
-    if costs.empty:
-        remarks = "; ".join(f"{name}: {remark}" for name, remark in table["remark"].items())
-        raise UnsupportedModelError(
-            f"None of these steps can sample this model. {remarks}. pm.sample() chooses among PyMC's own."
-        )
-    if list(table.index) == ["NUTS"]:
-        return "NUTS", (
-            f"its effective draws take {costs['NUTS']:,.0f} µs each, so some thousand are made in the seconds that "
-            "setting up another step takes. No other was tried (all_steps=True tries them)"
-        )
-    cheapest = str(costs.idxmin())
-    exact = "MHSS" if "MHSS" in costs else None
-    rows = table["rows a draw"]
-    nuts = costs.get("NUTS", np.inf)
-    if cheapest != "NUTS" and nuts < _QUICK_NUTS:
-        return "NUTS", (
-            f"its effective draws take {nuts:,.0f} µs each, so some thousand are made in the seconds that setting up "
-            f"{cheapest} takes; for very many draws {cheapest} is cheaper, with {costs[cheapest]:,.0f} µs each"
-        )
-    if cheapest == "NUTS" or exact is None:
-        because = f". Not MHSS: {table.loc['MHSS', 'remark']!s}" if exact is None else ""
-        return cheapest, f"its effective draws are the cheapest, about {costs[cheapest]:,.0f} µs each{because}"
-    if cheapest == "GroupMH":  # what an exact step reads at a decision over all groups says nothing of what moves them
-        return cheapest, f"its effective draws are the cheapest, about {costs[cheapest]:,.0f} µs each"
-    if exact == cheapest or rows[exact] <= rows[cheapest]:
-        beside = f", PenaltyMH {rows['PenaltyMH']:,.3g}" if "PenaltyMH" in rows else ""
-        return exact, f"it is exact and reads {rows[exact]:,.3g} rows a draw{beside}"
-    return cheapest, (
-        f"its effective draws take {costs[cheapest]:,.0f} µs each; {exact}, which is exact, would read "
-        f"{rows[exact]:,.3g} rows a draw and take {costs[exact]:,.0f} µs"
-    )

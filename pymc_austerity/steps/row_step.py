@@ -57,6 +57,7 @@ from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stopped_chain
 from pymc_austerity.steps.row_deterministics import mention_row_deterministics
+from pymc_austerity.tried_setup import once
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import model_of, variables_of
 
@@ -178,7 +179,12 @@ class RowStep(CheckedStep):
         with phases("Reading the model"):
             # Rows that come from elsewhere are those of one table, and each is one.
             own = data is None
-            example = read_model(model, self.vars, observed, initial_point, several=own and not required)
+            several = own and not required
+            example = once(
+                "model",
+                (model, *self.vars, observed, initial_point, several),
+                lambda: read_model(model, self.vars, observed, initial_point, several=several),
+            )
             if by_groups is not None and proposal is None and not chosen:
                 found = by_groups.find(model, example, observed, initial_point, name)
         self._learn_groups: LearnAnew | None = None
@@ -199,7 +205,7 @@ class RowStep(CheckedStep):
         else:
             if own and proposal is None and len(self.vars) == len(model.value_vars):
                 hint_at_groups(model, example, name, f", as {' and '.join(chosen)} asks for it" if chosen else "")
-            example = example.merged() if merge_rows and own else example
+            example = once("merged", (example,), example.merged) if merge_rows and own else example
             self.coordinates = Coordinates(example.likelihood.blocks)
             table = example.rows if data is None else open_table(data, model, example, phases.shown)
             known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
@@ -250,10 +256,10 @@ class RowStep(CheckedStep):
         else:
             merged = "distinct " if decider.n_rows < decider.n_table else ""
             rows = describe_rows(self.thin * self._expected[0], decider.n_rows, self._expected[1], merged)
-        return describe_step(type(self).__name__, self.vars, self._error, rows)
+        return describe_step(type(self).__name__, self.vars, self.error, rows)
 
     @property
-    def _error(self) -> str:
+    def error(self) -> str:
         """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
         return str(self.decider.error if self.moves_groups else self.test.error)
 

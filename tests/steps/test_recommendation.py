@@ -1,66 +1,111 @@
-"""What is recommended: by a table of costs, and for a model that no step of the package can sample."""
+"""What is recommended: by what each step takes, for models that no step can sample, and what is handed over."""
+
+import itertools
+import logging
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 
 import pymc_austerity as pma
+from pymc_austerity import tried_setup
 from pymc_austerity.diagnostics.built_steps import find_decider
-from pymc_austerity.steps.recommendation import _costs, choose
+from pymc_austerity.steps import recommendation
+from pymc_austerity.steps.candidate import Candidate, effective_share
+from pymc_austerity.steps.nuts_pilot import Gradient, pilot_nuts, time_gradient
+from pymc_austerity.steps.recommendation import choose, line_of
 
-NAMES = ["MHSS", "PenaltyMH", "MinibatchBarker", "NUTS"]
+X = np.random.default_rng(0).normal(size=20_000)
 
 
-def table(rows, costs, remark=""):
-    numbers = pd.DataFrame({"rows a draw": rows, "us an effective draw": costs}, index=NAMES, dtype=float)
-    return numbers.assign(remark=remark)
+def slope():
+    with pm.Model() as model:
+        pm.StudentT("y", 4, mu=pm.Normal("slope") * X, sigma=1, observed=X + X[::-1])
+    return model
+
+
+def mean():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mean", 0, 1), 1, observed=np.arange(300) / 100)
+    return model
+
+
+def walk(n=30):
+    with pm.Model() as model:
+        steps = pm.Normal("steps", 0, 1, shape=n)
+        pm.Normal("y", steps.cumsum(), 1, observed=np.arange(n) * 1.0)
+    return model
+
+
+def taking(setup, us, name="PenaltyMH", exact=False, **more):
+    return Candidate(name, exact, setup=setup, tuning=0.0, effective_us=us, **more)
+
+
+@pytest.fixture
+def slow_nuts(monkeypatch):
+    """NUTS is never quick, so that other steps are tried."""
+    monkeypatch.setattr(recommendation, "_QUICK_NUTS", 0.0)
 
 
 @pytest.mark.parametrize(
-    ("rows", "costs", "step", "why"),
+    ("found", "step", "why"),
     [
-        ([0.7, 200, 100, 7e5], [60, 120, 180, 9e4], "MHSS", "exact and reads 0.7 rows a draw, PenaltyMH 200"),
-        ([90, 200, 100, 7e5], [190, 120, 180, 9e4], "MHSS", "exact and reads 90"),
-        ([870, 217, 100, 9e4], [1500, 200, 400, 9e4], "PenaltyMH", "MHSS, which is exact, would read 870 rows"),
-        ([np.nan, 200, 100, 700], [np.nan, 500, 900, 70], "NUTS", "70 µs each. Not MHSS: no bound"),
-        ([np.nan, 200, 100, 7e5], [np.nan, 500, 900, 9e4], "PenaltyMH", "Not MHSS: no bound"),
-        ([2, 200, 100, 7e3], [30, 120, 180, 400], "NUTS", "made in the seconds that setting up MHSS takes"),
-        ([np.nan, 200, 100, 7e3], [np.nan, 120, 180, 400], "NUTS", "for very many draws PenaltyMH is cheaper"),
+        ([taking(2, 50), taking(4, 20, "MHSS", True)], "MHSS", "exact, and 4,000 effective draws take about 4.1 s"),
+        ([taking(2, 50), taking(9, 20, "MHSS", True)], "PenaltyMH", "approximate, and 4,000 effective draws"),
+        ([taking(2, 50), Candidate("MHSS", True, remark="no bound")], "PenaltyMH", r"\. Not MHSS: no bound"),
+        ([taking(2, 50), taking(0.1, 1e3, "NUTS", True)], "NUTS", "take about 4.1 s; PenaltyMH, approximate, takes"),
+        ([taking(2, 50), taking(1, 1e6, "NUTS", True, at_least=True)], "PenaltyMH", "NUTS, exact, takes at least 67"),
+        ([taking(0.1, 1e3, "NUTS", True)], "NUTS", r"no other was tried \(all_steps=True does\)"),
     ],
-)
-def test_the_cheapest_or_the_exact_one_that_reads_no_more(rows, costs, step, why):
-    found, reason = choose(table(rows, costs, "no bound"))
-    assert found == step
-    assert pd.Series([reason]).str.contains(why).all()
+)  # fmt: skip
+def test_the_first_to_be_done_or_an_exact_one(found, step, why):
+    """An exact step is preferred where it takes up to three times as long as the quickest."""
+    name, reason = choose(found, 4_000)
+    assert name == step
+    with pytest.raises(AssertionError, match=why):
+        raise AssertionError(reason)
 
 
-def test_groups_are_not_weighed_against_an_exact_step_that_reads_less():
-    costs = table([300, 400, 100, 7e5], [8e4, 7e4, 9e4, 9e6])
-    costs.loc["GroupMH"] = [2_500, 800, ""]
-    assert choose(costs)[0] == "GroupMH"
-    assert choose(costs.drop(index="GroupMH"))[0] == "MHSS"
+def test_more_draws_make_another_step_the_first():
+    found = [taking(2, 500), taking(20, 5, "MHSS", True)]
+    assert [choose(found, draws)[0] for draws in (100, 1_000_000)] == ["PenaltyMH", "MHSS"]
 
 
 def test_where_nothing_can_sample_that_is_said():
+    found = [Candidate(name, False, remark="a") for name in ("MHSS", "PenaltyMH")]
     with pytest.raises(ValueError, match="None of these steps can sample this model. MHSS: a; PenaltyMH: a"):
-        choose(table(np.nan, np.nan, "a"))
+        choose(found, 1)
 
 
-def test_nuts_is_not_timed_where_a_variable_is_discrete():
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        taking(1e3, 1e7, "MinibatchBarker", at_least=True),
+        Candidate("MinibatchBarker", False, remark="a reason " * 20),
+        taking(0.1, 1.0, "MHSS", True),
+    ],
+)
+def test_a_line_has_80_columns(candidate):
+    assert len(line_of(candidate, 4_000)) <= 80
+
+
+def test_nuts_is_not_tried_where_a_variable_is_discrete():
     with pm.Model() as model:
         n, p = pm.DiscreteUniform("n", 15, 40), pm.Beta("p", 1, 1)
         pm.Binomial("y", n, p, observed=np.random.default_rng(0).binomial(20, 0.3, 600))
-    found = pma.recommend(model)
+    found = pma.recommend(model, progressbar=False)
     assert found.step in ("PenaltyMH", "MinibatchBarker")
     assert "['n'] is discrete" in found.table.loc["NUTS", "remark"]
-    assert "['n'] is discrete" in found.table.loc["MHSS", "remark"]
+    assert "needs a proxy" in found.table.loc["MHSS", "remark"]
+    with pytest.raises(ValueError, match=r"build\(name='NUTS'\): these steps were built: PenaltyMH, MinibatchBarker"):
+        found.build("NUTS")
 
 
+@pytest.mark.parametrize("function", ["recommend", "step"])
 @pytest.mark.parametrize("given", [np.zeros(3), "model", pm.Model], ids=["data", "a name", "a class"])
-def test_a_model_is_wanted(given):
-    with pytest.raises(TypeError, match=r"recommend wants a pymc.Model as model=, and got"):
-        pma.recommend(given)
+def test_a_model_is_wanted(function, given):
+    with pytest.raises(TypeError, match=rf"{function} wants a pymc.Model as model=, and got"):
+        getattr(pma, function)(given)
 
 
 def test_a_model_without_free_variables():
@@ -70,34 +115,95 @@ def test_a_model_without_free_variables():
         pma.recommend(model)
 
 
-def test_draws_that_do_not_move_have_no_costs():
-    assert "us an effective draw" not in _costs(np.ones((500, 2)), 1.0, 100, 0.0)
-    assert _costs(np.random.default_rng(0).normal(size=(500, 2)), 1.0, 100, 0.0)["us an effective draw"] > 0
+def test_no_draws_are_refused():
+    with pytest.raises(ValueError, match="recommend: draws=0 must be at least one effective draw"):
+        pma.recommend(mean(), draws=0)
 
 
-def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind():
-    with pm.Model() as model:
-        steps = pm.Normal("steps", 0, 1, shape=30)
-        pm.Normal("y", steps.cumsum(), 1, observed=np.arange(30.0))
-    found = pma.recommend(model, all_steps=True)
+def test_draws_that_do_not_move_are_not_effective():
+    rng = np.random.default_rng(0)
+    assert effective_share([{"a": np.ones(2)}] * 500) == 0
+    assert 0.5 < effective_share([{"a": rng.normal(size=2)} for _ in range(500)]) < 1.5
+
+
+def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind(slow_nuts):
+    model = walk()
+    found = pma.recommend(model, progressbar=False)
     assert found.step == "NUTS"
-    assert "Not MHSS: " in found.why
-    assert found.table.loc["PenaltyMH", "remark"]
-    assert found.table.loc["NUTS", "us a draw"] > 0
-    assert "NUTS: its effective" in str(found)
+    assert "Not PenaltyMH: 'y' does not split into rows" in found.why
+    assert isinstance(found.build(), pm.NUTS)
+    assert "NUTS: exact, and 4,000 effective" in repr(found)
+    assert max(map(len, repr(found).splitlines())) <= 80
     assert "<b>NUTS</b>" in found._repr_html_()
     with pytest.raises(ValueError, match="no step of pymc_austerity was built"):
         find_decider(model)
 
 
-def test_where_nuts_is_quick_no_other_step_is_set_up(monkeypatch):
+def test_where_nuts_is_quick_no_other_step_is_set_up(monkeypatch, caplog):
     for step in ("MHSS", "PenaltyMH", "MinibatchBarker"):
-        monkeypatch.setattr(f"pymc_austerity.steps.recommendation.{step}", None)
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mean", 0, 1), 1, observed=np.arange(300) / 100)
-    found = pma.recommend(model)
+        monkeypatch.setattr(recommendation, step, None)
+    with caplog.at_level(logging.INFO, "pymc_austerity"):
+        found = pma.recommend(mean())
+    assert [r.getMessage().split()[0] for r in caplog.records] == ["NUTS"]
     assert found.step == "NUTS"
     assert list(found.table.index) == ["NUTS"]
-    assert "No other was tried" in found.why
-    with pytest.raises(TypeError, match="not callable"):  # what a step that is set up here comes to
-        pma.recommend(model, all_steps=True)
+    assert "no other was tried" in found.why
+    with pytest.raises(AttributeError, match="__name__"):  # what a step that is set up here comes to
+        pma.recommend(mean(), all_steps=True, progressbar=False)
+
+
+def test_what_was_built_is_handed_over(slow_nuts, monkeypatch):
+    """The step draws what one that is built afresh draws, and `pm.sample` builds nothing again."""
+    model = slope()
+    found = pma.recommend(model, progressbar=False)
+    assert {"PenaltyMH", "MHSS", "NUTS"} == set(found.table.index)
+    found.build("PenaltyMH")
+    assert find_decider(model) is found.build("PenaltyMH").decider
+    options = {"draws": 50, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
+    options["compute_convergence_checks"] = False
+    with model:
+        fresh = {
+            make.__name__: pm.sample(step=make(progressbar=False), **options) for make in (pma.PenaltyMH, pma.MHSS)
+        }
+        monkeypatch.setattr(pma.PenaltyMH, "__init__", None)
+        monkeypatch.setattr(pma.MHSS, "__init__", None)
+        for name, run in fresh.items():
+            handed_over = pm.sample(step=found.build(name), **options)
+            np.testing.assert_array_equal(run["posterior"]["slope"], handed_over["posterior"]["slope"])
+
+
+def test_the_one_word_form_is_ready():
+    with mean():
+        run = pm.sample(
+            step=pma.step(progressbar=False), draws=50, tune=50, chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    assert run["posterior"].sizes["draw"] == 50
+
+
+def test_a_build_that_takes_long_is_given_up(slow_nuts, monkeypatch):
+    """The clock runs ten seconds at each look: every build is given up, and NUTS remains."""
+    clock = itertools.count(0, 10)
+    monkeypatch.setattr(tried_setup.time, "process_time", lambda: float(next(clock)))
+    monkeypatch.setattr(recommendation, "time_gradient", lambda model: Gradient(None, 1.0, 1e-4))
+    monkeypatch.setattr(recommendation, "pilot_nuts", lambda *_, **__: taking(1, 1, "NUTS", True))
+    found = pma.recommend(slope(), progressbar=False)
+    assert found.step == "NUTS"
+    assert "given up: building it takes more than" in found.table.loc["PenaltyMH", "remark"]
+
+
+def test_many_outcomes_are_left_to_nuts(slow_nuts):
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        for k in range(13):
+            pm.Normal(f"y{k}", mu, 1, observed=X[: 10 + k])
+    found = pma.recommend(model, progressbar=False)
+    assert found.step == "NUTS"
+    assert "13 outcomes" in found.why
+
+
+def test_a_slow_gradient_says_at_least():
+    slow = Gradient(time_gradient(mean()).function, 1.0, 0.5)
+    found = pilot_nuts(mean(), slow, 0, insist=True)
+    assert found.at_least
+    assert found.seconds(1_000) == pytest.approx(1 + 4 * 1_000 * 1.5 + 1_000 * 1.5)

@@ -1,0 +1,140 @@
+"""What a step would take for a model: set-up, tuning and draws, from a short trial of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pymc.model import Model
+
+from pymc_austerity.diagnostics import effective_draws
+from pymc_austerity.steps.row_step import RowStep
+
+#: Chains that PyMC runs, each of which is tuned.
+CHAINS = 4
+#: Draws of a trial, first to tune, then to load code, then to be timed; and the seconds that each takes at most.
+_TUNED, _FIRST, _DRAWN, _SECONDS = 200, 20, 500, 0.7
+#: Draws of a chain that does not look at itself before the trial ends.
+_ENDLESS = 10**9
+#: Draws in which PyMC tunes steps that ask for no other number.
+_TUNE = 1_000
+#: Entries of a variable that are watched; those of groups are alike, and may be thousands.
+_WATCHED = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A line of a recommendation.
+
+    Parameters
+    ----------
+    name : str
+        Of the class of the step.
+    exact : bool
+        Whether it leaves the posterior as it is.
+    setup, tuning : float
+        Seconds of building it and of tuning a chain; not a number where it was not tried.
+    rows : float
+        Rows that a draw reads.
+    us, effective_us : float
+        Microseconds of processor time of a draw, and of an effective draw of the slowest parameter.
+    accepted : float
+        Share of moves that are accepted.
+    at_least : bool
+        Whether it takes that long or longer.
+    remark : str
+        Why there are no numbers, or what they rest on.
+    step : BlockedStep or None
+        As it was built.
+    start, variances : dict or None
+        A point of the posterior, and the variances of all entries, from the trial.
+    """
+
+    name: str
+    exact: bool
+    setup: float = np.nan
+    tuning: float = np.nan
+    rows: float = np.nan
+    us: float = np.nan
+    effective_us: float = np.nan
+    accepted: float = np.nan
+    at_least: bool = False
+    remark: str = ""
+    step: Any = None
+    start: Any = None
+    variances: Any = None
+
+    def seconds(self, draws: int) -> float:
+        """Return the seconds of one core in which four chains are set up, tuned, and make so many effective draws."""
+        return self.setup + CHAINS * self.tuning + 1e-6 * draws * self.effective_us
+
+
+def try_step(step: RowStep, model: Model, setup: float, seed: int) -> Candidate:
+    """Run a short chain of a step, and leave the step as it was built.
+
+    Parameters
+    ----------
+    step : RowStep
+    model : Model
+    setup : float
+        Seconds that building it takes.
+    seed : int
+
+    Raises
+    ------
+    SamplingError
+        Where a row or the prior is not finite.
+    """
+    step.setup_chain(np.random.default_rng(seed), _TUNED, _ENDLESS)
+    _, point, _ = _run(step, model.initial_point(), _TUNED)
+    step.stop_tuning()
+    _, point, _ = _run(step, point, _FIRST)  # what draws ahead is fetched from disk
+    found, point, drawing = _run(step, point, _DRAWN)
+    step.set_rng(np.random.default_rng(seed))
+    n, points = len(found), [point for point, _ in found]
+    rows, accepted = (sum(float(stats[name]) for _, stats in found) for name in ("n_rows", "accepted"))
+    us = 1e6 * drawing / n
+    share = effective_share(points)
+    return Candidate(
+        type(step).__name__,
+        exact=not step.error,
+        setup=setup,
+        tuning=1e-6 * us * (step.default_tune_steps or _TUNE),
+        rows=rows / n,
+        us=us,
+        effective_us=us / share if share > 0 else np.nan,
+        accepted=accepted / n,
+        remark="" if share > 0 else f"a parameter did not move in {n} draws",
+        step=step,
+        start=point,
+        variances={name: np.var([p[name] for p in points], axis=0) for name in point},
+    )
+
+
+def _run(step: RowStep, point: Any, most: int) -> tuple[list[tuple[Any, Any]], Any, float]:
+    """Make draws until there are enough or the time is over; return them, the last point, and their processor time."""
+    found: list[tuple[Any, Any]] = []
+    began, start = time.process_time(), time.process_time()
+    while len(found) < most and (len(found) < 2 or time.process_time() - began < _SECONDS):
+        point, (stats,) = step.step(point)
+        found.append((point, stats))
+    return found, point, time.process_time() - start
+
+
+def effective_share(points: Sequence[Any]) -> float:
+    """Return the effective draws for each draw of the slowest parameter; 0 where one did not move."""
+    draws = np.array([np.concatenate([_watched(value) for value in point.values()]) for point in points], dtype=float)
+    if len(draws) < 4 or not np.ptp(draws, axis=0).all():
+        return 0.0
+    found = effective_draws(xr.Dataset({"theta": (("chain", "draw", "parameter"), draws[None])}))["theta"]
+    return float(found.min()) / len(draws)
+
+
+def _watched(value: np.ndarray) -> np.ndarray:
+    """Return some entries of a variable."""
+    entries = np.ravel(value)
+    return entries[:: max(1, entries.size // _WATCHED)]

@@ -1,0 +1,159 @@
+"""What NUTS would take for a model, from a short run of it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from pymc.model import Model
+from pymc.util import get_random_generator
+
+from pymc_austerity.steps.candidate import Candidate, effective_share
+
+#: Seconds for which the gradient is timed, and those of a pilot, half of them to tune.
+_TIMED, _PILOT = 0.2, 2.5
+#: Draws that PyMC tunes NUTS for, and that a pilot makes at most.
+_TUNE, _MOST_DRAWS = 1_000, 500
+#: Gradients of a trajectory on a posterior that is normal and has been scaled: 2² − 1 at least, and as a rule.
+_LEAST_GRADIENTS, _USUAL_GRADIENTS = 3, 7
+#: Draws of a pilot below which it says no more than that, and from which on effective ones are counted.
+_FEWEST, _ENOUGH = 20, 100
+
+
+class Gradient(NamedTuple):
+    """The log density of a model with its gradient, compiled.
+
+    Attributes
+    ----------
+    function : callable
+        What PyMC's own steps take as ``logp_dlogp_func=``.
+    setup : float
+        Seconds that it took to compile.
+    seconds : float
+        Of an evaluation.
+    """
+
+    function: Any
+    setup: float
+    seconds: float
+
+    @property
+    def least(self) -> float:
+        """Seconds of a draw at least."""
+        return _LEAST_GRADIENTS * self.seconds
+
+    @property
+    def usual(self) -> float:
+        """Seconds of a draw of a posterior that is nearly normal."""
+        return _USUAL_GRADIENTS * self.seconds
+
+
+def time_gradient(model: Model) -> Gradient:
+    """Compile the log density with its gradient, and time it.
+
+    Raises
+    ------
+    NotImplementedError, NullTypeGradError
+        Where there is no gradient.
+    """
+    start = time.process_time()
+    function = model.logp_dlogp_function(ravel_inputs=True)
+    function.trust_input = True
+    function.set_extra_values({})
+    point = np.concatenate([np.ravel(v) for v in model.initial_point().values()]).astype("float64")
+    function(point)
+    setup, n, began = time.process_time() - start, 0, time.process_time()
+    while n < 3 or time.process_time() - began < _TIMED:
+        function(point)
+        n += 1
+    return Gradient(function, setup, (time.process_time() - began) / n)
+
+
+def nuts_of(model: Model, gradient: Gradient, **options: Any) -> pm.NUTS:
+    """Return a step of PyMC's NUTS that is not tuned."""
+    return pm.NUTS(model=model, logp_dlogp_func=gradient.function, **options)
+
+
+def pilot_nuts(
+    model: Model,
+    gradient: Gradient,
+    seed: int,
+    within: Candidate | None = None,
+    insist: bool = False,
+) -> Candidate:
+    """Run NUTS for seconds, and return what it would take.
+
+    Parameters
+    ----------
+    model : Model
+    gradient : Gradient
+    seed : int
+    within : Candidate, optional
+        A step that has been tried: the pilot starts where it ended, with the variances of its draws.  Otherwise the
+        pilot tunes as a chain does, which has to be short.
+    insist : bool
+        Whether it tunes as a chain does although that takes longer than the pilot.
+    """
+    too_long = gradient.least * _FEWEST > _PILOT if within is not None or insist else gradient.usual * _TUNE > _PILOT
+    if too_long:
+        return _at_least(gradient)
+    start, scaled = model.initial_point(), {}
+    if within is not None:
+        start = within.start
+        variances = np.concatenate([np.ravel(within.variances[v.name]) for v in model.continuous_value_vars])
+        scaled = {"scaling": variances, "is_cov": True}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        nuts = nuts_of(model, gradient, rng=get_random_generator(seed), **scaled)
+        most = _TUNE if within is None else _TUNE // 10
+        _, point, tuning = _run(nuts, start, most, 0.5 * _PILOT)
+        nuts.stop_tuning()
+        draws, point, drawing = _run(nuts, point, _MOST_DRAWS, 0.5 * _PILOT)
+    n = len(draws)
+    if n < _FEWEST:
+        return _at_least(gradient)
+    us = 1e6 * sum(drawing) / n
+    # What the pilot did not come to costs as much as its draws; what it did, as much as it took.
+    tuned = tuning if within is None else []
+    share = effective_share(draws) if n >= _ENOUGH else 1.0
+    return Candidate(
+        "NUTS",
+        exact=True,
+        setup=gradient.setup,
+        tuning=sum(tuned) + 1e-6 * us * (_TUNE - len(tuned)),
+        rows=np.nan,
+        us=us,
+        effective_us=us / share if share > 0 else np.nan,
+        remark="" if n >= _ENOUGH else f"from {n} draws of a pilot",
+    )
+
+
+def _run(nuts: pm.NUTS, point: Any, most: int, seconds: float) -> tuple[list[Any], Any, list[float]]:
+    """Make draws until there are enough or the time is over; return them, the last point, and seconds of each."""
+    draws: list[Any] = []
+    times: list[float] = []
+    began = time.process_time()
+    while len(draws) < most and time.process_time() - began < seconds:
+        start = time.process_time()
+        point, _ = nuts.step(point)
+        times.append(time.process_time() - start)
+        draws.append(point)
+    return draws, point, times
+
+
+def _at_least(gradient: Gradient) -> Candidate:
+    us = 1e6 * gradient.least
+    return Candidate(
+        "NUTS",
+        exact=True,
+        setup=gradient.setup,
+        tuning=1e-6 * us * _TUNE,
+        rows=np.nan,
+        us=us,
+        effective_us=us,
+        at_least=True,
+        remark=f"a gradient takes {1e3 * gradient.seconds:,.3g} ms",
+    )

@@ -1,0 +1,98 @@
+"""Steps that are set up to be tried: what they learn of one model is learnt once, and a set-up may be given up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+
+class SetupTooLongError(Exception):
+    """A set-up was given up because it took longer than was allowed."""
+
+
+class Shared:
+    """What steps of one model have learnt.
+
+    Attributes
+    ----------
+    saved : float
+        Seconds that were not spent because something had been learnt before.
+    """
+
+    def __init__(self) -> None:
+        self.saved = 0.0
+        # The objects that a key names by their addresses live as long as the entry.
+        self._made: dict[Hashable, tuple[Any, float, Any]] = {}
+
+    def once(self, key: Hashable, of: Any, make: Callable[[], Made]) -> Made:
+        """Return what was made before under this key, or make it."""
+        if key in self._made:
+            made, seconds, _ = self._made[key]
+            self.saved += seconds
+        else:
+            start = time.process_time()
+            made = make()
+            self._made[key] = made, time.process_time() - start, of
+        return made
+
+
+_shared: ContextVar[Shared | None] = ContextVar("shared", default=None)
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+
+
+@contextmanager
+def shared_setup() -> Iterator[Shared]:
+    """Let steps that are built meanwhile share what they learn of one model."""
+    token = _shared.set(Shared())
+    try:
+        yield _shared.get()  # type: ignore[misc]
+    finally:
+        _shared.reset(token)
+
+
+def once(what: str, of: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+    """Make something of some objects, or return it where a step made it of the same and shares its set-up.
+
+    Parameters
+    ----------
+    what : str
+    of : tuple
+        Objects, taken for the same where they are one and the same, or equal numbers and texts.
+    make : callable
+    """
+    shared = _shared.get()
+    if shared is None:
+        return make()
+    key = tuple(o if isinstance(o, str | float | int | tuple | None) else id(o) for o in of)
+    return shared.once((what, *key), of, make)
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Give up what is set up meanwhile after so many seconds, at the next `check_time`.
+
+    Raises
+    ------
+    SetupTooLongError
+    """
+    token = _deadline.set(min(_deadline.get(), time.process_time() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def check_time() -> None:
+    """Give up a set-up whose time is over.
+
+    Raises
+    ------
+    SetupTooLongError
+    """
+    if time.process_time() > _deadline.get():
+        raise SetupTooLongError
