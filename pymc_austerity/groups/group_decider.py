@@ -236,7 +236,7 @@ class GroupDecider:
             np.empty((n_groups, size, size)),
             np.zeros(1),
             np.zeros((n_left, n_left)),
-            np.zeros(len(self.groups.indices), np.int64),
+            np.zeros(len(self.groups.tied), np.int64),
             np.arange(largest, dtype=np.uint32),
             tied_state(),
         )

@@ -234,18 +234,19 @@ def check_groups(data: ModelData, groups: Groups, density: Density, prior: Group
         changed = theta.copy()
         own = groups.own[g, : groups.size[g]]
         changed[own] += _SPREAD * rng.standard_normal(own.size)
-        of_g = of_rows[np.searchsorted(groups.first, g, side="right") - 1]
-        numbers = np.union1d(some, np.flatnonzero(of_g == g)[:_CHECKED_ROWS])
+        f = int(np.searchsorted(groups.first, g, side="right")) - 1
+        of_g, reads = of_rows[groups.factors.index(f)], (of_rows == g).any(axis=0)
+        numbers = np.union1d(some, np.flatnonzero(reads)[:_CHECKED_ROWS])
         new, old = density.both_sides(changed, theta, data.others0, *data.fixed, *data.rows.take(numbers).arrays)
         moved = np.abs(new - old) > _RELATIVE_ERROR * (1 + np.abs(old))
-        if moved[of_g[numbers] != g].any():
-            row = numbers[moved & (of_g[numbers] != g)][0]
+        if moved[~reads[numbers]].any():
+            row = numbers[moved & ~reads[numbers]][0]
             raise GroupsNotFoundError(
                 f"The parameters of group {g} change the likelihood of row {row}, which is in group {of_g[row]}."
             )
         at, at_new = (prior.terms(v, data.others0, *data.fixed)[0] for v in (theta, changed))
         change = at_new - at
-        if groups.tied[int(np.searchsorted(groups.first, g, side="right")) - 1]:
+        if groups.tied[f]:
             continue  # `find_ties` has compared the prior with what is taken for it
         whole, whole_new = (float(density.log_prior(v, data.others0, *data.fixed)[0]) for v in (theta, changed))
         off = np.abs(whole_new - whole - change[g]) + np.abs(np.delete(change, g)).sum()

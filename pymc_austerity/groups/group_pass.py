@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
@@ -25,7 +28,7 @@ _CHUNK = 8192
 
 
 class Cells(NamedTuple):
-    """Pairs of groups of two factors that have rows in common.
+    """Pairs of groups of two factors, or by two indices of one, that have rows in common.
 
     Attributes
     ----------
@@ -45,9 +48,9 @@ class Membership(NamedTuple):
     Attributes
     ----------
     of_rows : numpy.ndarray of int64, shape (F, N)
-        By each factor; by the first in ascending order.
+        By each index; by the first in ascending order.
     cells : dict of (int, int) to Cells
-        For each two factors.
+        For each two indices.
     """
 
     of_rows: np.ndarray
@@ -67,8 +70,9 @@ class GroupPass:
     """Expands the rows of all groups around a centre, in one pass over the data.
 
     A direction moves one parameter of every group of a factor at once, or one shared parameter: a row reads one group,
-    so its derivative along that direction is the one by its own group.  (K + R)(K + R + 1)/2 forward-mode derivatives a
-    row, where K counts the parameters of one group of each factor.
+    so its derivative along that direction is the one by its own group.  Where rows read several groups of a factor, the
+    direction moves what they read by one index.  (K + R)(K + R + 1)/2 forward-mode derivatives a row, where K counts
+    the parameters of one group for each index.
 
     Parameters
     ----------
@@ -82,8 +86,20 @@ class GroupPass:
         self._groups, self._likelihood, self._theta_size = groups, likelihood, likelihood.theta_size
         theta, rows = likelihood.theta, likelihood.row_log_likelihood
         s, t = pt.dscalar("s"), pt.dscalar("t")
-        first, second = theta.type("first"), theta.type("second")
-        (moved,) = graph_replace([rows], {theta: theta + s * first + t * second}, strict=False)
+        # What rows read by one of several indices of a factor moves by itself.
+        self._apart = [i for i, f in enumerate(groups.factors) if groups.factors.count(f) > 1]
+        size, apart = likelihood.theta_size, {}
+        direction = theta.type.clone(shape=((1 + len(self._apart)) * size,)) if self._apart else theta.type
+        first, second = direction("first"), direction("second")
+        for q, i in enumerate(self._apart, start=1):
+            part = slice(q * size, (q + 1) * size)
+            by = {theta: theta + s * first[part] + t * second[part]}
+            for read in _read_by(likelihood, groups.indices[i]):
+                (apart[read],) = graph_replace([read], by, strict=False)
+        cut, base = {read: read.type() for read in apart}, slice(size)
+        moves = theta + s * first[base] + t * second[base] if apart else theta + s * first + t * second
+        (moved,) = graph_replace(graph_replace([rows], cut, strict=False), {theta: moves}, strict=False)
+        (moved,) = graph_replace([moved], {cut[read]: by for read, by in apart.items()}, strict=False)
         slope = pushforward(moved, s, pt.ones_like(s))
         curvature = pushforward(slope, t, pt.ones_like(t))
         zero = pt.constant(0.0, dtype="float64")
@@ -117,6 +133,18 @@ class GroupPass:
             direction[entries] = 1.0
         return along, directions
 
+    def at_all_indices(self, direction: np.ndarray) -> np.ndarray:
+        """Return a direction as `derivatives` take it, for all that rows read along it."""
+        return np.tile(direction, 1 + len(self._apart))
+
+    def _at_index(self, direction: np.ndarray, i: int) -> np.ndarray:
+        """Return a direction along effects for what rows read of them by one index."""
+        if i not in self._apart:
+            return self.at_all_indices(direction)
+        found = np.zeros((1 + len(self._apart), direction.size))
+        found[1 + self._apart.index(i)] = direction
+        return found.ravel()
+
     def __call__(
         self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows, member: Membership
     ) -> GroupExpansion:
@@ -132,17 +160,23 @@ class GroupPass:
         groups = self._groups
         (n_groups, size), n_read = groups.own.shape, groups.read.size
         along, directions = self.directions()
+        by_index = [(i, k) for i, f in enumerate(groups.factors) for k in range(groups.size[groups.first[f]])]
+        moves = [
+            *(self._at_index(directions[along.index((groups.factors[i], k))], i) for i, k in by_index),
+            *map(self.at_all_indices, directions[len(along) :]),
+        ]
+        along = by_index
         n_own = len(along)
         gradient, shared_gradient = np.zeros((n_groups, size)), np.zeros(n_read)
         hessian, shared_hessian = np.zeros((n_groups, size, size)), np.zeros((n_read, n_read))
         cross = np.zeros((n_groups, size, n_read))
         cells = {pair: np.zeros((len(of.pairs), size, size)) for pair, of in member.cells.items()}
-        n_factors = len(member.of_rows)
+        n_indices = len(member.of_rows)
         labels = Rows((*member.of_rows, *(of.of_rows for of in member.cells.values())))
         for batch, numbers in zip(chunks(rows), chunks(labels), strict=True):
-            cell_of = dict(zip(cells, numbers[n_factors:], strict=True))
-            for i, direction in enumerate(directions):
-                for j, and_along in enumerate(directions[: i + 1]):
+            cell_of = dict(zip(cells, numbers[n_indices:], strict=True))
+            for i, direction in enumerate(moves):
+                for j, and_along in enumerate(moves[: i + 1]):
                     first, second = self.derivatives(direction, and_along, theta, others, *fixed, *batch)
                     if j >= n_own:
                         shared_hessian[i - n_own, j - n_own] += second.sum()
@@ -161,13 +195,33 @@ class GroupPass:
                     f, k = along[i]
                     _add(gradient[:, :, None], numbers[f], k, 0, first)
         hessian = np.where(np.tri(size, dtype=bool).T, hessian, hessian.transpose(0, 2, 1))
+        pairs = {pair: member.cells[pair].pairs for pair in cells}
+        for i, j in cells:
+            same = pairs[i, j][:, 0] == pairs[i, j][:, 1]
+            if same.any():  # a row reads a group by two indices
+                of_both, groups_twice = cells[i, j][same], pairs[i, j][same, 0]
+                hessian[groups_twice] += of_both + of_both.transpose(0, 2, 1)
+                pairs[i, j], cells[i, j] = pairs[i, j][~same], cells[i, j][~same]
         shared_hessian = np.where(np.tri(n_read, dtype=bool), shared_hessian, shared_hessian.T)
         return GroupExpansion(
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             without_negative(-hessian), cross, shared_gradient, shared_hessian,
-            *_both_ways([member.cells[pair].pairs for pair in cells], list(cells.values()), n_groups, size),
+            *_both_ways(list(pairs.values()), list(cells.values()), n_groups, size),
             places_left(groups.first, groups.size, groups.tied), no_tangent(), no_scale(), groups.ties,
         )  # fmt: skip
+
+
+def _read_by(likelihood: RowLikelihood, index: int) -> list[Variable]:
+    """Return what rows read of θ by an array of numbers."""
+    nodes = {var.owner for var in ancestors([likelihood.row_log_likelihood]) if var.owner is not None}
+    by = likelihood.batches[index]
+    return [
+        node.outputs[0]
+        for node in nodes
+        if isinstance(node.op, AdvancedSubtensor)
+        and by in ancestors(node.inputs[1:])
+        and likelihood.theta in ancestors(node.inputs[:1])
+    ]
 
 
 def _add(to: np.ndarray, numbers: np.ndarray, j: int, k: int, terms: np.ndarray) -> None:
@@ -185,8 +239,12 @@ def _both_ways(
     one = np.concatenate([*(p[:, 0] for p in pairs), *(p[:, 1] for p in pairs)])
     other = np.concatenate([*(p[:, 1] for p in pairs), *(p[:, 0] for p in pairs)])
     order = np.lexsort((other, one))
+    one, other = one[order], other[order]
     matrices = np.concatenate([*values, *(v.transpose(0, 2, 1) for v in values)])[order]
-    return np.searchsorted(one[order], np.arange(n_groups + 1)), other[order].astype(np.uint32), matrices
+    new = np.append(True, (np.diff(one) != 0) | (np.diff(other) != 0))
+    if not new.all():  # two groups of one factor, by two indices one way and the other
+        matrices, one, other = np.add.reduceat(matrices, np.flatnonzero(new)), one[new], other[new]
+    return np.searchsorted(one, np.arange(n_groups + 1)), other.astype(np.uint32), matrices
 
 
 def chunks(rows: Rows) -> Iterator[tuple[np.ndarray, ...]]:

@@ -48,7 +48,8 @@ class PreparedGroups(NamedTuple):
     order : numpy.ndarray of uint32 or int64, shape (N,)
         What these rows are numbered in the model.
     start : numpy.ndarray of int64, shape (G + 1,)
-        Where the rows of each group begin, and N times the number of factors.
+        Where the rows of each group begin, and N times the number of factors.  Where rows read several groups of a
+        factor it begins with N.
     places : numpy.ndarray of uint32 or int64, shape ((F - 1) N,)
         The rows in the order of the groups of all other factors, one factor after the other: row number n of those that
         `start` counts is n where that is below N, and ``places[n - N]`` beyond.
@@ -129,9 +130,17 @@ def _whole(n_rows: int) -> type:
     return np.uint32 if n_rows < 2**32 else np.int64
 
 
-def _places(member: Membership) -> np.ndarray:
-    orders = [np.argsort(of, kind="stable") for of in member.of_rows[1:]]
-    return np.concatenate([np.empty(0), *orders]).astype(_whole(member.of_rows.shape[1]))
+def _rows_of_groups(member: Membership, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    """Return `start` and `places`, see `PreparedGroups`."""
+    of_rows, n_groups = member.of_rows, len(groups.own)
+    n_rows = of_rows.shape[1]
+    if len(of_rows) > len(groups.tied):  # rows of some groups do not lie together: all of them are numbered by places
+        of_groups, numbers = np.divmod(np.unique(of_rows * n_rows + np.arange(n_rows)), n_rows)
+        start = n_rows + np.concatenate([[0], np.cumsum(np.bincount(of_groups, minlength=n_groups))])
+        return start, numbers.astype(_whole(n_rows))
+    start = np.concatenate([[0], np.cumsum(np.bincount(of_rows.ravel(), minlength=n_groups))])
+    orders = [np.argsort(of, kind="stable") for of in of_rows[1:]]
+    return start, np.concatenate([np.empty(0), *orders]).astype(_whole(n_rows))
 
 
 def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
@@ -149,7 +158,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     """
     condition, at = model.condition, (data.others0, data.fixed)
     rows, member, order = sort_by_group(model.groups, data.rows)
-    start = np.concatenate([[0], np.cumsum(np.bincount(member.of_rows.ravel(), minlength=len(model.groups.own)))])
+    start, places = _rows_of_groups(member, model.groups)
     search = GroupSearch(data, rows, member, model)
     centre = find_group_centre(search)
     expansion = centre.expansion
@@ -164,7 +173,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
     learnt = expansion, steering, steered.mean, steered.factor
     steps = _shared_steps(model, *learnt[1:], at)
-    found = PreparedGroups(rows, order, start, _places(member), *learnt, None, shifts, steps, None, None, "", passes)
+    found = PreparedGroups(rows, order, start, places, *learnt, None, shifts, steps, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)
@@ -196,6 +205,8 @@ def _shared_steps(
 
 
 def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
+    if len(model.groups.factors) > len(model.groups.tied):
+        return found._replace(without_bounds="rows read several groups of one factor")
     e, shared = found.expansion, (found.mean, found.factor)
     given = Conditional(*uninterrupted(model.condition, e.centre.copy(), data.others0, data.fixed, e))
     factor = _apart_from_others(given, e)

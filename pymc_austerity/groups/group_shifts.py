@@ -72,13 +72,15 @@ def _columns(search: GroupSearch, theta: np.ndarray) -> list[dict[int, np.ndarra
     sums = [np.zeros((3, len(qs), first[f + 1] - first[f])) for qs, (f, _) in zip(against, along, strict=True)]
     for batch, numbers in zip(chunks(search.rows), chunks(Rows((*member.of_rows,))), strict=True):
         slopes = [
-            search.model.group_pass.derivatives(d, d, theta, data.others0, *data.fixed, *batch)[0] for d in directions
+            search.model.group_pass.derivatives(d, d, theta, data.others0, *data.fixed, *batch)[0]
+            for d in map(search.model.group_pass.at_all_indices, directions)
         ]
         for c, (f, _) in enumerate(along):
             for i, q in enumerate(against[c]):
                 products = slopes[c] ** 2, slopes[c] * slopes[q], slopes[q] ** 2
                 for total, of_rows in zip(sums[c][:, i], products, strict=True):
-                    total += np.bincount(numbers[f] - first[f], of_rows, total.size)
+                    of_groups = numbers[search.model.groups.factors.index(f)] - first[f]
+                    total += np.bincount(of_groups, of_rows, total.size)
     found: list[dict[int, np.ndarray]] = []
     for qs, of in zip(against, sums, strict=True):
         own, both, other = of

@@ -8,7 +8,7 @@ itself, with the groups of the others among the rest.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
 from typing import NamedTuple
@@ -48,13 +48,15 @@ class NoGroupsError(GroupsNotFoundError):
 class _Factor(NamedTuple):
     """One factor: its variables, the number of its index among the data, an offset, places in θ, and prior terms.
 
+    Where rows read it by several indices, as the ratings of two players, there is a number and an offset for each.
+
     It is `pooled` where its prior reads other free variables, a scale for example; of what the rows read of it `signed`
     may have either sign.  `ties` are those of groups whose prior does not split.
     """
 
     names: tuple[str, ...]
-    leaf: int
-    offset: int
+    indices: tuple[int, ...]
+    offsets: tuple[int, ...]
     own: np.ndarray
     log_prior: Variable
     terms: frozenset[Variable]
@@ -72,9 +74,12 @@ class Groups:
     names : tuple of str
         Value variables with an entry for each group on their first axis.
     indices : tuple of int
-        For each factor, the number of the data array that holds the group g(i) of row i.
+        For each factor, the number of the data array that holds the group g(i) of row i; several of a factor of which
+        rows read several groups, as in ``rating[home] - rating[away]``.
     offsets : tuple of int
-        For each factor, what the model adds to the numbers in that array, as in ``u[g - 1]``.
+        For each of these, what the model adds to the numbers in that array, as in ``u[g - 1]``.
+    factors : tuple of int
+        The factor of each of them.
     first : numpy.ndarray of int64, shape (F + 1,)
         The groups of factor f are ``first[f]`` to ``first[f + 1] - 1``; those of the first factor are the most.
     size : numpy.ndarray of int64, shape (G,)
@@ -91,7 +96,7 @@ class Groups:
     ties : Ties
         Between groups that the prior ties to each other.
     tied : tuple of bool
-        For each factor, whether it does.
+        For each factor, whether it does, or rows that read several groups do.
     pooled : bool
         Whether the prior of some groups reads what is shared, so that they learn from each other.
     """
@@ -99,6 +104,7 @@ class Groups:
     names: tuple[str, ...]
     indices: tuple[int, ...]
     offsets: tuple[int, ...]
+    factors: tuple[int, ...]
     first: np.ndarray
     size: np.ndarray
     own: np.ndarray
@@ -110,16 +116,12 @@ class Groups:
     pooled: bool = True
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the group of each row by each factor, shape (F, N); a model may count from the end, from −1 down."""
+        """Return the group of each row by each index, shape (F, N); a model may count from the end, from −1 down."""
+        all_numbers = [np.asarray(arrays[i]).astype(np.int64) + by for i, by in zip(self.indices, self.offsets)]
         return np.array(
             [
-                np.where(numbers < 0, last, first) + numbers
-                for first, last, numbers in zip(
-                    self.first[:-1],
-                    self.first[1:],
-                    (np.asarray(arrays[i]).astype(np.int64) + by for i, by in zip(self.indices, self.offsets)),
-                    strict=True,
-                )
+                np.where(numbers < 0, self.first[f + 1], self.first[f]) + numbers
+                for f, numbers in zip(self.factors, all_numbers, strict=True)
             ]
         )
 
@@ -159,7 +161,7 @@ def find_groups(model: Model, data: ModelData) -> Groups:
             f"row, as u[g] is. {_FIRST}"
         )
     found, reasons = [], []
-    for nodes in factors.values():
+    for nodes in _read_together(model, factors.values()):
         try:
             found.append(_prove(model, data, rows, nodes))
         except GroupsNotFoundError as error:
@@ -198,8 +200,9 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
     read = [places[name] for name in data.likelihood.read]
     return Groups(
         tuple(name for f in taken for name in f.names),
-        tuple(f.leaf for f in taken),
-        tuple(f.offset for f in taken),
+        tuple(index for f in taken for index in f.indices),
+        tuple(offset for f in taken for offset in f.offsets),
+        tuple(k for k, f in enumerate(taken) for _ in f.indices),
         first,
         size,
         own,
@@ -220,6 +223,16 @@ def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply
         if index is not None and array_of(index.leaf).shape == (n_rows,):
             factors.setdefault((leaf_identity(index.leaf), index.offset), []).append(node)
     return factors
+
+
+def _read_together(model: Model, places: Iterable[list[Apply]]) -> list[list[Apply]]:
+    """Put places together, by several arrays of numbers, that read the same variables."""
+    together: dict[Hashable, list[Apply]] = {}
+    for nodes in places:
+        above = set(ancestors([node.inputs[0] for node in nodes]))
+        read = frozenset(v for v in model.value_vars if v.type.ndim and v in above)
+        together.setdefault(read, []).extend(nodes)
+    return list(together.values())
 
 
 class _Index(NamedTuple):
@@ -255,14 +268,16 @@ def _is_number(var: Variable) -> bool:
 def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> _Factor:
     """Show for one factor that its groups are independent given the rest."""
     sources = [node.inputs[0] for node in nodes]
-    index = _index_of(nodes[0])
-    assert index is not None
+    found = [index for node in nodes if (index := _index_of(node)) is not None]
+    indices = list({(leaf_identity(index.leaf), index.offset): index for index in found}.values())
     above = set(ancestors(sources))
     lengths = {b.name: b.shape[0] if b.shape else 0 for b in data.likelihood.blocks}
     reached = [v for v in model.value_vars if v in above]
     n_groups = max((lengths[v.name] for v in reached if v.type.ndim), default=0)
     members = [v for v in reached if v.type.ndim and lengths[v.name] == n_groups]
-    by = f"the groups by {index.leaf.name or 'a constant array'}"
+    by = f"the groups by {' and '.join(dict.fromkeys(i.leaf.name or 'a constant array' for i in indices))}"
+    if len({leaf_identity(index.leaf) for index in indices}) < len(indices):
+        raise GroupsNotFoundError(f"Rows read several entries of one variable as {by}, as x[t] and x[t - 1].")
     if n_groups < 2 or not members:
         raise GroupsNotFoundError(f"What is indexed as {by} depends on no free variable with an entry for each.")
     names = [model.values_to_rvs[v].name for v in members]
@@ -275,22 +290,24 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
     # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
     beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
     with_beside = [v for v in model.value_vars if v in (*members, *beside)]
+    reason: GroupsNotFoundError | None = None
     for of in (members, with_beside):
         try:
             prior, terms, pooled = _prior_by_group(model, data, of, dict.fromkeys(of, RowAxis(0)), n_groups)
         except GroupsNotFoundError as error:
             reason = error
         else:
-            members, ties = of, None
+            members, ties, reason = of, None, None
             break
     else:
-        members = with_beside
+        members, pooled = with_beside, True
+    if reason is not None or len(indices) > 1:
         prior, terms, ties = _prior_together(model, data, members, n_groups, reason)
-        pooled = True
     own = _places(data.likelihood.blocks, members, n_groups)
-    number = data.number_of_leaf(index.leaf)
+    numbers = tuple(data.number_of_leaf(index.leaf) for index in indices)
+    offsets = tuple(index.offset for index in indices)
     signed = frozenset(node.outputs[0] for node in nodes if not _is_positive(node.inputs[0]))
-    return _Factor(tuple(v.name for v in members), number, index.offset, own, prior, terms, pooled, signed, ties)
+    return _Factor(tuple(v.name for v in members), numbers, offsets, own, prior, terms, pooled, signed, ties)
 
 
 def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Variable]) -> list[Variable]:
@@ -382,7 +399,7 @@ def _in_theta(model: Model, data: ModelData, graph: Variable) -> Variable:
 
 
 def _prior_together(
-    model: Model, data: ModelData, members: Sequence[Variable], n_groups: int, split: GroupsNotFoundError
+    model: Model, data: ModelData, members: Sequence[Variable], n_groups: int, split: GroupsNotFoundError | None
 ) -> tuple[Variable, frozenset[Variable], FactorTies]:
     """Return the same where the prior ties groups to each other, each with the same part of it, and what ties them."""
     terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
@@ -393,7 +410,8 @@ def _prior_together(
         ties = find_ties(data, total, _places(data.likelihood.blocks, members, n_groups))
     except NotNormalError as reason:
         names = [model.values_to_rvs[v].name for v in members]
-        raise GroupsNotFoundError(f"{split} And taken together the prior of {names} {reason}.") from reason
+        why = f"{split} And taken" if split is not None else "Rows read several groups of a factor, and taken"
+        raise GroupsNotFoundError(f"{why} together the prior of {names} {reason}.") from reason
     return pt.full((n_groups,), total / n_groups), frozenset(of), ties
 
 

@@ -1,4 +1,4 @@
-"""The move of all groups that their prior ties to each other, given φ: one decision on all rows.
+"""The move of all groups that their prior or their rows tie to each other, given φ: one decision on all rows.
 
 Each by itself, given its neighbours, would hardly move where the prior is smooth.  Together they are standard normal in
 z, as the expansion has them, so that z′ = cos α z + sin α ξ leaves to the decision what the expansion leaves of the
@@ -31,12 +31,15 @@ from pymc_austerity.kernel import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import KnownSum, LinkedLogPrior, Place
 from pymc_austerity.proxy import towards_target
 
+#: Moves a draw: beside the carried move, which factorises the precision at many φ, one costs little.
+_MOVES = 3
+
 
 class TiedMove(Protocol):
-    """A move of all tied groups and its decision, compiled."""
+    """Moves of all tied groups and their decisions, compiled."""
 
     def __call__(self, theta: np.ndarray, data: GroupData, state: GroupState, generators: Any) -> RefreshOutcome:
-        """Return its outcome; the φ in θ must be that of the state."""
+        """Return what became of them; the φ in θ must be that of the state."""
         ...
 
 
@@ -81,28 +84,40 @@ def _tied_by(
         offset = log_prior(data.links.rows, theta_new, data.others, data.fixed)
         offset += log_q_ratio - log_prior(data.links.rows, theta, data.others, data.fixed)
         offset += known_sum(theta_new, data.others, e) - known_sum(theta, data.others, e)
-        state.tied[1] += 1.0
-        state.tied[2] = 0.0
         if not np.isfinite(offset):
             return RefreshOutcome(theta, DECIDED, -1, 1, 0, 0, 0, 0)
         proposed = Place(data.links.seen, theta_new, theta, data.others, e.centre, data.fixed, data.arrays)
         reached = reach(theta_new, theta, data)
         asked = Question(GroupPlace(proposed, data.places, 0), n_total, reached, offset, float(n_total), noise)
         d = conclude(generators[ROWS], data.row_state, data.looks, asked)
-        state.tied[2] = 1.0 if d.accepted else 0.0
         accepted = 1 if d.accepted else 0
         return RefreshOutcome(theta_new if d.accepted else theta, d.status, d.row, 1, accepted, d.n_rows, d.n_stages, 0)
 
-    return tied
+    @njit
+    def several(theta, data, state, generators):  # type: ignore[no-untyped-def]
+        all_moves = RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)
+        for _ in range(_MOVES):
+            if all_moves.status == DECIDED:
+                one = tied(all_moves.theta, data, state, generators)
+                all_moves = RefreshOutcome(
+                    one.theta, one.status, one.row, all_moves.n_groups + one.n_groups,
+                    all_moves.n_accepted + one.n_accepted, all_moves.n_rows + one.n_rows,
+                    all_moves.n_stages + one.n_stages, 0,
+                )  # fmt: skip
+        state.tied[1] += 1.0
+        state.tied[2] = all_moves.n_accepted / _MOVES
+        return all_moves
+
+    return several
 
 
 def tied_state() -> np.ndarray:
-    """Return log α, the number of moves, and whether the last one was accepted, shape (3,)."""
+    """Return log α, the number of draws, and the share of the moves of the last one that was accepted, shape (3,)."""
     return np.array([FURTHEST, 0.0, 0.0])
 
 
 def adapt_tied(state: GroupState) -> None:
     """Take a draw of tuning in."""
-    log_angle, n_moves, accepted = state.tied.tolist()
-    if n_moves:
-        state.tied[0] = min(FURTHEST, towards_target(log_angle, accepted, TARGET, int(n_moves)))
+    log_angle, n_draws, accepted = state.tied.tolist()
+    if n_draws:
+        state.tied[0] = min(FURTHEST, towards_target(log_angle, accepted, TARGET, int(n_draws)))

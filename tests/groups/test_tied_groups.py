@@ -25,11 +25,15 @@ from pymc_austerity.groups import (
     tied_prior,
 )
 from pymc_austerity.groups.carried_move import build_carried_move
+from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.tied_move import adapt_tied, build_tied_move
 from pymc_austerity.kernel import pack_generators
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 T, N, DRAWS = 12, 120, 4_000
 RNG = np.random.default_rng(17)
+#: Some rows read one group by both indices.
+OTHER, WEIGHT = RNG.integers(0, T, N), RNG.normal(size=N)
 LEVEL, STORE = RNG.integers(0, T, N), RNG.integers(0, 15, N)
 DIFFERENCES, NEIGHBOURS = np.diff(np.eye(T), axis=0), np.zeros((T, T))
 for _i, _j in [*zip(range(T - 1), range(1, T)), (0, 5), (2, 9), (4, 11)]:
@@ -88,6 +92,20 @@ def walk_and_stores():
     return walk() + store[STORE]
 
 
+def ratings():
+    x = pm.Normal("x", 0, pm.math.exp(log_scale()), shape=T)
+    return x[LEVEL] - x[OTHER]
+
+
+def memberships():
+    x = pm.Normal("x", shape=T) * pm.math.exp(log_scale())
+    return (1 - WEIGHT) * x[LEVEL] + WEIGHT * x[OTHER]
+
+
+def of_levels(sd):
+    return np.eye(T) / sd**2
+
+
 def of_walk(sd):
     return DIFFERENCES.T @ DIFFERENCES / sd**2 + FIRST
 
@@ -123,13 +141,21 @@ CASES = {
     "by steps": (walk_by_steps, of_walk, ()), "AR(1)": (autoregression, of_autoregression, (RHO,)),
     "ICAR": (regions, of_regions, ()), "BYM": (regions_and_own, of_both, (SCALES,)),
     "MvNormal": (normal_over_groups, of_kernel, ()), "by its factor": (normal_by_factor, of_kernel, ()),
+    "ratings": (ratings, of_levels, ()), "memberships": (memberships, of_levels, ()),
     "walk and stores": (walk_and_stores, of_walk_and_stores, (SCALES,)),
 }  # fmt: skip
 SHARED = {"AR(1)": "rho", "BYM": "log_own", "walk and stores": "log_store"}
 
 
-def outcomes(levels):
-    return levels[LEVEL] + np.random.default_rng(3).normal(size=N)
+#: What rows read of the levels.
+READ = {
+    "ratings": np.eye(T)[LEVEL] - np.eye(T)[OTHER],
+    "memberships": (1 - WEIGHT)[:, None] * np.eye(T)[LEVEL] + WEIGHT[:, None] * np.eye(T)[OTHER],
+}
+
+
+def outcomes(levels, name="walk"):
+    return READ.get(name, np.eye(T)[LEVEL]) @ levels + np.random.default_rng(3).normal(size=N)
 
 
 def model_of(name, y):
@@ -142,7 +168,7 @@ def law(name, y):
     """Means and sds of the log sd, of other shared parameters, and of what the rows read."""
     _, precision_at, more = CASES[name]
     stores = np.eye(15)[STORE] if name == "walk and stores" else np.empty((N, 0))
-    design = np.column_stack([np.eye(T)[LEVEL], stores])
+    design = np.column_stack([READ.get(name, np.eye(T)[LEVEL]), stores])
     gram, moment, log_weights, firsts, seconds = design.T @ design, design.T @ y, [], [], []
     for a, *others in product(SCALES, *more):
         given = [o if grid is RHO else np.exp(o) for o, grid in zip(others, more)]
@@ -205,7 +231,7 @@ def decider_of(name, y):
 @pytest.mark.parametrize("name", CASES)
 def test_draws_have_the_law_of_linear_algebra(name, levels):
     """With the log sd where the data have it, and where they allow it to be as small as the prior has it."""
-    y = outcomes(levels)
+    y = outcomes(levels, name)
     decider = decider_of(name, y)
     assert decider.groups.tied.count(True) == 1
     draws, accepted = run(decider)
@@ -318,3 +344,18 @@ def test_jacobian_left_out_is_refused(monkeypatch):
     monkeypatch.setattr(centred_model, "inverse_by_ops", lambda *args: (right(*args)[0], pt.constant(0.0)))
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
         read_groups(model_of("by steps", outcomes(FLAT)))
+
+
+def test_derivatives_by_both_indices_at_once_are_refused(monkeypatch):
+    """A planted mistake: rows are expanded along what they read by either index, which says nothing of one group."""
+    monkeypatch.setattr(GroupPass, "_at_index", lambda self, direction, i: self.at_all_indices(direction))
+    with pytest.raises(UnsupportedModelError, match="a derivative of the likelihood is wrong"):
+        decider_of("memberships", outcomes(FLAT))
+
+
+def test_entry_before_is_refused():
+    with pm.Model() as model:
+        x, at = pm.Normal("x", 0, pm.HalfNormal("sd"), shape=T), pm.Data("at", LEVEL)
+        pm.Normal("y", x[at] - x[at - 1], 1, observed=outcomes(FLAT))
+    with pytest.raises(GroupsNotFoundError, match="several entries of one variable"):
+        read_groups(model)
