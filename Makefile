@@ -109,7 +109,7 @@ doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and th
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs/*.md
 
 docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a warning is an error
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
 
 notebooks: $(VENV)/.installed-dev ## Execute every notebook with small settings, leaving the files as they are
 	printf '%s\0' notebooks/*.ipynb | PMA_SMALL=1 xargs -0 -n 1 -P $(WORKERS) $(BIN)/jupyter execute

@@ -7,6 +7,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import nbformat
+from docutils import nodes
 
 here = Path(__file__).resolve().parent
 
@@ -55,7 +56,7 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_validation_checks = {"PR01", "PR02", "SS03"}
 # Results are returned, not made: they document attributes in place of parameters.
-numpydoc_validation_exclude = {r"\.__", r"\.(Design|OperatingCharacteristic|Reliability)$"}
+numpydoc_validation_exclude = {r"\.__", r"\.(Comparison|Design|OperatingCharacteristic|Reliability)$"}
 
 
 def signature_of_init(app, what, name, obj, options, signature, return_annotation):
@@ -67,11 +68,20 @@ def signature_of_init(app, what, name, obj, options, signature, return_annotatio
     return str(bare.replace(parameters=parameters, return_annotation=bare.empty)), None
 
 
+def trim_code(app, document):
+    """Take off the blank line with which an example ends, as doctest needs one after what is printed."""
+    for block in document.findall(nodes.literal_block):
+        block[:] = [nodes.Text(block.astext().rstrip("\n"))]
+
+
 def setup(app):
     app.connect("autodoc-process-signature", signature_of_init)
+    app.connect("doctree-read", trim_code)
 
 
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_title = "pymc-austerity"
 html_theme_options = {
     "navigation_with_keys": False,
@@ -82,4 +92,4 @@ html_theme_options = {
     "footer_end": [],
 }
 # Pages without others below them need no side bar.
-html_sidebars = {page: [] for page in ("index", "quickstart", "which_step", "recipes", "choices", "gallery")}
+html_sidebars = {page: [] for page in ("index", "quickstart", "which_step", "recipes", "choices", "gallery", "notebooks/*")}
