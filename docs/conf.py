@@ -56,7 +56,7 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_validation_checks = {"PR01", "PR02", "SS03"}
 # Results are returned, not made: they document attributes in place of parameters.
-numpydoc_validation_exclude = {r"\.__", r"\.(Comparison|Design|OperatingCharacteristic|Reliability)$"}
+numpydoc_validation_exclude = {r"\.__", r"\.(Comparison|Design|OperatingCharacteristic|Recommendation|Reliability)$"}
 
 
 def signature_of_init(app, what, name, obj, options, signature, return_annotation):
