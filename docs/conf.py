@@ -92,4 +92,5 @@ html_theme_options = {
     "footer_end": [],
 }
 # Pages without others below them need no side bar.
-html_sidebars = {page: [] for page in ("index", "quickstart", "which_step", "recipes", "choices", "gallery", "notebooks/*")}
+alone = ("index", "quickstart", "which_step", "recipes", "choices", "gallery", "notebooks/*")
+html_sidebars = {page: [] for page in alone}
