@@ -137,6 +137,10 @@ def _dimshuffle(op: DimShuffle, node: Apply, axes: Axes) -> Axes:
     axis = _the_axis(axes)
     if axis.kind == "length":
         return [axis]
+    if axis.kind == "shape" and not op.new_order:  # a shape of one length, which is that of the rows
+        return [LENGTH]
+    if axis.axis not in op.new_order:
+        raise refuse(node, "the axis of the rows is dropped")
     return [axis._replace(axis=op.new_order.index(axis.axis))]
 
 

@@ -176,6 +176,12 @@ def read_rows_of_run(
     points = drawn_points(idata, model, np.iinfo(np.int64).max).points
     others = own.likelihood.other_blocks
     psi = np.array([np.append(coordinates.theta(point), flatten(point, others)) for point in points])
+    wrong = [b.name for b in own.likelihood.psi_blocks if not np.isfinite(psi[:, b.start : b.stop]).all()]
+    if wrong:
+        raise ValueError(
+            f"idata: draws of {wrong} are not finite in the unconstrained space: they lie at an end of the support, or "
+            "outside. Pass draws of the posterior."
+        )
     names = tuple(str(term.name) for term in own.terms.all)
     values = RowValues(own.likelihood, own.fixed)
     return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names)

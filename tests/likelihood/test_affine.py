@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
@@ -89,3 +90,14 @@ def test_the_hessian_through_a_predictor_is_that_of_any_graph(monkeypatch):
         patch.setattr(row_sums, "row_predictor", lambda rows, psi, batches: rows)
         wrong = FullPass(likelihood, coordinates)(psi, (), rows)
     assert not np.allclose(wrong.hessian, by_columns.hessian)
+
+
+@pytest.mark.parametrize("size", [60, (60,)])
+def test_a_parameter_filled_into_all_rows_is_a_predictor(size):
+    """The number of rows is the only length of a shape; to look for it ended in an error of Python's."""
+    with pm.Model() as model:
+        pm.Normal("y", pt.zeros(size) + pt.full(size, pm.Normal("mu")), 1, observed=X[:, 0])
+    likelihood, *_ = row_likelihood(model)
+    psi = likelihood.psi_vector("psi")
+    (rows,) = graph_replace([likelihood.row_log_likelihood], {likelihood.theta: psi}, strict=False)
+    assert row_predictor(rows, psi, likelihood.batches) is not None

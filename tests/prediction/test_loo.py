@@ -305,3 +305,11 @@ def test_impossible_rows_are_refused():
         pm.Uniform("y", 0, pm.HalfNormal("top", 5, initval=9.0), observed=np.linspace(0.01, 3, 500))
     with pytest.raises(ValueError, match="importance sampling needs a finite one at every draw"):
         loo(draws_of(model, 0.05), model, rows=500)
+
+
+def test_draws_at_an_end_of_the_support_are_refused():
+    with pm.Model() as model:
+        pm.Normal("y", 0, pm.HalfNormal("s"), observed=REAL)
+    idata = run_of(posterior=xr.Dataset({"s": (("chain", "draw"), np.arange(8.0).reshape(2, 4))}))
+    with pytest.raises(ValueError, match=r"draws of \['s_log__'\] are not finite"):
+        loo(idata, model)
