@@ -48,6 +48,7 @@ def log_likelihood(
     random_seed : int or Generator, optional
         For drawing rows.
     progressbar : bool, default True
+        Whether what takes more than a moment shows a bar.
 
     Returns
     -------

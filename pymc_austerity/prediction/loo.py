@@ -61,6 +61,7 @@ def loo(
     random_seed : int or Generator, optional
         For drawing the rows.
     progressbar : bool, default True
+        Whether what takes more than a moment shows a bar.
 
     Returns
     -------

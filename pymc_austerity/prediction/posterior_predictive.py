@@ -48,6 +48,7 @@ def posterior_predictive(
     random_seed : int or Generator, optional
         For drawing rows, and for the outcomes.
     progressbar : bool, default True
+        Whether what takes more than a moment shows a bar.
 
     Returns
     -------
