@@ -20,6 +20,8 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.basic import PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
+from pytensor.scalar import Add, Mul
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot, Prod, softplus
 
 from pymc_austerity.compile.cache import cached
@@ -28,7 +30,9 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.compile.special_functions import rewrite_polygamma
 
 _REWRITES = "pymc_austerity"
-_BY_UFUNCS = "by_ufuncs"
+_BY_UFUNCS, _FEW_OPERANDS = "by_ufuncs", "few_operands"
+#: Operands of a sum or a product of arrays that NumPy evaluates at once: 32 with the result.
+_MOST_OPERANDS = 31
 #: Products of at most so many entries, such as the length scales of a covariance, are written out.
 _FEW_FACTORS = 16
 
@@ -46,7 +50,7 @@ class _NumPyLinker(PerformLinker):
 
 
 #: For what is evaluated a few times, on few rows or on chunks of many: to compile it would take longer.
-BY_NUMPY = Mode(linker=_NumPyLinker(), optimizer="fast_compile")
+BY_NUMPY = Mode(linker=_NumPyLinker(), optimizer="fast_compile").including(_FEW_OPERANDS)
 
 
 def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
@@ -114,7 +118,7 @@ def interpret_log_density(inputs: Any, outputs: Any) -> Any:
     """
     # Put together, operations would be one that NumPy does not know, and that Python evaluates entry by entry.
     rewritten = Mode(linker=_NumPyLinker(), optimizer="fast_run").excluding("fusion", "inplace", "BlasOpt")
-    return compile_log_density(inputs, outputs, rewritten.including(_BY_UFUNCS))
+    return compile_log_density(inputs, outputs, rewritten.including(_BY_UFUNCS, _FEW_OPERANDS))
 
 
 @node_rewriter([softplus])
@@ -123,6 +127,17 @@ def _use_ufuncs(fgraph: Any, node: Apply) -> list[Variable]:
     (x,) = node.inputs
     written = pt.maximum(x, 0) + pt.log1p(pt.exp(-pt.abs(x)))
     return [pt.cast(written, node.outputs[0].type.dtype)]
+
+
+@node_rewriter([Elemwise])
+def _split_long_sums(fgraph: Any, node: Apply) -> list[Variable] | None:
+    """Write a sum or a product of many arrays, which PyTensor puts into one operation, by parts."""
+    if len(node.inputs) <= _MOST_OPERANDS or not isinstance(node.op.scalar_op, Add | Mul):
+        return None
+    while len(parts := node.inputs) > _MOST_OPERANDS:
+        some = [node.op(*parts[i : i + _MOST_OPERANDS]) for i in range(0, len(parts), _MOST_OPERANDS)]
+        node = node.op.make_node(*some)
+    return list(node.outputs)
 
 
 def stabilised(graph: Variable) -> Variable:
@@ -194,3 +209,4 @@ def _compile_product(op: Product, node: Apply, **options: Any) -> tuple[Callable
 optdb.register("use_product", dfs_rewriter(_use_product), _REWRITES, position=48.9)
 optdb.register("use_compiled_polygamma", rewrite_polygamma, _REWRITES, position=48.9)
 optdb.register("use_ufuncs", dfs_rewriter(_use_ufuncs), _BY_UFUNCS, position=48.9)
+optdb.register("split_long_sums", dfs_rewriter(_split_long_sums), _FEW_OPERANDS, position=48.9)

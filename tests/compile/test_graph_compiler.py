@@ -9,7 +9,7 @@ from pytensor.compile import Mode
 from pytensor.link.c.op import COp
 
 from pymc_austerity.compile import graph_compiler
-from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_part, interpret_log_density
+from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_log_density, compile_part, interpret_log_density
 
 X = np.linspace(-1, 1, 6).reshape(3, 2)
 
@@ -80,3 +80,16 @@ def test_the_same_graph_is_compiled_once_and_another_anew():
     for other in (compiled(3.0), compiled(dtype="float32"), compiled(allow_input_downcast=True)):
         assert other is not first
     assert compiled(3.0)(np.ones(2))[0].tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("op", [pt.add, pt.mul])
+def test_numpy_evaluates_sums_of_any_length(op):
+    """NumPy takes 32 operands at once, and PyTensor puts a sum of 100 arrays into one operation."""
+    x = pt.dvector("x")
+    many = op(*[x / (k + 1) for k in range(100)])
+    found = interpret_log_density([x], [many]), compile_log_density([x], [many], BY_NUMPY)
+    values = np.linspace(0.5, 2, 7)
+    parts = [values / (k + 1) for k in range(100)]
+    expected = np.sum(parts, axis=0) if op is pt.add else np.prod(parts, axis=0)
+    for function in found:
+        np.testing.assert_allclose(function(values)[0], expected, rtol=1e-12)
