@@ -71,7 +71,8 @@ def signature_of_init(app, what, name, obj, options, signature, return_annotatio
 def trim_code(app, document):
     """Take off the blank line with which an example ends, as doctest needs one after what is printed."""
     for block in document.findall(nodes.literal_block):
-        block[:] = [nodes.Text(block.astext().rstrip("\n"))]
+        block.rawsource = block.astext().rstrip("\n")
+        block[:] = [nodes.Text(block.rawsource)]
 
 
 def setup(app):
