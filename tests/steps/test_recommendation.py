@@ -10,7 +10,7 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity import tried_setup
 from pymc_austerity.diagnostics.built_steps import find_decider
-from pymc_austerity.steps import recommendation
+from pymc_austerity.steps import step_trials
 from pymc_austerity.steps.candidate import Candidate, effective_share
 from pymc_austerity.steps.nuts_pilot import Gradient, pilot_nuts, time_gradient
 from pymc_austerity.steps.recommendation import choose, line_of
@@ -44,7 +44,7 @@ def taking(setup, us, name="PenaltyMH", exact=False, **more):
 @pytest.fixture
 def slow_nuts(monkeypatch):
     """NUTS is never quick, so that other steps are tried."""
-    monkeypatch.setattr(recommendation, "_QUICK_NUTS", 0.0)
+    monkeypatch.setattr(step_trials, "_QUICK_NUTS", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind(sl
 
 def test_where_nuts_is_quick_no_other_step_is_set_up(monkeypatch, caplog):
     for step in ("MHSS", "PenaltyMH", "MinibatchBarker"):
-        monkeypatch.setattr(recommendation, step, None)
+        monkeypatch.setattr(step_trials, step, None)
     with caplog.at_level(logging.INFO, "pymc_austerity"):
         found = pma.recommend(mean())
     assert [r.getMessage().split()[0] for r in caplog.records] == ["NUTS"]
@@ -185,8 +185,8 @@ def test_a_build_that_takes_long_is_given_up(slow_nuts, monkeypatch):
     """The clock runs ten seconds at each look: every build is given up, and NUTS remains."""
     clock = itertools.count(0, 10)
     monkeypatch.setattr(tried_setup.time, "process_time", lambda: float(next(clock)))
-    monkeypatch.setattr(recommendation, "time_gradient", lambda model: Gradient(None, 1.0, 1e-4))
-    monkeypatch.setattr(recommendation, "pilot_nuts", lambda *_, **__: taking(1, 1, "NUTS", True))
+    monkeypatch.setattr(step_trials, "time_gradient", lambda model: Gradient(None, 1.0, 1e-4))
+    monkeypatch.setattr(step_trials, "pilot_nuts", lambda *_, **__: taking(1, 1, "NUTS", True))
     found = pma.recommend(slope(), progressbar=False)
     assert found.step == "NUTS"
     assert "given up: building it takes more than" in found.table.loc["PenaltyMH", "remark"]
