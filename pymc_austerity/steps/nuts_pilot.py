@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
+from numba.core.errors import NumbaWarning
 from pymc.model import Model
 from pymc.util import get_random_generator
 
@@ -64,7 +65,9 @@ def time_gradient(model: Model) -> Gradient:
     function.trust_input = True
     function.set_extra_values({})
     point = np.concatenate([np.ravel(v) for v in model.initial_point().values()]).astype("float64")
-    function(point)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaWarning)  # that code with large arrays in it is not kept
+        function(point)
     setup, n, began = time.process_time() - start, 0, time.process_time()
     while n < 3 or time.process_time() - began < _TIMED:
         function(point)

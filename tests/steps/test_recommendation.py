@@ -207,3 +207,10 @@ def test_a_slow_gradient_says_at_least():
     found = pilot_nuts(mean(), slow, 0, insist=True)
     assert found.at_least
     assert found.seconds(1_000) == pytest.approx(1 + 4 * 1_000 * 1.5 + 1_000 * 1.5)
+
+
+def test_large_constant_arrays_are_no_cause_for_a_warning():
+    """numba warns that it does not keep code with large arrays in it, which nobody can change (warnings are errors)."""
+    with pm.Model() as model:
+        pm.StudentT("y", nu=4, mu=pm.Normal("centre"), sigma=1, observed=np.sin(np.arange(200_000)))
+    assert time_gradient(model).seconds > 0
