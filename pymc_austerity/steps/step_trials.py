@@ -147,7 +147,7 @@ def step(model: Model | None = None, *, draws: int = 4_000, seed: int = 0, progr
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
-    >>> x = np.random.default_rng(0).normal(size=200_000)
+    >>> x = np.random.default_rng(0).normal(size=5_000)
     >>> with pm.Model():
     ...     y = pm.StudentT("y", nu=4, mu=pm.Normal("centre"), sigma=1, observed=x)
     ...     chosen = pma.step(progressbar=False)
