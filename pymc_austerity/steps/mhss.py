@@ -152,14 +152,14 @@ class MHSS(RowStep):
         chosen = order != "auto" or callable(bound)
         by_groups = None if chosen else GroupPlan(ScalableSubsampling())
         super().__init__(ScalableSubsampling(), vars, bound=bound, by_groups=by_groups, **options)
+
+    def _expect_rows(self, tried: float | None) -> tuple[float, bool]:
         if self.moves_groups:
-            return
+            return super()._expect_rows(tried)
         if self.decider.parts.plan.by_statistics:
-            self._expected = 0.0, False
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
-        else:
-            self._expected = self.predicted_rows, False
-            _log.info(f"MHSS will read about {self._expected[0]:.3g} of {self.decider.n_rows:,} rows a draw.")
+            return 0.0, False
+        return self.predicted_rows, False
 
     def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         second = super()._assemble(parts, check, phases)

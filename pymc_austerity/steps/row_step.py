@@ -233,6 +233,7 @@ class RowStep(CheckedStep):
         if isinstance(table, BlockTable):  # the rows in the model are an example
             self.model_key = self.model_key._replace(data=table.digest)
         self._expected = self._expect_rows(tried)
+        _log.info(" ".join(f"{self!r}.".split()))
         self.default_tune_steps = self._tuning_that_suffices()
         self._shares = SharesTaken()
         self.start_chain(get_random_generator(rng))
