@@ -111,7 +111,7 @@ def test_comparable_variables_are_the_common_ones_in_the_order_of_the_reference(
     }
     assert comparable_variables(results, "reference", None) == ["b", "a"]
     assert comparable_variables(results, "reference", ["a"]) == ["a"]
-    with pytest.raises(ValueError, match=r"reference: 'NUTS' is not among the runs \['reference', 'other'\]"):
+    with pytest.raises(ValueError, match=r"reference: 'NUTS' is not among the runs. Choose from reference, other"):
         comparable_variables(results, "NUTS", None)
     with pytest.raises(ValueError, match="only 'other' is there"):
         comparable_variables({"other": results["other"]}, "other", None)
