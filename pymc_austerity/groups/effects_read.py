@@ -196,9 +196,10 @@ def _adds_entries(source: Variable, effects: Variable) -> bool:
     computed = {source}
     for node in nodes_between(source, effects):
         computed.update(node.outputs)
-        tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
-        if isinstance(node.op, Join) and not computed.issuperset(tensors):
-            return True
+        if isinstance(node.op, Join):  # PyTensor 2 passes the axis as the first input
+            tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
+            if not computed.issuperset(tensors):
+                return True
         if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) and node.inputs[0] not in computed:
             return True
     return False

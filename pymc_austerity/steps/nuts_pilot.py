@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-from numba.core.errors import NumbaWarning
+from numba import NumbaWarning
 from pymc.model import Model
 from pymc.util import get_random_generator
 

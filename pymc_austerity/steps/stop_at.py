@@ -19,6 +19,8 @@ _log = logging.getLogger("pymc_austerity")
 
 #: Draws of a chain before its effective draws are estimated, and the growth from one estimate to the next.
 _FIRST, _GROWTH = 100, 1.25
+#: Times the seconds that are waited for a chain so far behind that PyMC would drop it.
+_PATIENCE = 2.0
 #: Entries of a variable that are followed, evenly spaced over it.
 _MOST_ENTRIES = 1_000
 
@@ -69,10 +71,11 @@ class StopAt:
             return
         share = 1 if together else 1 / self._chains
         n = min(len(draws) for draws in chains)
-        began = min(self._began.values()) if together else self._began[here]
-        if now - began >= self._seconds * share and n >= 2:
-            self._end(f"{now - began:.0f} s", n)
-        if n >= self._due and np.isfinite(self._ess) and _keeps_all([len(draws) for draws in chains]):
+        passed = now - (min(self._began.values()) if together else self._began[here])
+        keeps_all = _keeps_all([len(draws) for draws in chains])
+        if n >= 2 and passed >= self._seconds * share * (1 if keeps_all else _PATIENCE):
+            self._end(f"{passed:.0f} s", n)
+        if n >= self._due and np.isfinite(self._ess) and keeps_all:
             self._due = int(_GROWTH * n) + 1
             found = _least_effective(chains, n)
             if found >= self._ess * share:
@@ -94,7 +97,7 @@ def stop_at(*, ess: float | None = None, seconds: float | None = None, chains: i
         size as ArviZ estimates it, of the values that are sampled, transformed where PyMC transforms them).
     seconds : float, optional
         Wall-clock seconds from the first draw on, tuning included.  Every chain keeps at least two draws: none ends
-        while it tunes.
+        while it tunes.  Where one is so far behind the others that PyMC would drop it, up to twice as long.
     chains : int, default 4
         How many chains the run has.  It is asked for where chains run one after another (``cores=1``), so that each
         stops at its share of `ess` and of `seconds`; chains in processes of their own are counted.

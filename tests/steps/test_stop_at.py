@@ -56,7 +56,7 @@ def test_seconds_end_a_run_with_draws_of_each_chain(model):
     """No chain ends while it tunes, however short the time."""
     with model:
         idata = pm.sample(
-            2_000_000, tune=50, chains=2, cores=2, step=pma.ExactMH(), callback=pma.stop_at(seconds=0.5),
+            2_000_000, tune=50, chains=2, cores=2, step=pma.ExactMH(), callback=pma.stop_at(seconds=2),
             progressbar=False, random_seed=1,
         )  # fmt: skip
     assert idata.posterior.sizes["chain"] == 2
