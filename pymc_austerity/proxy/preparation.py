@@ -268,7 +268,7 @@ def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
             f"the rows read {n_parameters:,} parameters, and a Hessian of {rows} serves up to {limit:,}: give this "
             f"step fewer vars and the rest to another, or drop columns with few entries.{remedy}"
         )
-    _log.info(
+    _log.warning(
         f"The rows read few of {n_parameters:,} parameters each. The Hessian of all rows takes "
         f"{8 * n_parameters**2 / 1e6:,.0f} MB, the step some {_COPIES} times as much, and every draw some products "
         "with it, which cost more than its rows. Set-up takes minutes."
