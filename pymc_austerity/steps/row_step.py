@@ -161,20 +161,17 @@ class RowStep(CheckedStep):
         self.blocked = blocked
         self.tune = self._tunes = tune
         name, required = type(self).__name__, by_groups is not None and by_groups.required
-        # What was chosen and does not go with moves of groups; a proposal says how all is moved.
-        chosen = [
-            argument
-            for argument, is_default in (
-                ("vars=", len(self.vars) == len(model.value_vars)),
-                ("proxy=", isinstance(proxy, str)),
-                ("rows=", rows is None),
-                ("data=", data is None),
-                ("merge_rows=", merge_rows),
-                ("temperature=", isinstance(temperature, int | float) and temperature == 1),
-                ("bound=", not callable(bound)),
-            )
-            if not is_default
-        ]
+        # What does not go with moves of groups; a proposal says how all is moved.
+        defaults = {
+            "vars=": len(self.vars) == len(model.value_vars),
+            "proxy=": isinstance(proxy, str),
+            "rows=": rows is None,
+            "data=": data is None,
+            "merge_rows=": merge_rows,
+            "temperature=": isinstance(temperature, int | float) and temperature == 1,
+            "bound=": not callable(bound),
+        }
+        chosen = [argument for argument, is_default in defaults.items() if not is_default]
         found, table, tried = None, None, None
         with phases("Reading the model"):
             # Rows that come from elsewhere are those of one table, and each is one.
@@ -215,18 +212,7 @@ class RowStep(CheckedStep):
                 example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
                 known_bound, self.temperature, tune, compile_kwargs, phases.shown, name,
             )  # fmt: skip
-            try:
-                self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
-            except UnsupportedModelError:
-                if isinstance(table, BlockTable):  # of rows in memory this is known already
-                    example.require_finite_pieces(table.pieces(), table.place)
-                raise
-            _log.info(f"{name} set up in {phases}.")
-            if not self.decider.row_source.complete:
-                _log.info(describe_pool(self.decider))
-            tried = look_ahead(self.decider, name)
-            self._declare_stats(TunedState(self.decider).stats_dtypes_shapes)
-            self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
+            tried = self._set_up_one_decision(parts, model, example, phases)
         self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
         mention_row_deterministics(model, self.decider.n_table)
         self.watch_data(example)
@@ -240,6 +226,22 @@ class RowStep(CheckedStep):
         self.__dict__.pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
         if not self.moves_groups:
             remember(model, self)
+
+    def _set_up_one_decision(self, parts: Parts, model: Model, example: ModelData, phases: Phases) -> float | None:
+        """Compile the decision over all variables, and return what a few transitions of it read."""
+        table = parts.rows
+        try:
+            self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
+        except UnsupportedModelError:
+            if isinstance(table, BlockTable):  # of rows in memory this is known already
+                example.require_finite_pieces(table.pieces(), table.place)
+            raise
+        _log.info(f"{type(self).__name__} set up in {phases}.")
+        if not self.decider.row_source.complete:
+            _log.info(describe_pool(self.decider))
+        self._declare_stats(TunedState(self.decider).stats_dtypes_shapes)
+        self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
+        return look_ahead(self.decider, type(self).__name__)
 
     def _tuning_that_suffices(self) -> int | None:
         """Return the tuning draws that PyMC takes where ``tune=`` is not given; None for its own number.
