@@ -20,19 +20,9 @@ _CHECKED_FACTORS, _CHECKED_VARIABLES = 5_000, 500
 def incidence_of(factors: Any, blocks: Sequence[Block], n_factors: int) -> Incidence:
     """Turn a table of the variables in each factor into a list of factors for each variable.
 
-    Parameters
-    ----------
-    factors : array_like of int, shape (F,) or (F, r), or mapping of str to such
-        For each factor the positions of the entries that it contains; −1 for none.
-    blocks : sequence of Block
-        Layout of the variables.
-    n_factors : int
-        F.
-
-    Raises
-    ------
-    ValueError
-        A table of another length, with positions that do not exist, or of numbers that are not whole.
+    `factors`, shape (F,) or (F, r) or a mapping of str to such, holds for each factor the positions of the entries that
+    it contains, −1 for none. Raises ValueError for a table of another length, with positions that do not exist, or of
+    numbers that are not whole.
     """
     if not isinstance(factors, Mapping):
         if len(blocks) > 1:
@@ -81,13 +71,10 @@ def check_incidence(
 ) -> None:
     """Change variables, one at a time, and look whether a factor changes that does not contain it.
 
-    VariableLooks at up to 500 variables and 5,000 factors for each, at a random point.
+    Looks at up to 500 variables and 5,000 factors for each, at a random point.
 
-    Raises
-    ------
-    ValueError
-        For a factor that the table does not know to contain the variable: its share in the conditional law would be
-        left out without a trace.
+    Raises ValueError for a factor that the table does not know to contain the variable: its share in the conditional
+    law would be left out without a trace.
     """
     rng = np.random.default_rng(20140621)
     theta = np.where(n_values > 0, rng.integers(0, np.maximum(n_values, 1)), theta).astype(float)

@@ -17,60 +17,33 @@ CHUNK = 4096
 
 
 class Incidence(NamedTuple):
-    """Which factors contain which variable, in compressed form.
+    """Which factors contain which variable, in compressed form."""
 
-    Attributes
-    ----------
-    start : numpy.ndarray of int64, shape (D + 1,)
-    members : numpy.ndarray of int64
-        Variable d is in the factors ``members[start[d]:start[d + 1]]``; the order within is shuffled by sampling.
-    """
-
-    start: np.ndarray
+    start: np.ndarray  # int64 (D + 1,)
+    #: int64: variable d is in the factors ``members[start[d]:start[d + 1]]``; the order within is shuffled by sampling.
     members: np.ndarray
 
 
 class VariableLooks(NamedTuple):
-    """The looks of the sequential test, for every number of factors that a variable has.
+    """The looks of the sequential test, for every number of factors that a variable has."""
 
-    Attributes
-    ----------
-    first : numpy.ndarray of int64, shape (D + 1,)
-        Variable d looks after ``sizes[first[d]:first[d + 1]]`` factors, the last of which is all of them.
-    sizes : numpy.ndarray of int64
-    bounds : numpy.ndarray of float64
-        A difference of means is clear when it is further than ``bounds`` standard deviations of it from its threshold.
-    """
-
+    #: int64 (D + 1,): variable d looks after ``sizes[first[d]:first[d + 1]]`` factors, the last of which is all of
+    #: them.
     first: np.ndarray
-    sizes: np.ndarray
+    sizes: np.ndarray  # int64
+    #: A difference of means is clear when it is further than ``bounds`` standard deviations of it from its threshold.
     bounds: np.ndarray
 
 
 class SweepOutcome(NamedTuple):
-    """What happened in one sweep.
+    """What happened in one sweep."""
 
-    Attributes
-    ----------
-    theta : numpy.ndarray, shape (D,)
-    changed : int
-        Variables that took another value.
-    n_rows : int
-        Factors evaluated, all values of a variable counted once.
-    n_stages : int
-        Looks.
-    n_full : int
-        Variables decided on all of their factors.
-    bad : int
-        Variable for which no value had a finite density, or −1.
-    """
-
-    theta: np.ndarray
-    changed: int
-    n_rows: int
-    n_stages: int
-    n_full: int
-    bad: int
+    theta: np.ndarray  # (D,)
+    changed: int  # variables that took another value
+    n_rows: int  # factors evaluated, all values of a variable counted once
+    n_stages: int  # looks
+    n_full: int  # variables decided on all of their factors
+    bad: int  # variable for which no value had a finite density, or −1
 
 
 @njit
@@ -124,19 +97,11 @@ def race(
 
 
 class Factors(NamedTuple):
-    """The factors that are read in a sweep, and how.
-
-    Attributes
-    ----------
-    incidence : Incidence
-    looks : VariableLooks
-    n_values : numpy.ndarray of int64, shape (D,)
-        Values that each variable may take.
-    """
+    """The factors that are read in a sweep, and how."""
 
     incidence: Incidence
     looks: VariableLooks
-    n_values: np.ndarray
+    n_values: np.ndarray  # int64 (D,): values that each variable may take
 
 
 def build_conditional(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Callable[..., tuple[int, int, int]]:
@@ -192,11 +157,6 @@ def build_sweep(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Calla
     """Compile ``sweep(theta, around, factors, variables, rng_order, rng_decide, rng_rows)``.
 
     It draws the given variables in random order and returns the fields of a `SweepOutcome`.
-
-    Parameters
-    ----------
-    log_prior, both_sides : callable
-        See `LinkedDensity`.
     """
     conditional = build_conditional(log_prior, both_sides)
 

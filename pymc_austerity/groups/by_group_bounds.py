@@ -22,25 +22,14 @@ _ROUNDING, _ROUNDING_OF_SUMS = 1e-10, 1e-12
 
 
 class GroupBoundTable(NamedTuple):
-    """Running sums of the bounds within each group.
+    """Running sums of the bounds within each group."""
 
-    Attributes
-    ----------
-    sums : numpy.ndarray of float64, shape (F N,)
-        Σ c_i over the rows of a group from its first one on, in the order of `start`; infinite where no bound is known
-        for a row of the group.
-    start : numpy.ndarray of int64, shape (G + 1,)
-        The rows of group g are at the places ``start[g]`` to ``start[g + 1] - 1``.
-    n_first : int
-        Groups of the first factor, in whose order rows are numbered.
-    always : numpy.ndarray of int64, shape (0,)
-        Rows that are read at every decision: none.
-    """
-
+    #: (F N,): Σ c_i over the rows of a group from its first one on, in the order of `start`; infinite where no bound is
+    #: known for a row of the group.
     sums: np.ndarray
-    start: np.ndarray
-    n_first: int
-    always: np.ndarray
+    start: np.ndarray  # int64 (G + 1,): the rows of group g are at the places ``start[g]`` to ``start[g + 1] - 1``
+    n_first: int  # groups of the first factor, in whose order rows are numbered
+    always: np.ndarray  # int64 (0,): rows that are read at every decision: none
 
     def totals(self) -> np.ndarray:
         """Return C_g = Σ c_i of all groups, shape (G,)."""
@@ -51,14 +40,8 @@ class GroupBoundTable(NamedTuple):
 def group_bound_table(bounds: np.ndarray, start: np.ndarray, places: np.ndarray, n_first: int) -> GroupBoundTable:
     """Sum the bounds of each group.
 
-    Parameters
-    ----------
-    bounds : numpy.ndarray, shape (N,)
-        c_i ≥ 0, in the order of the groups of the first factor; infinite where none is known.
-    start : numpy.ndarray of int64, shape (G + 1,)
-    places : numpy.ndarray of int, shape ((F - 1) N,)
-        Rows in the order of the groups of each further factor.
-    n_first : int
+    `bounds`, shape (N,), are the c_i ≥ 0 in the order of the groups of the first factor, infinite where none is known;
+    `start` and `places` are those of `PreparedGroups`.
     """
     ordered = np.concatenate([bounds, bounds[places]])
     of_group = pd.Series(np.repeat(np.arange(start.size - 1), np.diff(start)))

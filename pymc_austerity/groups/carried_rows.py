@@ -22,30 +22,17 @@ _WORTH, _SHARE = 2.0, 0.25
 
 
 class CarriedRows(NamedTuple):
-    """How a carried move is decided.
-
-    Attributes
-    ----------
-    test : AcceptanceTest
-    widening : float
-        By how much bounds are best raised, so that more rows with less noise are drawn; 1 without bounds.
-    """
+    """How a carried move is decided."""
 
     test: AcceptanceTest
-    widening: float
+    widening: float  # by how much bounds are best raised, so that more rows with less noise are drawn; 1 without bounds
 
 
 def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[float, float]:
     """Return how many rows a carried move reads best, and the logarithm of what an accepted one costs in rows.
 
-    Parameters
-    ----------
-    noise : float
-        Variance of the log ratio times the number of rows that are read.
-    least, most : float
-        Limits of that number.
-    rest : float
-        Rows that cost as much as all else of a draw.
+    `noise`: variance of the log ratio times the number of rows that are read; `least`, `most`: limits of that number;
+    `rest`: rows that cost as much as all else of a draw.
     """
     numbers = np.geomspace(max(1.0, least), max(1.0, least, most), 64)
     costs = np.log(rest + numbers) - np.log(2) - log_ndtr(-np.sqrt(noise / numbers) / 2)
@@ -56,13 +43,7 @@ def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[floa
 def choose_carried_rows(costs: GroupCosts, rest: float, n_rows: int) -> CarriedRows:
     """Choose the test of the carried move, and its number of rows.
 
-    Parameters
-    ----------
-    costs : GroupCosts
-    rest : float
-        Rows that cost as much as all else of a draw.
-    n_rows : int
-        N.
+    `rest`: rows that cost as much as all else of a draw; `n_rows`: N.
     """
     n, cost = cheapest(costs.noise_of_weighted, _LEAST, min(_MOST, max(_LEAST, n_rows / 2)), rest)
     penalty = NoisePenalty(round(n))

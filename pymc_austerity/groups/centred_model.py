@@ -37,21 +37,14 @@ _SPREAD = 0.3
 
 @dataclass(frozen=True, eq=False)
 class CentredModel:
-    """A model in other coordinates, and the maps of points between it and the user's.
+    """A model in other coordinates, and the maps of points between it and the user's."""
 
-    Attributes
-    ----------
-    model : pymc.Model
-        Its variables have the names of the user's; those in `replaced` stand for the effects that the rows read.
-    replaced : dict
-        From the name of a variable that is replaced to its axis along which the groups lie; to None where effects of a
-        group read all of it.
-    to_effects, from_effects : callable
-        From values of all variables, unconstrained, of the user's model to those of `model`, and back.
-    """
-
+    #: Its variables have the names of the user's; those in `replaced` stand for the effects that the rows read.
     model: Model
+    #: From the name of a variable that is replaced to its axis along which the groups lie; to None where effects of a
+    #: group read all of it.
     replaced: Mapping[str, int | None]
+    #: From values of all variables, unconstrained, of the user's model to those of `model`, and back.
     to_effects: Callable[[Point], dict[str, np.ndarray]]
     from_effects: Callable[[Point], dict[str, np.ndarray]]
 
@@ -59,14 +52,7 @@ class CentredModel:
 def centred_model(model: Model) -> CentredModel | None:
     """Return the model in terms of the effects that its rows read, or None where these are its variables already.
 
-    Parameters
-    ----------
-    model : pymc.Model
-
-    Raises
-    ------
-    GroupsNotFoundError
-        The log density in the new coordinates is not that of the model: a derivation is wrong.
+    Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
     by_source: dict[Variable, list[EffectsRead]] = {}
     for effects in effects_read(model):
@@ -88,27 +74,13 @@ def centred_model(model: Model) -> CentredModel | None:
 
 @dataclass(frozen=True, eq=False)
 class _Change:
-    """The change of variables from z to the effects u that rows read.
+    """The change of variables from z to the effects u that rows read."""
 
-    Attributes
-    ----------
-    effects : Variable
-        u as a function of z and the rest.
-    new : Variable
-        The variable that takes the place of z, of the shape of `effects`.
-    inverse : Variable
-        z as a function of `new` and the rest.
-    log_prior : Variable
-        log p(z_g) + log |∂z_g/∂u_g| of each group, shape (G,), or of all together.
-    by_row : dict
-        From what rows read in the graph of the model to the same in terms of `new`.
-    """
-
-    effects: Variable
-    new: Variable
-    inverse: Variable
-    log_prior: Variable
-    by_row: dict[Variable, Variable]
+    effects: Variable  # u as a function of z and the rest
+    new: Variable  # the variable that takes the place of z, of the shape of `effects`
+    inverse: Variable  # z as a function of `new` and the rest
+    log_prior: Variable  # log p(z_g) + log |∂z_g/∂u_g| of each group, shape (G,), or of all together
+    by_row: dict[Variable, Variable]  # from what rows read in the graph of the model to the same in terms of `new`
 
 
 def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
@@ -285,10 +257,7 @@ def _map_of(model: Model, graphs: Mapping[str, Variable]) -> _PointMap:
 def _check(model: Model, found: CentredModel) -> None:
     """Check by numbers that the two log densities differ by the Jacobian of the map, and that the maps are inverse.
 
-    Raises
-    ------
-    GroupsNotFoundError
-        They do not: a derivation is wrong.
+    Raises GroupsNotFoundError where they do not: a derivation is wrong.
     """
     rng = np.random.default_rng(2007)
     point = {name: value + _SPREAD * rng.standard_normal(np.shape(value)) for name, value in _start_of(model).items()}

@@ -33,43 +33,23 @@ from pymc_austerity.likelihood.model_graph import plain_indices
 
 @dataclass(frozen=True, eq=False)
 class EffectsRead:
-    """Effects that rows read by the index of their group, and the variable that they are affine in.
+    """Effects that rows read by the index of their group, and the variable that they are affine in."""
 
-    Attributes
-    ----------
-    effects : Variable
-        Groups on the first axis, shape (G, ...).
-    read : Variable
-        ``effects[index]`` in the graph of the model, or the effects themselves where rows read a function of them.
-    index : Variable or None
-        Vector of whole numbers.
-    axis : int
-        Axis of `read` along which the rows lie, or the groups.
-    source : Variable
-        The variable of the model that `effects` are affine in.
-    source_axis : int or None
-        Axis of `source` along which the groups lie; None where the effects of a group read all of it.
-    shape, source_shape : tuple of int
-        Of `effects` and of `source`; the graph may leave lengths to the coordinates of the model.
-    """
-
-    effects: Variable
+    effects: Variable  # groups on the first axis, shape (G, ...)
+    #: ``effects[index]`` in the graph of the model, or the effects themselves where rows read a function of them.
     read: Variable
-    index: Variable | None
-    axis: int
-    source: Variable
+    index: Variable | None  # vector of whole numbers
+    axis: int  # axis of `read` along which the rows lie, or the groups
+    source: Variable  # the variable of the model that `effects` are affine in
+    #: Axis of `source` along which the groups lie; None where the effects of a group read all of it.
     source_axis: int | None
+    #: Of `effects` and of `source`; the graph may leave lengths to the coordinates of the model.
     shape: tuple[int, ...] = ()
     source_shape: tuple[int, ...] = ()
 
 
 def effects_read(model: Model) -> list[EffectsRead]:
-    """Return the effects that are affine in one unbounded variable of a model with an entry for each group.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    """
+    """Return the effects that are affine in one unbounded variable of a model with an entry for each group."""
     terms = [*model.basic_RVs, *model.potentials]
     nodes = list(toposort(terms))
     clients: dict[Variable, list[Apply]] = {}
@@ -227,19 +207,7 @@ def _part_affine(indexed: Variable, effects: Variable, sources: Sequence[Variabl
 
 
 def axis_entering(effects: Variable, at: int, source: Variable) -> int | None:
-    """Return the axis of `source` whose entry k enters entry k of `effects` along an axis, and no other.
-
-    Parameters
-    ----------
-    effects : Variable
-    at : int
-        Axis of the effects.
-    source : Variable
-
-    Returns
-    -------
-    int or None
-    """
+    """Return the axis of `source` whose entry k enters entry k of `effects` along an axis, and no other."""
     nodes = nodes_between(source, effects)
     computed = {source, *(out for node in nodes for out in node.outputs)}
     beside = {var for node in nodes for var in node.inputs if var not in computed}

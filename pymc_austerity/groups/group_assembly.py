@@ -26,25 +26,13 @@ LearnAnew = Callable[[ModelData], GroupDecider]
 
 @dataclass(frozen=True)
 class GroupAssembly:
-    """Compiles a model, learns from all rows, and puts the moves together.
+    """Compiles a model, learns from all rows, and puts the moves together."""
 
-    Attributes
-    ----------
-    test : AcceptanceTest or None
-        Without one the carried move is decided as `choose_carried_rows` finds best.
-    share : float or None
-        Of the groups that are refreshed a draw; None for what pays.
-    compile_kwargs : dict or None
-    phases : Phases
-    check : callable
-        Checks the compiled rows of the model.
-    """
-
-    test: AcceptanceTest | None
-    share: float | None
+    test: AcceptanceTest | None  # without one the carried move is decided as `choose_carried_rows` finds best
+    share: float | None  # of the groups that are refreshed a draw; None for what pays
     compile_kwargs: dict[str, Any] | None
     phases: Phases
-    check: Callable[[ModelData, Density], None]
+    check: Callable[[ModelData, Density], None]  # checks the compiled rows of the model
 
     def __call__(self, data: ModelData, groups: Groups) -> tuple[GroupDecider, LearnAnew]:
         """Return the decider, and a function that learns from other data of the same types."""

@@ -36,29 +36,14 @@ _SCALES, _TRIED = 2.0 ** np.arange(-1, 6), 4096
 
 
 class GroupBounds(NamedTuple):
-    """Bounds of all rows, and what the distances are measured with.
+    """Bounds of all rows, and what the distances are measured with."""
 
-    Attributes
-    ----------
-    table : GroupBoundTable
-        The c_i.
-    whiten : numpy.ndarray, shape (G, K, K)
-        C_g, lower triangular.
-    whiten_shared : numpy.ndarray, shape (R, R)
-        L⁻¹/κ.
-    radius : float
-        The bounds hold up to this distance.
-    outwards : float
-        What makes up for rounding in the distances.
-    widening : float
-        By how much the bounds are raised for a carried move, so that more rows with less noise are drawn.
-    """
-
-    table: GroupBoundTable
-    whiten: np.ndarray
-    whiten_shared: np.ndarray
-    radius: float
-    outwards: float
+    table: GroupBoundTable  # the c_i
+    whiten: np.ndarray  # (G, K, K): C_g, lower triangular
+    whiten_shared: np.ndarray  # (R, R): L⁻¹/κ
+    radius: float  # the bounds hold up to this distance
+    outwards: float  # what makes up for rounding in the distances
+    #: By how much the bounds are raised for a carried move, so that more rows with less noise are drawn.
     widening: float = 1.0
 
 
@@ -170,25 +155,10 @@ def find_group_bounds(
 ) -> GroupBounds:
     """Find the bounds of all rows.
 
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    e : GroupExpansion
-    factor : numpy.ndarray, shape (G, K, K)
-        C_g at the centre; what stands above the diagonal is not read.
-    shared : tuple of numpy.ndarray, shapes (P,) and (P, P)
-        Mean of φ and the Cholesky factor of its covariance.
-    fixed : tuple of numpy.ndarray
-    rows : Rows
-    order : tuple of numpy.ndarray
-        `start` and `places`, see `PreparedGroups`.
-    most : float
-        Rows that a typical refresh may read by these bounds, as a share of all.
-
-    Raises
-    ------
-    NoRemainderBoundError
-        Where none are known for the model, with the reason, or more rows would be read.
+    `factor`, shape (G, K, K): C_g at the centre; what stands above the diagonal is not read; `shared`, shapes (P,) and
+    (P, P): mean of φ and the Cholesky factor of its covariance; `order`: `start` and `places`, see `PreparedGroups`;
+    `most`: rows that a typical refresh may read by these bounds, as a share of all. Raises NoRemainderBoundError where
+    none are known for the model, with the reason, or more rows would be read.
     """
     of_rows, (start, places), factor = RemainderBounds(likelihood), order, np.tril(factor)
     read = np.searchsorted(e.shared, e.read)

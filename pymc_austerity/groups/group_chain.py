@@ -36,19 +36,9 @@ class GroupChain(WithSamplingState):
     Takes the place of a `Chain` in a step.  Variables of other steps and a temperature are passed to it as to that, and
     a step that has either does not move groups.
 
-    Parameters
-    ----------
-    decider : GroupDecider
-    rng : numpy.random.Generator
-        From which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
-
-    Attributes
-    ----------
-    state : GroupState
-    start : numpy.ndarray
-        Where the chain starts, in place of the model's initial point.
-    n_steps : int
-        Draws so far, as counted by whoever runs the chain.
+    `rng`: from which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
+    `start`: where the chain starts, in place of the model's initial point; `n_steps`: draws so far, as counted by
+    whoever runs the chain.
     """
 
     _state_class = GroupChainState

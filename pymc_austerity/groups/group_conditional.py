@@ -34,27 +34,15 @@ _RIDGE = 1e-8
 
 
 class Conditional(NamedTuple):
-    """The normal approximation of all groups given φ.
+    """The normal approximation of all groups given φ."""
 
-    Attributes
-    ----------
-    mean : numpy.ndarray, shape (G, K)
-        m_g(φ), of the groups of all factors together.
-    alone : numpy.ndarray, shape (G, K)
-        Mean of a group where those of all other factors are at the centre, from the centre: with one factor m_g − û_g.
-    factor : numpy.ndarray, shape (G, K, K)
-        Lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g).
-    log_det : float
-        ½ Σ_g log det Σ_g(φ), or where groups are eliminated ½ log det of the covariance of all together.
-    left : numpy.ndarray, shape (L, L)
-        L of `elimination`; empty where nothing is eliminated.
-    """
-
-    mean: np.ndarray
+    mean: np.ndarray  # (G, K): m_g(φ), of the groups of all factors together
+    #: (G, K): mean of a group where those of all other factors are at the centre, from the centre: with one factor m_g
+    #: − û_g.
     alone: np.ndarray
-    factor: np.ndarray
-    log_det: float
-    left: np.ndarray
+    factor: np.ndarray  # (G, K, K): lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g)
+    log_det: float  # ½ Σ_g log det Σ_g(φ), or where groups are eliminated ½ log det of the covariance of all together
+    left: np.ndarray  # (L, L): L of `elimination`; empty where nothing is eliminated
 
 
 class Condition(Protocol):
@@ -207,26 +195,13 @@ def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: 
 
 
 class OnSurrogate(NamedTuple):
-    """A point of the surrogate in coordinates (φ, z).
+    """A point of the surrogate in coordinates (φ, z)."""
 
-    Attributes
-    ----------
-    phi : numpy.ndarray, shape (P,)
-    theta : numpy.ndarray, shape (D,)
-        φ, and u where φ and z say.
-    conditional : Conditional
-        At φ.
-    log_prior : float
-        At θ.
-    value : float
-        Log of π̃(θ) Π|Σ_g(φ)|^{1/2}, up to a constant.
-    """
-
-    phi: np.ndarray
-    theta: np.ndarray
-    conditional: Conditional
-    log_prior: float
-    value: float
+    phi: np.ndarray  # (P,)
+    theta: np.ndarray  # (D,): φ, and u where φ and z say
+    conditional: Conditional  # at φ
+    log_prior: float  # at θ
+    value: float  # log of π̃(θ) Π|Σ_g(φ)|^{1/2}, up to a constant
 
 
 @built_once

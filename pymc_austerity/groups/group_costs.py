@@ -18,24 +18,13 @@ _SAMPLED = 8192
 
 
 class GroupCosts(NamedTuple):
-    """Rows that are read, and what they leave to chance.
+    """Rows that are read, and what they leave to chance."""
 
-    Attributes
-    ----------
-    refreshed : float
-        Rows that a refresh of all groups reads by their bounds; infinite without bounds.
-    drawn : float
-        Σ c_i M_g: rows that a carried move draws by their bounds at least; infinite without bounds.
-    noise_of_drawn : float
-        Variance of the log ratio of a carried move that draws rows by their bounds, times their number.
-    noise_of_weighted : float
-        The same for rows that are drawn in proportion to their typical remainder.
-    """
-
-    refreshed: float
-    drawn: float
+    refreshed: float  # rows that a refresh of all groups reads by their bounds; infinite without bounds
+    drawn: float  # Σ c_i M_g: rows that a carried move draws by their bounds at least; infinite without bounds
+    #: Variance of the log ratio of a carried move that draws rows by their bounds, times their number.
     noise_of_drawn: float
-    noise_of_weighted: float
+    noise_of_weighted: float  # the same for rows that are drawn in proportion to their typical remainder
 
 
 def estimate_costs(
@@ -49,16 +38,8 @@ def estimate_costs(
 ) -> GroupCosts:
     """Estimate what the moves of groups read.
 
-    Parameters
-    ----------
-    both_sides : BothSides
-        Remainders of rows.
-    moves : sequence of tuple of numpy.ndarray
-        θ′ and θ of typical carried moves.
-    others, fixed, e
-    bounds : GroupBounds or None
-    rows : Rows
-        Sorted by the groups of the first factor.
+    `both_sides`: remainders of rows; `moves`: θ′ and θ of typical carried moves; `rows`: sorted by the groups of the
+    first factor.
     """
     numbers = np.sort(np.random.default_rng(1974).choice(len(rows), min(_SAMPLED, len(rows)), replace=False))
     batch, n_each = rows.take(numbers).arrays, len(rows) / numbers.size

@@ -54,26 +54,13 @@ class GroupDecider:
     """The moves of a model with groups, compiled for its data.
 
     Pickled by what it was made of; another process compiles for itself.
-
-    Attributes
-    ----------
-    model : GroupModel
-    test : AcceptanceTest
-    share : float or None
-        Of the groups that are refreshed a draw; None for what pays.
-    theta0 : numpy.ndarray
-        The model's initial point.
-    others, fixed
-        Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
-    prepared : PreparedGroups
-    parts : GroupParts
-    transition : GroupTransition
     """
 
     model: GroupModel
     test: AcceptanceTest
-    share: float | None
-    theta0: np.ndarray
+    share: float | None  # of the groups that are refreshed a draw; None for what pays
+    theta0: np.ndarray  # the model's initial point
+    #: Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
     others: np.ndarray
     fixed: tuple[np.ndarray, ...]
     prepared: PreparedGroups
@@ -297,12 +284,7 @@ def _rows_of_refresh(test: AcceptanceTest, found: PreparedGroups, few: int) -> f
 def share_refreshed(n_rows: float, carried: float) -> float:
     """Return the share of the groups that is refreshed a draw.
 
-    Parameters
-    ----------
-    n_rows : float
-        That the refresh of all groups would read.
-    carried : float
-        What the carried move costs, in rows of a refresh.
+    `n_rows`: that the refresh of all groups would read; `carried`: what the carried move costs, in rows of a refresh.
     """
     return float(np.clip(_REFRESH_TO_CARRIED * carried / max(1, n_rows), _LEAST_REFRESHED, _MOST_REFRESHED))
 

@@ -85,13 +85,7 @@ class LinkedGroupDerivatives(Protocol):
 
 
 class GroupPrior(NamedTuple):
-    """The prior terms of groups, compiled.
-
-    Attributes
-    ----------
-    terms : GroupTerms
-    derivatives : GroupDerivatives
-    """
+    """The prior terms of groups, compiled."""
 
     terms: GroupTerms
     derivatives: GroupDerivatives
@@ -109,31 +103,18 @@ class GroupPrior(NamedTuple):
 
 
 class GroupPriorLinks(NamedTuple):
-    """Addresses of the functions of a `GroupPrior` in this process.
-
-    Attributes
-    ----------
-    terms, derivatives : int
-    """
+    """Addresses of the functions of a `GroupPrior` in this process."""
 
     terms: int
     derivatives: int
 
 
 class LinkedGroupPrior(NamedTuple):
-    """A `GroupPrior` as compiled code asks for it: by the addresses of its functions, among the data.
-
-    Attributes
-    ----------
-    terms : LinkedGroupTerms
-    derivatives : LinkedGroupDerivatives
-    reached : tuple of Reached
-        What lies at the addresses.
-    """
+    """A `GroupPrior` as compiled code asks for it: by the addresses of its functions, among the data."""
 
     terms: LinkedGroupTerms
     derivatives: LinkedGroupDerivatives
-    reached: tuple[Reached, Reached]
+    reached: tuple[Reached, Reached]  # what lies at the addresses
 
     @property
     def links(self) -> GroupPriorLinks:
@@ -219,10 +200,7 @@ def parts_of_theta(likelihood: RowLikelihood, graph: Variable, places: np.ndarra
 def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:
     """Check by numbers that a group's parameters change its own rows and its own prior term, and nothing else.
 
-    Raises
-    ------
-    GroupsNotFoundError
-        Where the compiled density says otherwise than the graph did.
+    Raises GroupsNotFoundError where the compiled density says otherwise than the graph did.
     """
     rng = np.random.default_rng(1956)
     theta = data.theta0 + _SPREAD * rng.standard_normal(data.theta0.size)

@@ -19,77 +19,37 @@ from pymc_austerity.groups.tied_prior import Ties
 
 
 class GroupExpansion(NamedTuple):
-    """Expansion of the rows of all groups around one centre, as arrays for compiled code.
+    """Expansion of the rows of all groups around one centre, as arrays for compiled code."""
 
-    Attributes
-    ----------
-    centre : numpy.ndarray, shape (D,)
-        θ̂ = (φ̂, û).
-    own : numpy.ndarray of int64, shape (G, K)
-        Where the parameters of each group lie in θ.
-    size : numpy.ndarray of int64, shape (G,)
-        Parameters of each group: with several factors, those of some may be fewer than K.
-    first : numpy.ndarray of int64, shape (F + 1,)
-        The groups of factor f are ``first[f]`` to ``first[f + 1] - 1``.
-    shared, read : numpy.ndarray of int64, shapes (P,) and (R,)
-        Where φ lies in θ, and that part of it which the rows read.
-    gradient : numpy.ndarray, shape (G, K)
-        Of each group's log-likelihood by its own parameters.
-    hessian : numpy.ndarray, shape (G, K, K)
-    precision : numpy.ndarray, shape (G, K, K)
-        Minus `hessian` with negative eigenvalues put to zero.
-    cross : numpy.ndarray, shape (G, K, R)
-        Second derivatives by the group's own parameters and those that the rows read.
-    shared_gradient : numpy.ndarray, shape (R,)
-    shared_hessian : numpy.ndarray, shape (R, R)
-    cell_start : numpy.ndarray of int64, shape (G + 1,)
-        The cells of group g are ``cell_start[g]`` to ``cell_start[g + 1] - 1``: one for each group of another factor
-        with which it has rows in common.
-    cell_with : numpy.ndarray of uint32, shape (C,)
-        These groups.
-    cell_hessian : numpy.ndarray, shape (C, K, K)
-        Second derivatives by the parameters of the group and of the other; zero beyond their sizes.
-    left : numpy.ndarray of int64, shape (G + 1,)
-        The `places_left` where the groups of the first factor are eliminated.
-    tangent : Tangent
-        The joint means of several factors near the centre of φ, once they have been worked out.
-    scale : KnownScale
-        What the expansion is multiplied by where it holds at every scale of the rows.
-    ties : Ties
-        Between groups that the prior ties to each other.
-    """
-
-    centre: np.ndarray
-    own: np.ndarray
-    size: np.ndarray
-    first: np.ndarray
+    centre: np.ndarray  # (D,): θ̂ = (φ̂, û)
+    own: np.ndarray  # int64 (G, K): where the parameters of each group lie in θ
+    size: np.ndarray  # int64 (G,): parameters of each group: with several factors, those of some may be fewer than K
+    first: np.ndarray  # int64 (F + 1,): the groups of factor f are ``first[f]`` to ``first[f + 1] - 1``
+    #: int64 (P,) and (R,): where φ lies in θ, and that part of it which the rows read.
     shared: np.ndarray
     read: np.ndarray
-    gradient: np.ndarray
-    hessian: np.ndarray
-    precision: np.ndarray
-    cross: np.ndarray
-    shared_gradient: np.ndarray
-    shared_hessian: np.ndarray
+    gradient: np.ndarray  # (G, K): of each group's log-likelihood by its own parameters
+    hessian: np.ndarray  # (G, K, K)
+    precision: np.ndarray  # (G, K, K): minus `hessian` with negative eigenvalues put to zero
+    cross: np.ndarray  # (G, K, R): second derivatives by the group's own parameters and those that the rows read
+    shared_gradient: np.ndarray  # (R,)
+    shared_hessian: np.ndarray  # (R, R)
+    #: int64 (G + 1,): the cells of group g are ``cell_start[g]`` to ``cell_start[g + 1] - 1``: one for each group of
+    #: another factor with which it has rows in common.
     cell_start: np.ndarray
-    cell_with: np.ndarray
+    cell_with: np.ndarray  # uint32 (C,): these groups
+    #: (C, K, K): second derivatives by the parameters of the group and of the other; zero beyond their sizes.
     cell_hessian: np.ndarray
-    left: np.ndarray
-    tangent: Tangent
-    scale: KnownScale
-    ties: Ties
+    left: np.ndarray  # int64 (G + 1,): the `places_left` where the groups of the first factor are eliminated
+    tangent: Tangent  # the joint means of several factors near the centre of φ, once they have been worked out
+    scale: KnownScale  # what the expansion is multiplied by where it holds at every scale of the rows
+    ties: Ties  # between groups that the prior ties to each other
 
 
 def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:
     """Return the expansion in all that the rows read but their scale, which it is multiplied by.
 
-    Parameters
-    ----------
-    e : GroupExpansion
-        In all that the rows read.
-    of_rows : RowScale
-    n_rows : int
-        N, rows that stand for several counted as these.
+    `n_rows` is N, rows that stand for several counted as these.
     """
     if of_rows.place is None:
         return e

@@ -47,42 +47,21 @@ class GroupModeError(UnsupportedModelError):
 
 
 class GroupCentre(NamedTuple):
-    """What the search ends with.
-
-    Attributes
-    ----------
-    expansion : GroupExpansion
-    mean : numpy.ndarray, shape (P,)
-        Mode of the marginal of φ.
-    factor : numpy.ndarray, shape (P, P)
-        Lower Cholesky factor of its covariance.
-    passes : int
-        Passes over all rows.
-    """
+    """What the search ends with."""
 
     expansion: GroupExpansion
-    mean: np.ndarray
-    factor: np.ndarray
-    passes: int
+    mean: np.ndarray  # (P,): mode of the marginal of φ
+    factor: np.ndarray  # (P, P): lower Cholesky factor of its covariance
+    passes: int  # passes over all rows
 
 
 @dataclass(frozen=True, eq=False)
 class GroupSearch:
-    """A model with its rows, expanded around one point after the other.
-
-    Attributes
-    ----------
-    data : ModelData
-    rows : Rows
-        Sorted by group.
-    member : Membership
-        Of these rows.
-    model : GroupModel
-    """
+    """A model with its rows, expanded around one point after the other."""
 
     data: ModelData
-    rows: Rows
-    member: Membership
+    rows: Rows  # sorted by group
+    member: Membership  # of these rows
     model: GroupModel
 
     def expand(self, theta: np.ndarray) -> GroupExpansion:
@@ -116,14 +95,7 @@ class GroupSearch:
 def find_group_centre(search: GroupSearch) -> GroupCentre:
     """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's.
 
-    Parameters
-    ----------
-    search : GroupSearch
-
-    Raises
-    ------
-    GroupModeError
-        Where the search does not end.
+    Raises GroupModeError where the search does not end.
     """
     data, model = search.data, search.model
     here = search.expand(data.theta0)

@@ -39,15 +39,9 @@ from pymc_austerity.proxy import compile_remainder_density
 
 
 class GroupLinks(NamedTuple):
-    """Addresses of the functions of one model in this process.
+    """Addresses of the functions of one model in this process."""
 
-    Attributes
-    ----------
-    rows, seen : Links
-        Of the rows as they are, and as the test sees them.
-    prior : GroupPriorLinks
-    """
-
+    #: Of the rows as they are, and as the test sees them.
     rows: Links
     seen: Links
     prior: GroupPriorLinks
@@ -55,20 +49,11 @@ class GroupLinks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GroupModel:
-    """The functions of a model with groups; each is compiled when it is first asked for.
-
-    Attributes
-    ----------
-    likelihood : RowLikelihood
-    groups : Groups
-    expands : bool
-        Whether the test sees what the expansion leaves of the rows.
-    compile_kwargs : dict or None
-    """
+    """The functions of a model with groups; each is compiled when it is first asked for."""
 
     likelihood: RowLikelihood
     groups: Groups
-    expands: bool
+    expands: bool  # whether the test sees what the expansion leaves of the rows
     compile_kwargs: dict[str, Any] | None
 
     @cached_property

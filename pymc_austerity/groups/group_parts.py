@@ -33,87 +33,42 @@ class GroupPlace(NamedTuple):
 
 
 class GroupData(NamedTuple):
-    """What the moves read: data sorted by group, and what was learnt of them.
+    """What the moves read: data sorted by group, and what was learnt of them."""
 
-    Attributes
-    ----------
-    links : GroupLinks
-        Where the model's own functions lie.
-    others : numpy.ndarray
-    fixed, arrays : Addresses
-        Of data that are not indexed by row, and of the rows.
-    start : numpy.ndarray of int64, shape (G + 1,)
-        The rows of group g are ``start[g]`` to ``start[g + 1] - 1`` in the order of its factor.
-    places : numpy.ndarray
-        See `PreparedGroups`.
-    expansion : GroupExpansion
-        What the test leaves out of the rows.
-    steering : GroupExpansion
-        What proposals take the rows for.
-    bounds : GroupBounds
-        What no group reads where no bounds are known.
-    shifts : numpy.ndarray, shape (S, D)
-        Directions along which no row changes.
-    steps : SharedSteps
-    unread : numpy.ndarray of int64
-        The numbers, among what is shared, of parameters that no row reads.
-    row_state : Any
-        Of the row source of the carried move.
-    looks : Any
-        Looks at all rows.
-    few : int
-        A group without bounds and with no more rows than this decides on all of them.
-    n_refreshed : numpy.ndarray of int64, shape (F,)
-        Groups of each factor refreshed a draw.
-    """
-
-    links: GroupLinks
+    links: GroupLinks  # where the model's own functions lie
     others: np.ndarray
+    #: Of data that are not indexed by row, and of the rows.
     fixed: Addresses
     arrays: Addresses
+    #: int64 (G + 1,): the rows of group g are ``start[g]`` to ``start[g + 1] - 1`` in the order of its factor.
     start: np.ndarray
-    places: np.ndarray
-    expansion: GroupExpansion
-    steering: GroupExpansion
-    bounds: GroupBounds
-    shifts: np.ndarray
+    places: np.ndarray  # see `PreparedGroups`
+    expansion: GroupExpansion  # what the test leaves out of the rows
+    steering: GroupExpansion  # what proposals take the rows for
+    bounds: GroupBounds  # what no group reads where no bounds are known
+    shifts: np.ndarray  # (S, D): directions along which no row changes
     steps: SharedSteps
-    unread: np.ndarray
-    row_state: Any
-    looks: Any
-    few: int
-    n_refreshed: np.ndarray
+    unread: np.ndarray  # int64: the numbers, among what is shared, of parameters that no row reads
+    row_state: Any  # of the row source of the carried move
+    looks: Any  # looks at all rows
+    few: int  # a group without bounds and with no more rows than this decides on all of them
+    n_refreshed: np.ndarray  # int64 (F,): groups of each factor refreshed a draw
 
 
 class GroupState(NamedTuple):
-    """What a chain carries from draw to draw.
+    """What a chain carries from draw to draw."""
 
-    Attributes
-    ----------
-    shared : SharedState
-        Moves of φ.
-    phi : numpy.ndarray, shape (P,)
-        The φ at which `mean`, `factor` and `log_det` hold; not numbers before the first draw.
-    mean, alone, factor, log_det, left
-        The `Conditional` at `phi`; `log_det` of shape (1,).
-    next : numpy.ndarray of int64, shape (F,)
-        The group of each factor to be refreshed next.
-    order : numpy.ndarray of uint32
-        Row numbers for drawing some of the rows of a large group.
-    tied : numpy.ndarray, shape (3,)
-        See `tied_state`.
-    """
-
-    shared: SharedState
-    phi: np.ndarray
+    shared: SharedState  # moves of φ
+    phi: np.ndarray  # (P,): the φ at which `mean`, `factor` and `log_det` hold; not numbers before the first draw
+    #: The `Conditional` at `phi`; `log_det` of shape (1,).
     mean: np.ndarray
     alone: np.ndarray
     factor: np.ndarray
     log_det: np.ndarray
     left: np.ndarray
-    next: np.ndarray
-    order: np.ndarray
-    tied: np.ndarray
+    next: np.ndarray  # int64 (F,): the group of each factor to be refreshed next
+    order: np.ndarray  # uint32: row numbers for drawing some of the rows of a large group
+    tied: np.ndarray  # (3,): see `tied_state`
 
 
 @njit
@@ -123,69 +78,35 @@ def conditional_of(state: GroupState) -> Conditional:
 
 
 class RefreshOutcome(NamedTuple):
-    """What became of a refresh.
-
-    Attributes
-    ----------
-    theta : numpy.ndarray
-    status, row : int
-        As in `Outcome`.
-    n_groups, n_accepted : int
-        Groups that decided, and those that moved.
-    n_rows : int
-        Rows read.
-    n_stages : int
-        Looks at the rows of groups with many.
-    n_shifted : int
-        Shifts that were accepted.
-    """
+    """What became of a refresh."""
 
     theta: np.ndarray
+    #: As in `Outcome`.
     status: int
     row: int
+    #: Groups that decided, and those that moved.
     n_groups: int
     n_accepted: int
-    n_rows: int
-    n_stages: int
-    n_shifted: int
+    n_rows: int  # rows read
+    n_stages: int  # looks at the rows of groups with many
+    n_shifted: int  # shifts that were accepted
 
 
 class GroupParts(NamedTuple):
-    """The compiled parts that the moves are made of: nothing of a model.
+    """The compiled parts that the moves are made of: nothing of a model."""
 
-    Attributes
-    ----------
-    density : LinkedDensity
-        Of the rows as they are.
-    seen : LinkedDensity
-        As the test sees it: remainders, with their known sum, or the rows as they are.
-    prior_terms : LinkedGroupTerms
-    condition : Condition
-    test, drawn : AcceptanceTest
-        For rows of equal weight, and for rows as `source` draws them.
-    source : RowSource
-        Of the carried move.
-    reach : callable
-        Compiled: how far the bounds let rows change in a carried move.
-    bounded : bool
-        Whether the groups that are refreshed read rows by their bounds.
-    normal : bool
-        Whether some of φ is normal given the rest.
-    tied : bool
-        Whether some groups are tied to each other by their prior.
-    """
-
-    density: LinkedDensity
-    seen: LinkedDensity
+    density: LinkedDensity  # of the rows as they are
+    seen: LinkedDensity  # as the test sees it: remainders, with their known sum, or the rows as they are
     prior_terms: LinkedGroupTerms
     condition: Condition
+    #: For rows of equal weight, and for rows as `source` draws them.
     test: AcceptanceTest
     drawn: AcceptanceTest
-    source: RowSource
-    reach: Callable[..., Any]
-    bounded: bool
-    normal: bool
-    tied: bool
+    source: RowSource  # of the carried move
+    reach: Callable[..., Any]  # compiled: how far the bounds let rows change in a carried move
+    bounded: bool  # whether the groups that are refreshed read rows by their bounds
+    normal: bool  # whether some of φ is normal given the rest
+    tied: bool  # whether some groups are tied to each other by their prior
 
 
 @njit

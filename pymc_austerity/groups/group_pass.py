@@ -28,33 +28,17 @@ _CHUNK = 8192
 
 
 class Cells(NamedTuple):
-    """Pairs of groups of two factors, or by two indices of one, that have rows in common.
+    """Pairs of groups of two factors, or by two indices of one, that have rows in common."""
 
-    Attributes
-    ----------
-    pairs : numpy.ndarray of int64, shape (C, 2)
-        A group of the finer factor and one of the other.
-    of_rows : numpy.ndarray of int64, shape (N,)
-        The cell of each row.
-    """
-
-    pairs: np.ndarray
-    of_rows: np.ndarray
+    pairs: np.ndarray  # int64 (C, 2): a group of the finer factor and one of the other
+    of_rows: np.ndarray  # int64 (N,): the cell of each row
 
 
 class Membership(NamedTuple):
-    """The groups of all rows.
+    """The groups of all rows."""
 
-    Attributes
-    ----------
-    of_rows : numpy.ndarray of int64, shape (F, N)
-        By each index; by the first in ascending order.
-    cells : dict of (int, int) to Cells
-        For each two indices.
-    """
-
-    of_rows: np.ndarray
-    cells: dict[tuple[int, int], Cells]
+    of_rows: np.ndarray  # int64 (F, N): by each index; by the first in ascending order
+    cells: dict[tuple[int, int], Cells]  # for each two indices
 
 
 def membership(of_rows: np.ndarray) -> Membership:
@@ -73,13 +57,6 @@ class GroupPass:
     so its derivative along that direction is the one by its own group.  Where rows read several groups of a factor, the
     direction moves what they read by one index.  (K + R)(K + R + 1)/2 forward-mode derivatives a row, where K counts
     the parameters of one group for each index.
-
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    groups : Groups
-    options : dict
-        Of the compiler.
     """
 
     def __init__(self, likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]):
@@ -148,15 +125,7 @@ class GroupPass:
     def __call__(
         self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows, member: Membership
     ) -> GroupExpansion:
-        """Expand around θ.
-
-        Parameters
-        ----------
-        theta, others, fixed
-        rows : Rows
-        member : Membership
-            Of these rows.
-        """
+        """Expand around θ."""
         groups = self._groups
         (n_groups, size), n_read = groups.own.shape, groups.read.size
         along, directions = self.directions()

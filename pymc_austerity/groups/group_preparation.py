@@ -39,57 +39,29 @@ _CHECKED, _RELATIVE_ERROR = 3, 1e-6
 
 
 class PreparedGroups(NamedTuple):
-    """What a step keeps of its preparation: arrays only, so that it travels to other processes.
+    """What a step keeps of its preparation: arrays only, so that it travels to other processes."""
 
-    Attributes
-    ----------
-    rows : Rows
-        A copy of the data, sorted by the groups of the first factor.
-    order : numpy.ndarray of uint32 or int64, shape (N,)
-        What these rows are numbered in the model.
-    start : numpy.ndarray of int64, shape (G + 1,)
-        Where the rows of each group begin, and N times the number of factors.  Where rows read several groups of a
-        factor it begins with N.
-    places : numpy.ndarray of uint32 or int64, shape ((F - 1) N,)
-        The rows in the order of the groups of all other factors, one factor after the other: row number n of those that
-        `start` counts is n where that is below N, and ``places[n - N]`` beyond.
-    expansion : GroupExpansion
-        What the test leaves out of the rows.
-    steering : GroupExpansion
-        What proposals take the rows for.
-    mean, factor : numpy.ndarray, shapes (P,) and (P, P)
-        Normal approximation of the marginal of φ.
-    table : AliasTable or None
-        Row weights of the carried move, where its test reads a part of the rows.
-    shifts : numpy.ndarray, shape (S, D)
-        Directions along which no row changes.
-    steps : SharedSteps
-        How φ moves on the surrogate.
-    bounds : GroupBounds or None
-        On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
-    costs : GroupCosts or None
-        Rows that the moves read; None where the rows are not expanded.
-    without_bounds : str
-        Why there are none.
-    passes : float
-        Passes over all rows, a derivative of each counted as one.
-    """
-
-    rows: Rows
-    order: np.ndarray
+    rows: Rows  # a copy of the data, sorted by the groups of the first factor
+    order: np.ndarray  # uint32 or int64 (N,): what these rows are numbered in the model
+    #: int64 (G + 1,): where the rows of each group begin, and N times the number of factors.  Where rows read several
+    #: groups of a factor it begins with N.
     start: np.ndarray
+    #: uint32 or int64 ((F - 1) N,): the rows in the order of the groups of all other factors, one factor after the
+    #: other: row number n of those that `start` counts is n where that is below N, and ``places[n - N]`` beyond.
     places: np.ndarray
-    expansion: GroupExpansion
-    steering: GroupExpansion
+    expansion: GroupExpansion  # what the test leaves out of the rows
+    steering: GroupExpansion  # what proposals take the rows for
+    #: (P,) and (P, P): normal approximation of the marginal of φ.
     mean: np.ndarray
     factor: np.ndarray
-    table: AliasTable | None
-    shifts: np.ndarray
-    steps: SharedSteps
+    table: AliasTable | None  # row weights of the carried move, where its test reads a part of the rows
+    shifts: np.ndarray  # (S, D): directions along which no row changes
+    steps: SharedSteps  # how φ moves on the surrogate
+    #: On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
     bounds: GroupBounds | None
-    costs: GroupCosts | None
-    without_bounds: str
-    passes: float
+    costs: GroupCosts | None  # rows that the moves read; None where the rows are not expanded
+    without_bounds: str  # why there are none
+    passes: float  # passes over all rows, a derivative of each counted as one
 
     @property
     def nothing_left(self) -> bool:
@@ -146,15 +118,7 @@ def _rows_of_groups(member: Membership, groups: Groups) -> tuple[np.ndarray, np.
 def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     """Sort the rows, find the centre, expand all groups there, and find bounds on what that leaves.
 
-    Parameters
-    ----------
-    data : ModelData
-    model : GroupModel
-
-    Raises
-    ------
-    GroupModeError
-        Where no centre is found, or the derivatives of the likelihood fail their check.
+    Raises GroupModeError where no centre is found, or the derivatives of the likelihood fail their check.
     """
     condition, at = model.condition, (data.others0, data.fixed)
     rows, member, order = sort_by_group(model.groups, data.rows)
@@ -235,14 +199,7 @@ def weigh_groups(
 ) -> PreparedGroups:
     """Weigh the rows for a carried move that reads some of them.
 
-    Parameters
-    ----------
-    found : PreparedGroups
-    data : ModelData
-    model : GroupModel
-    floor : float
-        Share of uniform draws among weighted rows.
-    progressbar : bool
+    `floor`: share of uniform draws among weighted rows.
     """
     moves, rows, centre = _typical_moves(found, model, data), found.rows, found.expansion.centre
     with setup_progress(progressbar) as progress:

@@ -29,11 +29,7 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     factors before it.  Where the prior of effects stays when a shared parameter goes along that no row reads (the mean
     of effects), it does.
 
-    Parameters
-    ----------
-    search : GroupSearch
-    centre : numpy.ndarray, shape (D,)
-        A point with finite density.
+    `centre`, shape (D,): a point with finite density.
     """
     rng = np.random.default_rng(1976)
     thetas = [centre + _SPREAD * rng.standard_normal(centre.size) for _ in range(_POINTS)]

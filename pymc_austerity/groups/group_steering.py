@@ -34,13 +34,7 @@ class _Cloud(NamedTuple):
 
 
 def steer_groups(search: GroupSearch, centre: GroupCentre) -> GroupCentre:
-    """Return the quadratic that steers with its law of φ: the expansion at the centre where averages do not gain.
-
-    Parameters
-    ----------
-    search : GroupSearch
-    centre : GroupCentre
-    """
+    """Return the quadratic that steers with its law of φ: the expansion at the centre where averages do not gain."""
     rng, best = np.random.default_rng(2011), centre
     cloud, passes = _cloud(search, best, rng), centre.passes
     for _ in range(_ROUNDS):

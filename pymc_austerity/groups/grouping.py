@@ -67,53 +67,29 @@ class _Factor(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of a model, those of several factors one after the other.
+    """The groups of a model, those of several factors one after the other."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Value variables with an entry for each group on their first axis.
-    indices : tuple of int
-        For each factor, the number of the data array that holds the group g(i) of row i; several of a factor of which
-        rows read several groups, as in ``rating[home] - rating[away]``.
-    offsets : tuple of int
-        For each of these, what the model adds to the numbers in that array, as in ``u[g - 1]``.
-    factors : tuple of int
-        The factor of each of them.
-    first : numpy.ndarray of int64, shape (F + 1,)
-        The groups of factor f are ``first[f]`` to ``first[f + 1] - 1``; those of the first factor are the most.
-    size : numpy.ndarray of int64, shape (G,)
-        Parameters of each group.
-    own : numpy.ndarray of int64, shape (G, K)
-        Where the parameters of each group lie in θ; behind the last of a group of fewer than K stands its first again.
-    shared : numpy.ndarray of int64, shape (P,)
-        Where everything else lies: φ.
-    read : numpy.ndarray of int64, shape (R,)
-        Those of `shared` that the rows read.
-    log_prior : Variable
-        Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.  Where their prior ties
-        them to each other, all have the same part of it.
-    ties : Ties
-        Between groups that the prior ties to each other.
-    tied : tuple of bool
-        For each factor, whether it does, or rows that read several groups do.
-    pooled : bool
-        Whether the prior of some groups reads what is shared, so that they learn from each other.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # value variables with an entry for each group on their first axis
+    #: For each factor, the number of the data array that holds the group g(i) of row i; several of a factor of which
+    #: rows read several groups, as in ``rating[home] - rating[away]``.
     indices: tuple[int, ...]
-    offsets: tuple[int, ...]
-    factors: tuple[int, ...]
+    offsets: tuple[int, ...]  # for each of these, what the model adds to the numbers in that array, as in ``u[g - 1]``
+    factors: tuple[int, ...]  # the factor of each of them
+    #: int64 (F + 1,): the groups of factor f are ``first[f]`` to ``first[f + 1] - 1``; those of the first factor are
+    #: the most.
     first: np.ndarray
-    size: np.ndarray
+    size: np.ndarray  # int64 (G,): parameters of each group
+    #: int64 (G, K): where the parameters of each group lie in θ; behind the last of a group of fewer than K stands its
+    #: first again.
     own: np.ndarray
-    shared: np.ndarray
-    read: np.ndarray
+    shared: np.ndarray  # int64 (P,): where everything else lies: φ
+    read: np.ndarray  # int64 (R,): those of `shared` that the rows read
+    #: Vector of G terms, log p(u_g | φ): what of the log prior reads the parameters of groups.  Where their prior ties
+    #: them to each other, all have the same part of it.
     log_prior: Variable
-    ties: Ties
-    tied: tuple[bool, ...]
-    pooled: bool = True
+    ties: Ties  # between groups that the prior ties to each other
+    tied: tuple[bool, ...]  # for each factor, whether it does, or rows that read several groups do
+    pooled: bool = True  # whether the prior of some groups reads what is shared, so that they learn from each other
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return the group of each row by each index, shape (F, N); a model may count from the end, from −1 down."""

@@ -19,14 +19,7 @@ from pytensor.tensor.shape import SpecifyShape
 def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[Variable, Variable] | None:
     """Return the source as a function of `new`, which stands for its effects, and log |∂z/∂u|, a number.
 
-    Parameters
-    ----------
-    effects, source, new : Variable
-
-    Returns
-    -------
-    tuple of Variable, or None
-        None where an operation between them is none that can be taken back.
+    Return None where an operation between them cannot be taken back.
     """
     depends, path = {source}, []
     for node in io_toposort([source], [effects]):

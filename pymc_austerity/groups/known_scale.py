@@ -14,24 +14,12 @@ from pymc_austerity.compile.lean_njit import njit
 
 
 class KnownScale(NamedTuple):
-    """What the expansion needs to know of the scale of rows, as arrays and numbers for compiled code.
+    """What the expansion needs to know of the scale of rows, as arrays and numbers for compiled code."""
 
-    Attributes
-    ----------
-    place : numpy.ndarray of int64, shape (0,) or (1,)
-        Where s lies in θ; empty where the expansion is multiplied by nothing.
-    power : float
-        k.
-    slope : float
-        N c.
-    squares : float
-        Q̂, the sum over all rows of e^{kŝ} q_i(v̂).
-    """
-
-    place: np.ndarray
-    power: float
-    slope: float
-    squares: float
+    place: np.ndarray  # int64 (0,) or (1,): where s lies in θ; empty where the expansion is multiplied by nothing
+    power: float  # k
+    slope: float  # N c
+    squares: float  # Q̂, the sum over all rows of e^{kŝ} q_i(v̂)
 
 
 def no_scale() -> KnownScale:

@@ -16,19 +16,11 @@ Point = Mapping[str, np.ndarray]
 
 
 class Coordinates(NamedTuple):
-    """How a point of the user's model lies in the vector that the moves of groups see.
-
-    Attributes
-    ----------
-    blocks : tuple of Block
-    replaced : tuple of str
-        Variables in whose places the effects stand that rows read.
-    to_effects, from_effects : callable or None
-        The maps of `CentredModel`; None where nothing is replaced.
-    """
+    """How a point of the user's model lies in the vector that the moves of groups see."""
 
     blocks: tuple[Block, ...]
-    replaced: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()  # variables in whose places the effects stand that rows read
+    #: The maps of `CentredModel`; None where nothing is replaced.
     to_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
     from_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
 
@@ -43,18 +35,9 @@ class Coordinates(NamedTuple):
 
 
 class ModelWithGroups(NamedTuple):
-    """A model as the moves of groups read it.
+    """A model as the moves of groups read it."""
 
-    Attributes
-    ----------
-    model : pymc.Model
-        The user's, or the same in terms of the effects that rows read.
-    data : ModelData
-    groups : Groups
-    coordinates : Coordinates
-    """
-
-    model: Model
+    model: Model  # the user's, or the same in terms of the effects that rows read
     data: ModelData
     groups: Groups
     coordinates: Coordinates
@@ -68,19 +51,7 @@ def read_groups(
 ) -> ModelWithGroups:
     """Read a model and find its groups, centred or not.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    observed : str, sequence of str or None
-    initial_point : mapping of str to array or None
-        As of `read_model`.
-    data : ModelData or None
-        The user's model, where it has been read.
-
-    Raises
-    ------
-    GroupsNotFoundError, NotRowWiseError, ValueError
-        As of `find_groups` and `read_model`.
+    `data` is the user's model, where it has been read; raises as `find_groups` and `read_model` do.
     """
     centred = centred_model(model)
     if centred is None:

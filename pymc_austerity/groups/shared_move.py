@@ -24,27 +24,17 @@ _PRIOR_DRAWS, _KEPT = 50.0, 0.5
 
 
 class SharedState(NamedTuple):
-    """Centre, spread and angle of the moves of one chain; arrays that tuning changes.
+    """Centre, spread and angle of the moves of one chain; arrays that tuning changes."""
 
-    Attributes
-    ----------
-    centre : numpy.ndarray, shape (P,)
-    factor : numpy.ndarray, shape (P, P)
-        Lower Cholesky factor of the covariance of φ.
-    log_angle : numpy.ndarray, shape (1,)
-        Log of α in φ′ = c + cos α (φ − c) + sin α L ξ: the length of a move where it is short, and beyond π/2 across
-        the centre.
-    sum, products : numpy.ndarray, shapes (P,) and (P, P)
-        Of φ and of φφᵀ, about the centre, in this window.
-    counts : numpy.ndarray of int64, shape (4,)
-        Draws in this window, its length, moves about the centre, and draws that what is known counts for.
-    """
-
-    centre: np.ndarray
-    factor: np.ndarray
+    centre: np.ndarray  # (P,)
+    factor: np.ndarray  # (P, P): lower Cholesky factor of the covariance of φ
+    #: (1,): log of α in φ′ = c + cos α (φ − c) + sin α L ξ: the length of a move where it is short, and beyond π/2
+    #: across the centre.
     log_angle: np.ndarray
+    #: (P,) and (P, P): of φ and of φφᵀ, about the centre, in this window.
     sum: np.ndarray
     products: np.ndarray
+    #: int64 (4,): draws in this window, its length, moves about the centre, and draws that what is known counts for.
     counts: np.ndarray
 
 

@@ -22,36 +22,19 @@ _DIFFERS, _ROUNDS = 1e-6, 1e-9
 
 
 class SharedSteps(NamedTuple):
-    """Moves of φ on the surrogate, as arrays for compiled code; numbers are among what is shared.
+    """Moves of φ on the surrogate, as arrays for compiled code; numbers are among what is shared."""
 
-    Attributes
-    ----------
-    share : float
-        Of the carried moves that are made on the surrogate.
-    sliced : numpy.ndarray of int64, shape (S,)
-        What is moved by slices.
-    axes, oblique : numpy.ndarray, shapes (S,) and (S, S)
-        Widths of slices along each, and what turns a direction on the unit sphere into one that is as long as a slice.
-    n_slices : int
-    normal : numpy.ndarray of int64, shape (n,)
-        What is normal given the rest of φ.
-    unit : numpy.ndarray, shape (n,)
-        About a standard deviation of each.
-    read_as : numpy.ndarray of int64, shape (n,)
-        Their numbers among what the rows read, or −1.
-    coupled : numpy.ndarray of bool, shape (n,)
-        Whether the prior connects them with anything.
-    """
-
-    share: float
-    sliced: np.ndarray
+    share: float  # of the carried moves that are made on the surrogate
+    sliced: np.ndarray  # int64 (S,): what is moved by slices
+    #: (S,) and (S, S): widths of slices along each, and what turns a direction on the unit sphere into one that is as
+    #: long as a slice.
     axes: np.ndarray
     oblique: np.ndarray
     n_slices: int
-    normal: np.ndarray
-    unit: np.ndarray
-    read_as: np.ndarray
-    coupled: np.ndarray
+    normal: np.ndarray  # int64 (n,): what is normal given the rest of φ
+    unit: np.ndarray  # (n,): about a standard deviation of each
+    read_as: np.ndarray  # int64 (n,): their numbers among what the rows read, or −1
+    coupled: np.ndarray  # bool (n,): whether the prior connects them with anything
 
 
 def find_shared_steps(
@@ -63,15 +46,8 @@ def find_shared_steps(
 ) -> SharedSteps:
     """Find what is normal given the rest, and how the rest is moved.
 
-    Parameters
-    ----------
-    slope : callable
-        Returns the gradient of the log prior at θ.
-    marginal : callable
-        Returns the logarithm of the surrogate's marginal at φ.
-    mean, factor : numpy.ndarray, shapes (P,) and (P, P)
-        Normal approximation of φ.
-    e : GroupExpansion
+    `slope` returns the gradient of the log prior at θ; `marginal` returns the logarithm of the surrogate's marginal
+    at φ; `mean`, `factor`, shapes (P,) and (P, P): normal approximation of φ.
     """
     precision = np.linalg.inv(factor @ factor.T)
     unit = 1 / np.sqrt(np.diag(precision))

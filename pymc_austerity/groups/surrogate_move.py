@@ -21,12 +21,7 @@ from pymc_austerity.compile.lean_njit import njit
 def build_surrogate_move(along: Callable[..., Any], given: Callable[..., Any]) -> Callable[..., Any]:
     """Compile ``move(rng, here, z, data)``: slice steps, and a step of what is normal given the rest, before or after.
 
-    Parameters
-    ----------
-    along : callable
-        From `build_slice`.
-    given : callable
-        From `build_normal_given`, or `no_step`.
+    `along`: from `build_slice`; `given`: from `build_normal_given`, or `no_step`.
     """
 
     @njit

@@ -17,20 +17,11 @@ from pymc_austerity.compile.lean_njit import njit
 
 
 class Tangent(NamedTuple):
-    """The joint means of all groups as a linear function of φ, as arrays for compiled code.
+    """The joint means of all groups as a linear function of φ, as arrays for compiled code."""
 
-    Attributes
-    ----------
-    at : numpy.ndarray, shape (P,)
-        φ̂; empty where nothing has been worked out.
-    shift : numpy.ndarray, shape (G, K)
-        m(φ̂), from the centre of the expansion.
-    slope : numpy.ndarray, shape (P, G, K)
-    """
-
-    at: np.ndarray
-    shift: np.ndarray
-    slope: np.ndarray
+    at: np.ndarray  # (P,): φ̂; empty where nothing has been worked out
+    shift: np.ndarray  # (G, K): m(φ̂), from the centre of the expansion
+    slope: np.ndarray  # (P, G, K)
 
 
 def no_tangent() -> Tangent:
@@ -54,17 +45,8 @@ def along_tangent(phi: np.ndarray, tangent: Tangent) -> np.ndarray:
 def find_tangent(means: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, factor: np.ndarray) -> Tangent:
     """Work the means out around a centre of φ.
 
-    Parameters
-    ----------
-    means : callable
-        Returns m(φ) from the centre of the expansion, shape (G, K).
-    centre, factor : numpy.ndarray, shapes (P,) and (P, P)
-        Normal approximation of φ.
-
-    Returns
-    -------
-    Tangent
-        Of nothing where there are no means a standard deviation away.
+    `means` returns m(φ) from the centre of the expansion, shape (G, K); `centre`, `factor`, shapes (P,) and (P, P):
+    normal approximation of φ. Return none where there are no means a standard deviation away.
     """
     sides = np.array([[means(centre + sign * axis) for sign in (1, -1)] for axis in factor.T])
     differences = (sides[:, 0] - sides[:, 1]) / 2

@@ -34,34 +34,17 @@ class NotNormalError(ValueError):
 
 
 class Ties(NamedTuple):
-    """The precision of effects that are tied to each other, as arrays for compiled code.
+    """The precision of effects that are tied to each other, as arrays for compiled code."""
 
-    Attributes
-    ----------
-    at : numpy.ndarray of int64, shape (m,)
-        The numbers g K + k of these effects.
-    probes : numpy.ndarray, shape (p, m)
-        Vectors that the precision is multiplied with.
-    weights : numpy.ndarray, shape (r, p m)
-        What makes the c_k of the products.
-    own_at : numpy.ndarray of int64, shape (B,)
-        The places (g K + j) K + k of entries between effects of one group.
-    own : numpy.ndarray, shape (r, B)
-        These entries of the V_k.
-    row, column : numpy.ndarray of int64, shape (M,)
-        The numbers of two effects of two groups, of the later one first.
-    between : numpy.ndarray, shape (r, M)
-        The entries of the V_k between them.
-    """
-
-    at: np.ndarray
-    probes: np.ndarray
-    weights: np.ndarray
-    own_at: np.ndarray
-    own: np.ndarray
+    at: np.ndarray  # int64 (m,): the numbers g K + k of these effects
+    probes: np.ndarray  # (p, m): vectors that the precision is multiplied with
+    weights: np.ndarray  # (r, p m): what makes the c_k of the products
+    own_at: np.ndarray  # int64 (B,): the places (g K + j) K + k of entries between effects of one group
+    own: np.ndarray  # (r, B): these entries of the V_k
+    #: int64 (M,): the numbers of two effects of two groups, of the later one first.
     row: np.ndarray
     column: np.ndarray
-    between: np.ndarray
+    between: np.ndarray  # (r, M): the entries of the V_k between them
 
 
 class FactorTies(NamedTuple):
@@ -77,18 +60,9 @@ class FactorTies(NamedTuple):
 def find_ties(data: ModelData, log_prior: Variable, own: np.ndarray) -> FactorTies:
     """Find the matrices that the precision of effects is made of.
 
-    Parameters
-    ----------
-    data : ModelData
-    log_prior : Variable
-        The sum of the prior terms that read the effects, in terms of θ.
-    own : numpy.ndarray of int64, shape (G, K)
-        Where the effects lie in θ.
-
-    Raises
-    ------
-    NotNormalError
-        Where the prior is not normal given the rest, or its precision not made of few matrices.
+    `log_prior` is the sum of the prior terms that read the effects, in terms of θ; `own`, shape (G, K), says where they
+    lie in θ. Raises NotNormalError where the prior is not normal given the rest, or its precision not made of
+    few matrices.
     """
     places, likelihood = own.ravel(), data.likelihood
     if places.size > MOST_TIED:
@@ -163,14 +137,8 @@ def _probes(
 def ties_together(factors: Sequence[tuple[FactorTies, int, int]], size: int, places: np.ndarray) -> Ties:
     """Put the ties of factors together.
 
-    Parameters
-    ----------
-    factors : sequence of tuple of FactorTies, int and int
-        With the number of the first group of each, and the parameters of one of its groups.
-    size : int
-        K, the parameters of a group; those of fewer are padded.
-    places : numpy.ndarray of int64, shape (G + 1,)
-        The `places_left`.
+    `factors` come with the number of the first group of each and the parameters of one of its groups; `size`: K, the
+    parameters of a group; those of fewer are padded; `places`, int64 of shape (G + 1,): the `places_left`.
     """
     n_probes = max((len(of.probes) for of, _, _ in factors), default=0)
     numbers, probes, weights = [np.empty(0, np.int64)], [np.empty((n_probes, 0))], []

@@ -30,12 +30,8 @@ class Ahead:
 
     To call a compiled transition from Python costs more than a transition that reads few rows.
 
-    Parameters
-    ----------
-    chain : Chain
-    alone : bool
-        Whether nothing else moves.  Otherwise the next point is not known, and no draw is made before it is asked for;
-        nor after a point that was not the last draw.
+    `alone`: whether nothing else moves.  Otherwise the next point is not known, and no draw is made before it is asked
+    for; nor after a point that was not the last draw.
     """
 
     def __init__(self, chain: Chain, alone: bool):

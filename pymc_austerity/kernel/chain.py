@@ -39,20 +39,11 @@ class ChainState(DataClassState):
 
 
 class Draw(NamedTuple):
-    """The outcome of the transitions of a draw.
-
-    Attributes
-    ----------
-    outcome : Outcome
-    log_scale : float
-        Logarithm of the scale of the last proposal.
-    more : mapping of str to number
-        Statistics that only some chains have.
-    """
+    """The outcome of the transitions of a draw."""
 
     outcome: Outcome
-    log_scale: float
-    more: Mapping[str, Any] = MappingProxyType({})
+    log_scale: float  # logarithm of the scale of the last proposal
+    more: Mapping[str, Any] = MappingProxyType({})  # statistics that only some chains have
 
 
 class Streams(NamedTuple):
@@ -65,22 +56,10 @@ class Streams(NamedTuple):
 class Chain(WithSamplingState):
     """What changes while a chain runs: generators, state of the proposal, rows used.
 
-    Parameters
-    ----------
-    decider : Decider
-    rng : numpy.random.Generator
-        From which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
-
-    Attributes
-    ----------
-    state : NamedTuple
-        Of the proposal.
-    looks : NamedTuple
-        Of the test, at all rows.
-    start : numpy.ndarray or None
-        Where the chain starts, in place of the model's initial point; None where that is as good.
-    n_steps : int
-        Transitions so far, as counted by whoever runs the chain.
+    `rng`: from which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
+    `state`: of the proposal; `looks`: of the test, at all rows; `start`: where the chain starts, in place of the
+    model's initial point; None where that is as good; `n_steps`: transitions so far, as counted by whoever runs the
+    chain.
     """
 
     _state_class = ChainState
@@ -117,15 +96,7 @@ class Chain(WithSamplingState):
         self.looks = _looks_at_all(self.decider)
 
     def transition(self, theta: np.ndarray, others: np.ndarray, temperature: float, looks: Any = None) -> Outcome:
-        """Propose and decide from flat vectors of the step's variables and of all others.
-
-        Parameters
-        ----------
-        theta, others : numpy.ndarray
-        temperature : float
-        looks : NamedTuple, optional
-            Looks in place of those of the test.
-        """
+        """Decide on a proposal from flat vectors of the step's variables and of others; `looks` replace the test's."""
         given = self._arguments(others, temperature, looks)
         (theta,), (numbers,) = uninterrupted(self.decider.repeated, 1, 1, theta, self._generators(), given)
         return _outcome(theta, numbers.tolist(), bool)
@@ -142,16 +113,7 @@ class Chain(WithSamplingState):
     ) -> list[Draw]:
         """Make draws of so many transitions each without returning to Python between them.
 
-        Parameters
-        ----------
-        n_draws, n_transitions : int
-        theta, others : numpy.ndarray
-        temperature : float
-
-        Returns
-        -------
-        list of Draw
-            Of states that as many calls of `transition` come to; fewer where the last could not be made.
+        Their states are those of as many calls of `transition`; fewer where the last could not be made.
         """
         given = self._arguments(others, temperature)
         thetas, numbers = uninterrupted(self.decider.repeated, n_draws, n_transitions, theta, self._generators(), given)

@@ -71,42 +71,21 @@ class Decider:
     """A test, a proposal and a way to draw rows, compiled for one model and its data.
 
     Pickled by its parts; another process compiles for itself.
-
-    Attributes
-    ----------
-    parts : Parts
-    test : AcceptanceTest
-        For rows as they are drawn.
-    move : Move
-    row_source : RowSource
-    density : Density
-        As the test sees it: remainders where there is a proxy and the test reads a part of the rows.
-    linked : LinkedDensity
-        The same, as compiled code asks for it.
-    bound : Bound
-        On what the test sees.
-    bound_constants : tuple
-    evaluate_bound : EvaluateBound
-    offset_of : OffsetOf
-    transition : Transition
-    compiled : Compiled
-    proposal : Proposal
-        That of the parts, or the one that was chosen for them.
     """
 
     parts: Parts
-    test: AcceptanceTest
+    test: AcceptanceTest  # for rows as they are drawn
     move: Move
     row_source: RowSource
-    density: Density
-    linked: LinkedDensity
-    bound: Bound
+    density: Density  # as the test sees it: remainders where there is a proxy and the test reads a part of the rows
+    linked: LinkedDensity  # the same, as compiled code asks for it
+    bound: Bound  # on what the test sees
     bound_constants: tuple[Any, ...]
     evaluate_bound: EvaluateBound
     offset_of: OffsetOf
     transition: Transition
     compiled: Compiled
-    proposal: Proposal
+    proposal: Proposal  # that of the parts, or the one that was chosen for them
 
     @cached_property
     def repeated(self) -> RepeatedTransition:
@@ -210,17 +189,8 @@ class Decider:
 def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
     """Compile the model, learn from all rows what the proxy needs, and put the parts together.
 
-    Parameters
-    ----------
-    parts : Parts
-    check : callable
-        Called with the density before anything is learnt from it; raises where the rows are not independent.
-    phases : Phases
-
-    Raises
-    ------
-    ValueError
-        Parts that do not go together, or a proxy that was asked for and cannot be built.
+    `check` is called with the density before anything is learnt from it, and raises where the rows are not independent.
+    Raises ValueError for parts that do not go together, or a proxy that was asked for and cannot be built.
     """
     compiled, plan = Compiled(parts), parts.plan.with_bound(parts.bound)
     # Where a proxy decides, rows themselves are evaluated now and perhaps once more.
@@ -256,10 +226,7 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
 def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
     """Return a decider for other data of the same types; with a proxy that is learnt from them anew.
 
-    Raises
-    ------
-    ValueError
-        Where the rows are those of a pool, for which the data of the model are an example.
+    Raises ValueError where the rows are those of a pool, for which the data of the model are an example.
     """
     if not decider.row_source.complete:
         raise ValueError(
@@ -306,10 +273,7 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
 def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], psi: np.ndarray) -> None:
     """Compare the compiled sum over some rows with NumPy's.
 
-    Raises
-    ------
-    RuntimeError
-        Where they differ.
+    Raises RuntimeError where they differ.
     """
     d, batch = compiled.read.theta_size, tuple(np.array(a, order="C") for a in table.some(_WARM_UP_ROWS))
     rows = uninterrupted(interpret_rows(compiled.read), psi[:d], psi[:d], psi[d:], *fixed, *batch)[0]

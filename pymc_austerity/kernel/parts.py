@@ -33,51 +33,24 @@ from pymc_austerity.tried_setup import once
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The settings and data that a decider is assembled from, picklable.
-
-    Attributes
-    ----------
-    likelihood : RowLikelihood
-    rows : Table
-        Those that a sum over all rows has; once learnt from, those that chains read.
-    fixed : tuple of numpy.ndarray
-        Values of the shared variables that are not indexed by row.
-    theta0, others0 : numpy.ndarray
-        The model's initial point, flat: the variables of the step, and all others.
-    test : AcceptanceTest
-        For rows of equal weight.
-    proposal : Proposal or None
-        As it was given.
-    plan : ProxyPlan
-    bound : Bound
-        On the rows themselves.
-    temperature : Schedule
-    tune : bool
-        Whether the proposal adapts while a chain tunes.
-    compile_kwargs : dict or None
-    progressbar : bool
-        Whether passes over all rows before sampling show a bar.
-    made_by : str
-        Name of the class of the step.
-    prepared : Prepared or None
-        What was learnt from all rows; None before that, and where there is no proxy.
-    """
+    """The settings and data that a decider is assembled from, picklable."""
 
     likelihood: RowLikelihood
-    rows: Table
-    fixed: tuple[np.ndarray, ...]
+    rows: Table  # those that a sum over all rows has; once learnt from, those that chains read
+    fixed: tuple[np.ndarray, ...]  # values of the shared variables that are not indexed by row
+    #: The model's initial point, flat: the variables of the step, and all others.
     theta0: np.ndarray
     others0: np.ndarray
-    test: AcceptanceTest
-    proposal: Proposal | None
+    test: AcceptanceTest  # for rows of equal weight
+    proposal: Proposal | None  # as it was given
     plan: ProxyPlan
-    bound: Bound
+    bound: Bound  # on the rows themselves
     temperature: Schedule
-    tune: bool
+    tune: bool  # whether the proposal adapts while a chain tunes
     compile_kwargs: dict[str, Any] | None
-    progressbar: bool
-    made_by: str
-    prepared: Prepared | None = None
+    progressbar: bool  # whether passes over all rows before sampling show a bar
+    made_by: str  # name of the class of the step
+    prepared: Prepared | None = None  # what was learnt from all rows; None before that, and where there is no proxy
 
     @property
     def stored(self) -> Rows:

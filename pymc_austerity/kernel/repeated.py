@@ -31,12 +31,7 @@ _FIELDS = types.Tuple((VECTOR, _INT, _BOOL, _INT, _INT, _FLOAT, _FLOAT, _INT, _B
 
 
 class RepeatedTransition:
-    """Draws of several transitions, compiled when they are first asked for, and again for arguments of other types.
-
-    Parameters
-    ----------
-    transition : Transition
-    """
+    """Draws of several transitions, compiled when they are first asked for, and again for arguments of other types."""
 
     def __init__(self, transition: Transition) -> None:
         self._transition = transition

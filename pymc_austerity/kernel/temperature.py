@@ -32,15 +32,9 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """The same temperature throughout.
+    """The same temperature throughout."""
 
-    Parameters
-    ----------
-    final : float
-        The temperature K.
-    """
-
-    final: float
+    final: float  # the temperature K
 
     def __post_init__(self) -> None:
         _check_temperature("temperature", self.final)
@@ -131,10 +125,7 @@ class TemperatureDrop:
 def as_schedule(temperature: float | Schedule) -> Schedule:
     """Return a schedule for a number or a schedule.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For something that is neither, or a temperature that is not positive and finite.
+    Raises TypeError, ValueError for something that is neither, or a temperature that is not positive and finite.
     """
     if isinstance(temperature, Schedule):
         _check_temperature("temperature.final", temperature.final)

@@ -54,67 +54,37 @@ class Outcome(NamedTuple):
     """The outcome of one transition, or of several that make one draw.
 
     Of several, rows and looks are summed, `accepted` is the share accepted, and the rest is of the last.
-
-    Attributes
-    ----------
-    theta : numpy.ndarray, shape (D,)
-        The next draw.
-    status : int
-        DECIDED, or that the log prior (BAD_PRIOR) or a row's log-likelihood (BAD_ROW) is not finite at the
-        current point, that a row broke the bound on all rows (BAD_BOUND), or that no rows are left (ROWS_SPENT).
-    accepted : bool or float
-    n_rows : int
-        Rows evaluated, each counted once whether at one end of the move or at both, those of a scan for a bound and
-        those that the proposal read included.
-    n_stages : int
-        Looks at the data.
-    log_ratio, log_ratio_sd : float
-        Estimate of the log acceptance ratio of all rows, and its standard error (0 at full data).  Not a number where
-        no row was read.
-    row : int
-        The offending row where status is BAD_ROW or BAD_BOUND.
-    full_data : bool
-        Whether the decision was made on all rows.
-    threshold : float
-        What `log_ratio` had to exceed; NaN where the test does not tell or did not have to decide.
     """
 
-    theta: np.ndarray
+    theta: np.ndarray  # (D,): the next draw
+    #: DECIDED, or that the log prior (BAD_PRIOR) or a row's log-likelihood (BAD_ROW) is not finite at the current
+    #: point, that a row broke the bound on all rows (BAD_BOUND), or that no rows are left (ROWS_SPENT).
     status: int
     accepted: float
+    #: Rows evaluated, each counted once whether at one end of the move or at both, those of a scan for a bound and
+    #: those that the proposal read included.
     n_rows: int
-    n_stages: int
+    n_stages: int  # looks at the data
+    #: Estimate of the log acceptance ratio of all rows, and its standard error (0 at full data).  Not a number where no
+    #: row was read.
     log_ratio: float
     log_ratio_sd: float
-    row: int
-    full_data: bool
-    threshold: float
+    row: int  # the offending row where status is BAD_ROW or BAD_BOUND
+    full_data: bool  # whether the decision was made on all rows
+    threshold: float  # what `log_ratio` had to exceed; NaN where the test does not tell or did not have to decide
 
 
 class TransitionArguments(NamedTuple):
     """The arguments of a transition beside θ and the generators.
 
     A list of generators inside a tuple would have numba find the type of all anew at each call, in 0.3 ms.
-
-    Attributes
-    ----------
-    surroundings : Surroundings
-        What the density depends on beside θ.
-    row_state : Any
-        Of the row source.
-    state : Any
-        Of the proposal.
-    looks : Any
-        Of the test.
-    bound_constants : Any
-        Of the bound on the rows.
     """
 
-    surroundings: Surroundings
-    row_state: Any
-    state: Any
-    looks: Any
-    bound_constants: Any
+    surroundings: Surroundings  # what the density depends on beside θ
+    row_state: Any  # of the row source
+    state: Any  # of the proposal
+    looks: Any  # of the test
+    bound_constants: Any  # of the bound on the rows
 
 
 @built_once
@@ -184,12 +154,7 @@ def build_transition(
 ) -> Transition:
     """Compose a proposal, a test and a way to draw rows into one compiled function, which compiled code calls.
 
-    Parameters
-    ----------
-    density : LinkedDensity
-    propose, test, rows
-        The parts; see `Propose`, `AcceptanceTest` and `RowSource`.
-    bound : EvaluateBound, optional
+    The parts are described by `Propose`, `AcceptanceTest` and `RowSource`.
     """
     terms_at = None if density.one_side is None else _terms_at(density.one_side)
     conclude = test.for_rows(RowReader(build_terms(density.both_sides), rows, terms_at))

@@ -23,12 +23,7 @@ _PIECES, _SHORTEST = 100, 64
 
 
 class TunedState:
-    """Records the tuned state of one chain.
-
-    Parameters
-    ----------
-    decider : Decider
-    """
+    """Records the tuned state of one chain."""
 
     def __init__(self, decider: Decider):
         self._width = _width(decider, _length(_recorded(decider, decider.new_state())))
@@ -55,18 +50,8 @@ class TunedState:
 def restore(decider: Decider, columns: Iterable[Sequence[bytes]], scaling: float) -> Any:
     """Return the recorded state of the proposal.
 
-    Parameters
-    ----------
-    decider : Decider
-    columns : iterable of sequences of bytes
-        The statistic `TUNED` of one chain, of every step that has it.
-    scaling : float
-        The statistic ``scaling`` of the chain after tuning.
-
-    Raises
-    ------
-    ValueError
-        For a run that does not hold all of it.
+    `columns`: the statistic `TUNED` of one chain, of every step that has it; `scaling`: the statistic ``scaling`` of
+    the chain after tuning. Raises ValueError for a run that does not hold all of it.
     """
     state = decider.new_state()
     arrays = _recorded(decider, state)

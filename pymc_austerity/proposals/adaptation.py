@@ -32,14 +32,8 @@ def proposal_factor(cov: np.ndarray, isotropic: np.ndarray, t: int) -> np.ndarra
     Σ is the running covariance shrunk towards the isotropic walk that worked before.  Without that a direction
     that the chain has not yet moved in would hardly be proposed again, and so never be learnt.
 
-    Parameters
-    ----------
-    cov : numpy.ndarray, shape (D, D)
-        Covariance of the chain so far.
-    isotropic : numpy.ndarray, shape (D,)
-        Standard deviations of the increments of the walk with independent increments.
-    t : int
-        Draws that `cov` rests on.
+    `cov`, shape (D, D): covariance of the chain so far; `isotropic`, shape (D,): standard deviations of the increments
+    of the walk with independent increments; `t`: draws that `cov` rests on.
     """
     d = isotropic.size
     keep = t / (t + _SHRINKAGE * d)

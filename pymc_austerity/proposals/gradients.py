@@ -39,10 +39,7 @@ Slope = Callable[..., np.ndarray]
 def summed_gradient(likelihood: RowLikelihood) -> Variable:
     """Return the graph of Σ∇ℓ_i over a batch, by θ.
 
-    Raises
-    ------
-    ValueError
-        For a likelihood without a derivative.
+    Raises ValueError for a likelihood without a derivative.
     """
     try:
         return grad(likelihood.row_log_likelihood.sum(), likelihood.theta, disconnected_inputs="ignore")
@@ -66,17 +63,10 @@ def remainder_gradient(likelihood: RowLikelihood, order: int) -> tuple[Variable,
 
 
 class LinkedGradient(NamedTuple):
-    """The estimate for one model, as code that is compiled for all models of such data asks for it.
-
-    Attributes
-    ----------
-    slope : Slope
-    reached : dict of str to Reached
-        What it finds by its address, by the name that this has in `Links`.
-    """
+    """The estimate for one model, as code that is compiled for all models of such data asks for it."""
 
     slope: Slope
-    reached: dict[str, Reached]
+    reached: dict[str, Reached]  # what it finds by its address, by the name that this has in `Links`
 
 
 def link_gradient(target: Target) -> LinkedGradient:

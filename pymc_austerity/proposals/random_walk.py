@@ -23,33 +23,18 @@ _ISOTROPIC_DRAWS = 5
 
 
 class WalkState(NamedTuple):
-    """State of a random walk, as arrays that compiled code updates in place.
+    """State of a random walk, as arrays that compiled code updates in place."""
 
-    Attributes
-    ----------
-    log_scale : numpy.ndarray, shape (1,)
-        Log of the scale that tuning moves.
-    factor : numpy.ndarray, shape (D,) or (D, D)
-        Standard deviations, or lower Cholesky factor of the covariance, of an increment at scale 1.
-    discrete : numpy.ndarray of bool, shape (D,)
-    target : numpy.ndarray, shape (1,)
-        Acceptance rate to reach.
-    t : numpy.ndarray of int64, shape (1,)
-        Proposals adapted to so far.
-    mean, cov : numpy.ndarray, shapes (D,) and (D, D)
-        Running moments of the chain; empty where they are not used.
-    initial_scale : numpy.ndarray, shape (D,)
-        Standard deviations of the walk before its covariance is known.
-    """
-
-    log_scale: np.ndarray
+    log_scale: np.ndarray  # (1,): log of the scale that tuning moves
+    #: (D,) or (D, D): standard deviations, or lower Cholesky factor of the covariance, of an increment at scale 1.
     factor: np.ndarray
-    discrete: np.ndarray
-    target: np.ndarray
-    t: np.ndarray
+    discrete: np.ndarray  # bool (D,)
+    target: np.ndarray  # (1,): acceptance rate to reach
+    t: np.ndarray  # int64 (1,): proposals adapted to so far
+    #: (D,) and (D, D): running moments of the chain; empty where they are not used.
     mean: np.ndarray
     cov: np.ndarray
-    initial_scale: np.ndarray
+    initial_scale: np.ndarray  # (D,): standard deviations of the walk before its covariance is known
 
 
 @njit
@@ -127,18 +112,8 @@ def _initial_scale(scale: ArrayLike | None, dimension: int, n_rows: int) -> np.n
 def target_rate(asked: float | None, dimension: int, best_rate: float) -> float:
     """Return the acceptance rate that a walk is tuned to.
 
-    Parameters
-    ----------
-    asked : float or None
-        What the user wants; by default a share of what the test can give.
-    dimension : int
-    best_rate : float
-        Acceptance rate of the test for a proposal as likely as the present point.
-
-    Raises
-    ------
-    ValueError
-        For a rate that the test cannot reach.
+    `asked`: what the user wants; by default a share of what the test can give; `best_rate`: acceptance rate of the test
+    for a proposal as likely as the present point. Raises ValueError for a rate that the test cannot reach.
     """
     check_reachable(asked, best_rate)
     return (0.5 if dimension <= 2 else 0.25) * best_rate if asked is None else asked
@@ -147,10 +122,7 @@ def target_rate(asked: float | None, dimension: int, best_rate: float) -> float:
 def check_target(target_accept: float | None) -> None:
     """Refuse an acceptance rate that cannot be reached.
 
-    Raises
-    ------
-    ValueError
-        For a rate outside (0, 1).
+    Raises ValueError for a rate outside (0, 1).
     """
     if target_accept is not None and not (is_number(target_accept) and 0 < target_accept < 1):
         raise ValueError(
@@ -163,10 +135,7 @@ def check_target(target_accept: float | None) -> None:
 def check_reachable(target_accept: float | None, best_rate: float) -> None:
     """Refuse an acceptance rate that the test does not reach even where a proposal is as likely as the present point.
 
-    Raises
-    ------
-    ValueError
-        For such a rate.
+    Raises ValueError for such a rate.
     """
     if target_accept is not None and target_accept >= best_rate:
         raise ValueError(

@@ -28,27 +28,13 @@ Limits = Callable[..., np.ndarray]
 
 
 class BoundTable(NamedTuple):
-    """Alias table for rows in proportion to their bounds, and the bounds that it draws by.
+    """Alias table for rows in proportion to their bounds, and the bounds that it draws by."""
 
-    Attributes
-    ----------
-    keep : numpy.ndarray of float64, shape (N,)
-        Probability that a column of the table stands for its own row.
-    alias : numpy.ndarray of uint32 or int64, shape (N,)
-        The row that it stands for otherwise.
-    size : numpy.ndarray of float64, shape (N,)
-        c_i: the probability with which the table draws the row, times `total`.
-    total : float
-        C = Σc_i.
-    always : numpy.ndarray of int64, shape (m,)
-        Rows that are read at every decision, and never drawn: their c_i are 0 here.
-    """
-
-    keep: np.ndarray
-    alias: np.ndarray
-    size: np.ndarray
-    total: float
-    always: np.ndarray
+    keep: np.ndarray  # (N,): probability that a column of the table stands for its own row
+    alias: np.ndarray  # uint32 or int64 (N,): the row that it stands for otherwise
+    size: np.ndarray  # (N,): c_i: the probability with which the table draws the row, times `total`
+    total: float  # C = Σc_i
+    always: np.ndarray  # int64 (m,): rows that are read at every decision, and never drawn: their c_i are 0 here
 
     def source(self) -> RowSource:
         """Return the row source of chains."""
@@ -58,12 +44,7 @@ class BoundTable(NamedTuple):
 def rows_to_read(bounds: np.ndarray, span: float) -> np.ndarray:
     """Return the numbers of the rows that would be drawn more than once a decision, c_i M > 1, in order.
 
-    Parameters
-    ----------
-    bounds : numpy.ndarray, shape (N,)
-        c_i.
-    span : float
-        M of a typical decision.
+    `bounds`, shape (N,): c_i; `span`: M of a typical decision.
     """
     return np.flatnonzero(bounds * span > 1)
 
@@ -75,12 +56,7 @@ def bound_table(bounds: np.ndarray, always: np.ndarray | None = None) -> BoundTa
     shift the stationary distribution.  So c_i is taken from the table, and the total raised until no c_i is below its
     bound.
 
-    Parameters
-    ----------
-    bounds : numpy.ndarray, shape (N,)
-        Numbers ≥ 0, finite.
-    always : numpy.ndarray of int, optional
-        Rows that are read without being drawn.
+    `bounds`, shape (N,): numbers ≥ 0, finite; `always`: rows that are read without being drawn.
     """
     always = np.empty(0, np.int64) if always is None else np.ascontiguousarray(always, dtype=np.int64)
     bounds = bounds.copy()
@@ -123,14 +99,7 @@ def limits_by_bounds(state: Any, span: float, numbers: np.ndarray) -> np.ndarray
 
 
 class BoundedSource(RowSource, Protocol):
-    """The interface of a row source for tests that draw by bounds, compiled.
-
-    Attributes
-    ----------
-    rate : Rate
-    choose : Choose
-    limits : Limits
-    """
+    """The interface of a row source for tests that draw by bounds, compiled."""
 
     rate: ClassVar[Rate] = staticmethod(rate_of_total)
     choose: ClassVar[Choose]
@@ -162,27 +131,14 @@ class RowsByBounds(BoundedSource):
 
 
 class BoundPool(NamedTuple):
-    """Rows that were drawn in proportion to their bounds before sampling, behind those that are read always.
+    """Rows that were drawn in proportion to their bounds before sampling, behind those that are read always."""
 
-    Attributes
-    ----------
-    size : numpy.ndarray of float64, shape (m + K,)
-        c_i of the row in each slot: the probability with which it was drawn, times `total`; 0 for the first m.
-    total : float
-        C = Σc_i over all rows of the table.
-    always : numpy.ndarray of int64, shape (m,)
-        0 … m − 1.
-    n_total : int
-        N.
-    shares : int
-        Chains that divide the slots among them.
-    """
-
+    #: (m + K,): c_i of the row in each slot: the probability with which it was drawn, times `total`; 0 for the first m.
     size: np.ndarray
-    total: float
-    always: np.ndarray
-    n_total: int
-    shares: int
+    total: float  # C = Σc_i over all rows of the table
+    always: np.ndarray  # int64 (m,): 0 … m − 1
+    n_total: int  # N
+    shares: int  # chains that divide the slots among them
 
     def source(self) -> RowSource:
         """Return the row source of chains."""
@@ -190,25 +146,17 @@ class BoundPool(NamedTuple):
 
 
 class BoundPoolState(NamedTuple):
-    """The share of one chain of such a pool.
+    """The share of one chain of such a pool."""
 
-    Attributes
-    ----------
-    size, total, always, n_total
-        See `BoundPool`.
-    first, end : int
-        Slots of the share.
-    drawn : numpy.ndarray of int64, shape (1,)
-        Slots of the share that past tests have used up.
-    """
-
+    #: See `BoundPool`.
     size: np.ndarray
     total: float
     always: np.ndarray
     n_total: int
+    #: Slots of the share.
     first: int
     end: int
-    drawn: np.ndarray
+    drawn: np.ndarray  # int64 (1,): slots of the share that past tests have used up
 
 
 @njit

@@ -15,34 +15,17 @@ from pymc_austerity.rows.sources import RowSource, Share, draw_in_order
 
 
 class BoundCones(NamedTuple):
-    """An alias table for the rows of each cone, one behind the other.
+    """An alias table for the rows of each cone, one behind the other."""
 
-    Attributes
-    ----------
-    keep : numpy.ndarray of float64, shape (N,)
-        Probability that a column stands for its own row.
-    own, alias : numpy.ndarray of int64, shape (N,)
-        That row, and the one that the column stands for otherwise.
-    size : numpy.ndarray of float64, shape (N,)
-        c_i, by row.
-    cone : numpy.ndarray of int64, shape (N,)
-        g, by row.
-    first : numpy.ndarray of int64, shape (G + 1,)
-        Columns of each cone.
-    totals : numpy.ndarray of float64, shape (G,)
-        C_g = Σ c_i over the rows of a cone.
-    always : numpy.ndarray of int64, shape (m,)
-        Rows that are read at every decision, and never drawn: their c_i are 0 here.
-    """
-
-    keep: np.ndarray
+    keep: np.ndarray  # (N,): probability that a column stands for its own row
+    #: int64 (N,): that row, and the one that the column stands for otherwise.
     own: np.ndarray
     alias: np.ndarray
-    size: np.ndarray
-    cone: np.ndarray
-    first: np.ndarray
-    totals: np.ndarray
-    always: np.ndarray
+    size: np.ndarray  # (N,): c_i, by row
+    cone: np.ndarray  # int64 (N,): g, by row
+    first: np.ndarray  # int64 (G + 1,): columns of each cone
+    totals: np.ndarray  # (G,): C_g = Σ c_i over the rows of a cone
+    always: np.ndarray  # int64 (m,): rows that are read at every decision, and never drawn: their c_i are 0 here
 
     def source(self) -> RowSource:
         """Return the row source of chains."""
@@ -52,14 +35,8 @@ class BoundCones(NamedTuple):
 def cone_table(bounds: np.ndarray, cone: np.ndarray, always: np.ndarray) -> BoundCones:
     """Make the tables of all cones.
 
-    Parameters
-    ----------
-    bounds : numpy.ndarray, shape (N,)
-        c_i, numbers ≥ 0, finite.
-    cone : numpy.ndarray of int, shape (N,)
-        Cones 0 … G − 1, each of at least one row.
-    always : numpy.ndarray of int
-        Rows that are read without being drawn.
+    `bounds`, shape (N,), are the c_i ≥ 0; `cone`, shape (N,), the cones 0 … G − 1, each of at least one row; `always`
+    are rows that are read without being drawn.
     """
     own = np.argsort(cone, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(cone))])

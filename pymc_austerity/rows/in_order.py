@@ -13,18 +13,10 @@ from pymc_austerity.rows.storage import CHUNK
 
 
 class LastPass(NamedTuple):
-    """The log-likelihood at the current point, summed over each chunk of rows.
+    """The log-likelihood at the current point, summed over each chunk of rows."""
 
-    Attributes
-    ----------
-    point : numpy.ndarray of float64, shape (n,)
-        θ and the variables of other steps; not a number where no sums are known.
-    sums : numpy.ndarray of float64, shape (2, n_chunks)
-        At that point, and room for those at a proposal.
-    """
-
-    point: np.ndarray
-    sums: np.ndarray
+    point: np.ndarray  # (n,): θ and the variables of other steps; not a number where no sums are known
+    sums: np.ndarray  # (2, n_chunks): at that point, and room for those at a proposal
 
 
 @njit
@@ -48,15 +40,9 @@ def move_to(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class InOrder(RowSource):
-    """All rows in the order of memory, for tests that read all.
+    """All rows in the order of memory, for tests that read all."""
 
-    Parameters
-    ----------
-    n_numbers : int
-        Numbers of the point that a chain keeps; 0 for none.
-    """
-
-    n_numbers: int = 0
+    n_numbers: int = 0  # numbers of the point that a chain keeps; 0 for none
 
     draw = staticmethod(draw_in_order)
 

@@ -19,24 +19,14 @@ _log = logging.getLogger("pymc_austerity")
 
 @dataclass(frozen=True)
 class MappedFile:
-    """Part of a memory-mapped file as an array, by path.
-
-    Attributes
-    ----------
-    path : str
-    dtype, shape
-        Of the array.
-    offset : int
-        Bytes of the file before it.
-    mode : str
-        In which the program mapped the file.
-    """
+    """Part of a memory-mapped file as an array, by path."""
 
     path: str
+    #: Of the array.
     dtype: np.dtype
     shape: tuple[int, ...]
-    offset: int
-    mode: str
+    offset: int  # bytes of the file before it
+    mode: str  # in which the program mapped the file
 
     @classmethod
     def of(cls, array: np.ndarray) -> MappedFile | None:
@@ -62,28 +52,16 @@ class MappedFile:
 
 @dataclass(frozen=True)
 class SentFile:
-    """A mapped array as it is pickled.
-
-    Attributes
-    ----------
-    file : MappedFile
-    stamp : tuple of int
-        Number, size and time of writing of the file that had the digest.
-    digest : str
-        Of the array.
-    """
+    """A mapped array as it is pickled."""
 
     file: MappedFile
-    stamp: tuple[int, ...]
-    digest: str
+    stamp: tuple[int, ...]  # number, size and time of writing of the file that had the digest
+    digest: str  # of the array
 
     def open(self) -> np.ndarray:
         """Map the file in the other process.
 
-        Raises
-        ------
-        ValueError
-            Where it is no longer the same.
+        Raises ValueError where it is no longer the same.
         """
         try:
             with open(self.file.path, "rb") as file:
@@ -106,10 +84,7 @@ class SentFile:
 def sent(array: np.ndarray) -> np.ndarray | SentFile:
     """Return what is pickled of an array: the path of its file where that holds the same entries, else these.
 
-    Raises
-    ------
-    ValueError
-        For a file that became shorter than what was mapped.
+    Raises ValueError for a file that became shorter than what was mapped.
     """
     file = MappedFile.of(array)
     if file is None:
@@ -143,10 +118,7 @@ def _say_once(path: str) -> None:
 def require_whole(arrays: Sequence[np.ndarray]) -> None:
     """Raise an error for mapped files that have become shorter: to read beyond their end would end the program.
 
-    Raises
-    ------
-    ValueError
-        With the file.
+    Raises ValueError, which names the file.
     """
     for array in arrays:
         root = _mapping_of(array)

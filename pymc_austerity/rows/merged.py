@@ -31,15 +31,8 @@ def merge_rows(rows: Rows) -> Rows | None:
     Rows are the same when all their bits are: 0.0 and −0.0, which 1/x tells apart, are two.  Arrays in files are left
     where they are.
 
-    Parameters
-    ----------
-    rows : Rows
-
-    Returns
-    -------
-    Rows or None
-        In the order in which they first occur, one that is very frequent in several parts, with an array of counts
-        behind the others.
+    They are in the order in which they first occur, one that is very frequent in several parts, with an array of counts
+    behind the others.
     """
     if len(rows) < _MANY or are_mapped(rows.arrays) or not _repeat(rows):
         return None

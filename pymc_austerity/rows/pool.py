@@ -13,24 +13,12 @@ from pymc_austerity.rows.weighted import AliasTable, WeightedRows, weigh_rows
 
 
 class Pool(NamedTuple):
-    """Rows drawn with replacement from all rows of a table, independently of each other.
+    """Rows drawn with replacement from all rows of a table, independently of each other."""
 
-    Attributes
-    ----------
-    rows : Rows
-        K rows.
-    weight : numpy.ndarray of float32, shape (K,)
-        1/(N p_i) for the row in each slot, p_i the probability with which it was drawn.
-    n_total : int
-        N, the rows of the table.
-    shares : int
-        Chains that divide the rows among them.
-    """
-
-    rows: Rows
-    weight: np.ndarray
-    n_total: int
-    shares: int
+    rows: Rows  # k rows
+    weight: np.ndarray  # float32 (K,): 1/(N p_i) for the row in each slot, p_i the probability with which it was drawn
+    n_total: int  # N, the rows of the table
+    shares: int  # chains that divide the rows among them
 
     def to_read(self, rows: Any) -> Rows:
         """Return the rows that chains read, in place of those that were drawn from."""
@@ -42,26 +30,15 @@ class Pool(NamedTuple):
 
 
 class PoolState(NamedTuple):
-    """The share of one chain of a pool.
+    """The share of one chain of a pool."""
 
-    Attributes
-    ----------
-    weight : numpy.ndarray of float32, shape (K,)
-    always : numpy.ndarray of int64, shape (0,)
-        No row is read at every decision.
-    n_total : int
-    first, end : int
-        Slots of the share.
-    drawn : numpy.ndarray of int64, shape (1,)
-        Rows of the share that past tests have used up.
-    """
-
-    weight: np.ndarray
-    always: np.ndarray
+    weight: np.ndarray  # float32 (K,)
+    always: np.ndarray  # int64 (0,): no row is read at every decision
     n_total: int
+    #: Slots of the share.
     first: int
     end: int
-    drawn: np.ndarray
+    drawn: np.ndarray  # int64 (1,): rows of the share that past tests have used up
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,25 +19,14 @@ _CUT = 3.0
 
 
 class Offer(NamedTuple):
-    """What a part of the rows offers to the slots.
+    """What a part of the rows offers to the slots."""
 
-    Attributes
-    ----------
-    slots : numpy.ndarray of int64, shape (m,)
-        Those that the part may win.
-    keys, sizes : numpy.ndarray, shape (m,)
-        The exponential keys of the part in these slots, and the size of the row that it puts there.
-    arrays : tuple of numpy.ndarray
-        These rows.
-    weights : tuple of float
-        The sum of all its sizes, and the number of its rows.
-    """
-
-    slots: np.ndarray
+    slots: np.ndarray  # int64 (m,): those that the part may win
+    #: (m,): the exponential keys of the part in these slots, and the size of the row that it puts there.
     keys: np.ndarray
     sizes: np.ndarray
-    arrays: tuple[np.ndarray, ...]
-    weights: tuple[float, float]
+    arrays: tuple[np.ndarray, ...]  # these rows
+    weights: tuple[float, float]  # the sum of all its sizes, and the number of its rows
 
     def among(self, chosen: np.ndarray) -> Offer:
         """Return what is offered to some of the slots."""
@@ -47,15 +36,6 @@ class Offer(NamedTuple):
 
 class Slots(NamedTuple):
     """K slots and the rule by which rows win them; sent to the processes that read rows.
-
-    Attributes
-    ----------
-    n : int
-        K.
-    floor : float
-        Share of the slots that draw uniformly.
-    random_seed : int
-        Of which slots draw uniformly, and, with the number of a part, of all that the part draws.
 
     Notes
     -----
@@ -70,9 +50,9 @@ class Slots(NamedTuple):
     function of k: what slots need that the part cannot win is never worked out.
     """
 
-    n: int
-    floor: float
-    random_seed: int
+    n: int  # K
+    floor: float  # share of the slots that draw uniformly
+    random_seed: int  # of which slots draw uniformly, and, with the number of a part, of all that the part draws
 
     @property
     def uniform(self) -> np.ndarray:
@@ -82,15 +62,9 @@ class Slots(NamedTuple):
     def offer(self, rows: Rows, sizes: np.ndarray, number: int, limits: Any) -> Offer:
         """Return what part `number` offers.
 
-        Parameters
-        ----------
-        rows : Rows
-        sizes : numpy.ndarray
-            Numbers ≥ 0, of each row.
-        number : int
-        limits : numpy.ndarray, shape (K,), or tuple of float
-            Numbers above which a key loses: of each slot, or of those that draw by size and of those that draw
-            uniformly.  They save the offers that would lose, and change nothing.
+        `sizes`: numbers ≥ 0, of each row; `limits`, shape (K,), or tuple of float: numbers above which a key loses: of
+        each slot, or of those that draw by size and of those that draw uniformly.  They save the offers that would
+        lose, and change nothing.
         """
         if not len(rows):
             none = np.empty(0)
@@ -168,19 +142,9 @@ class Reservoir:
     while rows are read, so each slot is one from the start on that draws in proportion to size, or, with probability
     `floor`, one that draws uniformly.
 
-    Parameters
-    ----------
-    slots : Slots
-    average : float, optional
-        About the size of an average row, and
-    n_rows : int, optional
-        the number of all rows: what parts offer is then cut off from the start, at times by which other parts have
-        almost surely won.
-
-    Attributes
-    ----------
-    keys : numpy.ndarray, shape (K,)
-        Keys of the rows in the slots.
+    With `average`, about the size of an average row, and `n_rows`, the number of all rows, what parts offer is cut off
+    from the start, at times by which other parts have almost surely won. `keys`, shape (K,), are those of the rows in
+    the slots.
     """
 
     def __init__(self, slots: Slots, average: float = 0.0, n_rows: int = 0):

@@ -24,18 +24,10 @@ RowsLeft = Callable[..., int]
 
 
 class Share(NamedTuple):
-    """One of the chains that share the rows, and the rows that it has drawn.
+    """One of the chains that share the rows, and the rows that it has drawn."""
 
-    Attributes
-    ----------
-    chain : int
-        A number that differs between the chains of a run.
-    drawn : numpy.ndarray of int64, shape (1,)
-        Rows that the chain has drawn in past tests, for sources that give each row once.
-    """
-
-    chain: int
-    drawn: np.ndarray
+    chain: int  # a number that differs between the chains of a run
+    drawn: np.ndarray  # int64 (1,): rows that the chain has drawn in past tests, for sources that give each row once
 
 
 @njit

@@ -53,13 +53,7 @@ class Work(Protocol):
     def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = no_op) -> Any:
         """Return what is learnt from some rows.
 
-        Parameters
-        ----------
-        rows : Rows
-        n_threads : int, optional
-            That it may use; all cores by default.
-        advance : callable
-            Told how many rows more are done.
+        `n_threads`: that it may use; all cores by default; `advance`: told how many rows more are done.
         """
         ...
 
@@ -102,25 +96,15 @@ class Table(Protocol):
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> DrawnRows:
         """Return rows that are drawn in proportion to their sizes, a share of `floor` of them uniformly.
 
-        Parameters
-        ----------
-        sizes_of : Work
-            Returns a number ≥ 0 for each of some rows.
-        floor : float
-        advance : callable
-            Told how many rows more are done.
+        `sizes_of`: returns a number ≥ 0 for each of some rows; `advance`: told how many rows more are done.
         """
         ...
 
     def bounded(self, bounds_of: Work, span: float) -> tuple[BoundTable | BoundPool, Rows]:
         """Return rows that are drawn in proportion to their bounds, and those among which their numbers are.
 
-        Parameters
-        ----------
-        bounds_of : Work
-            Returns c_i ≥ 0 for each of some rows.
-        span : float
-            M of a typical decision; rows that would be drawn more than once a decision are read always.
+        `bounds_of`: returns c_i ≥ 0 for each of some rows; `span`: M of a typical decision; rows that would be drawn
+        more than once a decision are read always.
         """
         ...
 
@@ -254,10 +238,7 @@ def _gather_nothing(arrays: tuple[()], rows: np.ndarray) -> tuple[()]:
 def build_gather(ndims: tuple[int, ...]) -> Gather:
     """Compile the copying of some rows of every array into contiguous batches.
 
-    Parameters
-    ----------
-    ndims : tuple of int
-        Number of dimensions of each array.
+    `ndims`: number of dimensions of each array.
     """
     if not ndims:
         return _gather_nothing

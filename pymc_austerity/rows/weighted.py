@@ -16,21 +16,11 @@ _Rows = TypeVar("_Rows")
 
 
 class AliasTable(NamedTuple):
-    """Walker's alias table for the row probabilities, and the weight of each row.
+    """Walker's alias table for the row probabilities, and the weight of each row."""
 
-    Attributes
-    ----------
-    keep : numpy.ndarray of float32, shape (N,)
-        Probability that a column of the table stands for its own row.
-    alias : numpy.ndarray of uint32, shape (N,)
-        The row that it stands for otherwise.
-    weight : numpy.ndarray of float32, shape (N,)
-        1/(N p_i), at most one over the uniform floor.
-    """
-
-    keep: np.ndarray
-    alias: np.ndarray
-    weight: np.ndarray
+    keep: np.ndarray  # float32 (N,): probability that a column of the table stands for its own row
+    alias: np.ndarray  # uint32 (N,): the row that it stands for otherwise
+    weight: np.ndarray  # float32 (N,): 1/(N p_i), at most one over the uniform floor
 
     def to_read(self, rows: _Rows) -> _Rows:
         """Return the rows that chains read: those that were weighed."""

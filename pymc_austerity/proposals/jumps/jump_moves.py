@@ -21,51 +21,27 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 class JumpState(NamedTuple):
-    """State of the moves, of arrays only, so that compiled code can update it in place.
+    """State of the moves, of arrays only, so that compiled code can update it in place."""
 
-    Attributes
-    ----------
-    log_scale : numpy.ndarray, shape (1,)
-        Log of the scale of the last update.
-    log_scales : numpy.ndarray, shape (D,)
-        Log of the standard deviation of an update, one for each coefficient.
-    updates : numpy.ndarray of int64, shape (D,)
-        Updates adapted to so far.
-    last : numpy.ndarray of int64, shape (1,)
-        Coefficient of the last move if that was an update, else −1.
-    target : numpy.ndarray, shape (1,)
-        Acceptance rate of updates to reach.
-    """
-
-    log_scale: np.ndarray
-    log_scales: np.ndarray
-    updates: np.ndarray
-    last: np.ndarray
-    target: np.ndarray
+    log_scale: np.ndarray  # (1,): log of the scale of the last update
+    log_scales: np.ndarray  # (D,): log of the standard deviation of an update, one for each coefficient
+    updates: np.ndarray  # int64 (D,): updates adapted to so far
+    last: np.ndarray  # int64 (1,): coefficient of the last move if that was an update, else −1
+    target: np.ndarray  # (1,): acceptance rate of updates to reach
 
 
 class Layout(NamedTuple):
-    """Where coefficients and indicators sit in θ, and the settings of the moves.
+    """Where coefficients and indicators sit in θ, and the settings of the moves."""
 
-    Attributes
-    ----------
-    coefficients, indicators : int
-        Positions of the first of each.
-    size : int
-        D, the number of either.
-    weights : numpy.ndarray, shape (3,)
-        Relative frequencies of updates, births and deaths where all three are possible.
-    smallest, largest : int
-        Limits to the number of included coefficients.
-    birth_centre, birth_scale : numpy.ndarray, shape (D,)
-    """
-
+    #: Positions of the first of each.
     coefficients: int
     indicators: int
-    size: int
-    weights: np.ndarray
+    size: int  # D, the number of either
+    weights: np.ndarray  # (3,): relative frequencies of updates, births and deaths where all three are possible
+    #: Limits to the number of included coefficients.
     smallest: int
     largest: int
+    #: (D,).
     birth_centre: np.ndarray
     birth_scale: np.ndarray
 
@@ -134,14 +110,7 @@ def build_jump(
 ) -> Propose:
     """Compile the proposal.
 
-    Parameters
-    ----------
-    layout : Layout
-    family : int
-        Family of the law from which an excluded coefficient is drawn.
-    excluded_law : LinkedExcludedLaw, optional
-    count : callable, optional
-        `log_birth_ratio`.
+    `family`: family of the law from which an excluded coefficient is drawn; `count`: `log_birth_ratio`.
     """
 
     @njit

@@ -30,17 +30,10 @@ ChangeModel = Callable[..., tuple[float, int, int]]
 
 
 class Corrections(NamedTuple):
-    """Parts of the moves that tests replace by planted mistakes.
+    """Parts of the moves that tests replace by planted mistakes."""
 
-    Attributes
-    ----------
-    shift : callable
-        ``shift(state, tableau, i, j)``: what a unit of the newly included j takes from i.
-    flip, swap : callable
-        ``flip(state, forward, backward)``: log ratio of the probabilities of choosing the way back and the way there.
-    """
-
-    shift: Callable[..., float]
+    shift: Callable[..., float]  # ``shift(state, tableau, i, j)``: what a unit of the newly included j takes from i
+    #: ``flip(state, forward, backward)``: log ratio of the probabilities of choosing the way back and the way there.
     flip: Callable[..., float]
     swap: Callable[..., float]
 
@@ -61,23 +54,15 @@ CORRECT = Corrections(regression_shift, choice_ratio, choice_ratio)
 
 
 class Membership(NamedTuple):
-    """How a coefficient comes into a model and leaves it, compiled; all return a log density.
+    """How a coefficient comes into a model and leaves it, compiled; all return a log density."""
 
-    Attributes
-    ----------
-    include : callable
-        ``include(rng, theta, included, tableau, state, p)`` draws coefficient p, shifts the others: that of the draw.
-    exclude : callable
-        ``exclude(theta, included, tableau, state, p)`` takes the shift back: that of a draw which would lead here.
-    leave_out : callable
-        ``leave_out(rng, theta, p, state, surroundings)`` draws the value of an excluded coefficient: that of the value.
-    log_left_out : callable
-        ``log_left_out(theta, p, state, surroundings)``: that of the value that an excluded coefficient has.
-    """
-
+    #: ``include(rng, theta, included, tableau, state, p)`` draws coefficient p, shifts the others: that of the draw.
     include: Callable[..., float]
+    #: ``exclude(theta, included, tableau, state, p)`` takes the shift back: that of a draw which would lead here.
     exclude: Callable[..., float]
+    #: ``leave_out(rng, theta, p, state, surroundings)`` draws the value of an excluded coefficient: that of the value.
     leave_out: Callable[..., float]
+    #: ``log_left_out(theta, p, state, surroundings)``: that of the value that an excluded coefficient has.
     log_left_out: Callable[..., float]
 
 
@@ -190,11 +175,7 @@ def cholesky_of(matrix: np.ndarray, own: np.ndarray) -> np.ndarray:
 def build_update(membership: Membership, redraw: bool) -> Callable[..., float]:
     """Compile a move of all included parameters about the normal law of their model, which returns its log ratio.
 
-    Parameters
-    ----------
-    membership : Membership
-    redraw : bool
-        Whether it draws all excluded coefficients anew.
+    `redraw`: whether it draws all excluded coefficients anew.
     """
     _, _, leave_out, log_left_out = membership
 

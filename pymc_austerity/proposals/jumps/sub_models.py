@@ -18,67 +18,34 @@ _KINDS = (0.55, 0.3, 0.15)
 
 
 class SurrogateJumpState(NamedTuple):
-    """The surrogate and its normal approximation, of arrays only.
+    """The surrogate and its normal approximation, of arrays only."""
 
-    Attributes
-    ----------
-    log_scale : numpy.ndarray, shape (1,)
-        Zero: nothing is tuned.
-    places, switches : numpy.ndarray of int64, shape (E,)
-        Position in θ of each parameter of the full model and of its indicator, −1 where it has none.
-    limits : numpy.ndarray of int64, shape (2,)
-        Smallest and largest number of coefficients included.
-    curvature : numpy.ndarray, shape (E, E)
-        −Σ∇²ℓ_i at the centre.
-    linear : numpy.ndarray, shape (E,)
-        Σ∇ℓ_i + curvature·centre, so that the proxy is linear·e − ½ eᵀ curvature e up to a constant.
-    cross : numpy.ndarray, shape (E, O)
-        −Σ∇²ℓ_i between these parameters and the variables of other steps that rows read.
-    other_places : numpy.ndarray of int64, shape (O,)
-    other_centre : numpy.ndarray, shape (O,)
-    prior_loc, prior_precision : numpy.ndarray, shape (E,)
-        Normal law close to the prior of each coefficient; of precision zero for parameters without indicator.
-    prior_log_odds : numpy.ndarray, shape (E,)
-        Of inclusion.
-    kinds : numpy.ndarray, shape (3,)
-        Probabilities of a flip, a swap and an update.
-    """
-
-    log_scale: np.ndarray
+    log_scale: np.ndarray  # (1,): zero: nothing is tuned
+    #: int64 (E,): position in θ of each parameter of the full model and of its indicator, −1 where it has none.
     places: np.ndarray
     switches: np.ndarray
-    limits: np.ndarray
-    curvature: np.ndarray
+    limits: np.ndarray  # int64 (2,): smallest and largest number of coefficients included
+    curvature: np.ndarray  # (E, E): −Σ∇²ℓ_i at the centre
+    #: (E,): Σ∇ℓ_i + curvature·centre, so that the proxy is linear·e − ½ eᵀ curvature e up to a constant.
     linear: np.ndarray
-    cross: np.ndarray
-    other_places: np.ndarray
-    other_centre: np.ndarray
+    cross: np.ndarray  # (E, O): −Σ∇²ℓ_i between these parameters and the variables of other steps that rows read
+    other_places: np.ndarray  # int64 (O,)
+    other_centre: np.ndarray  # (O,)
+    #: (E,): normal law close to the prior of each coefficient; of precision zero for parameters without indicator.
     prior_loc: np.ndarray
     prior_precision: np.ndarray
-    prior_log_odds: np.ndarray
-    kinds: np.ndarray
+    prior_log_odds: np.ndarray  # (E,): of inclusion
+    kinds: np.ndarray  # (3,): probabilities of a flip, a swap and an update
 
 
 class SubModels(NamedTuple):
-    """What is known of a model and its surrogate before a chain starts.
-
-    Attributes
-    ----------
-    selected : SelectedCoefficients
-    linearisation : Linearisation
-        Of the full model.
-    fixed : tuple of numpy.ndarray
-    log_prior : LogPrior
-    family : int
-        Family of the law from which excluded coefficients are drawn.
-    excluded_law : ExcludedLaw
-    """
+    """What is known of a model and its surrogate before a chain starts."""
 
     selected: SelectedCoefficients
-    linearisation: Linearisation
+    linearisation: Linearisation  # of the full model
     fixed: tuple[np.ndarray, ...]
     log_prior: LogPrior
-    family: int
+    family: int  # family of the law from which excluded coefficients are drawn
     excluded_law: ExcludedLaw
 
     def state(self, theta: np.ndarray, smallest: int, largest: int) -> SurrogateJumpState:

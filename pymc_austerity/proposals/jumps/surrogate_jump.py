@@ -86,17 +86,8 @@ def build_surrogate_jump(
 ) -> Propose:
     """Compile some transitions on the surrogate.
 
-    Parameters
-    ----------
-    family : int
-        Of the law from which excluded coefficients are drawn.
-    redraw : bool
-        Whether an update draws all excluded coefficients anew.
-    transitions : int
-        At most; how many is drawn uniformly each time.
-    log_prior : LinkedLogPrior, optional
-    excluded_law : LinkedExcludedLaw, optional
-    corrections : Corrections
+    `family`: of the law from which excluded coefficients are drawn; `redraw`: whether an update draws all excluded
+    coefficients anew; `transitions`: at most; how many is drawn uniformly each time.
     """
     shift, flip_ratio, swap_ratio = corrections
     membership = build_membership(family, excluded_law, shift)

@@ -56,10 +56,7 @@ def conditional(tableau: np.ndarray, p: int) -> tuple[float, float]:
 def log_evidence_gain(tableau: np.ndarray, p: int, included: bool, prior: tuple[float, float]) -> float:
     """Return the log Bayes factor for `p` in the model, given the others included, under a normal prior.
 
-    Parameters
-    ----------
-    prior : tuple of two floats
-        Mean and precision of the prior of `p`, which are part of A and b.
+    `prior`: mean and precision of the prior of `p`, which are part of A and b.
     """
     if included:
         precision, mean = -1.0 / tableau[p, p], tableau[p, -1]
