@@ -49,18 +49,7 @@ def _with_arrays(start: int, n_rows: int, arrays: Mapping[str, Any]) -> Part:
 
 
 class Arrays:
-    """Arrays of equal length, by name.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array_like, or pandas.DataFrame
-        With a shape, and slices along their first axis that NumPy can take.
-
-    Raises
-    ------
-    ValueError
-        For arrays of different lengths, or a frame with two columns of one name.
-    """
+    """Arrays of equal length by name, or a pandas data frame: with a shape, and slices that NumPy can take."""
 
     def __init__(self, arrays: Mapping[str, Any] | pd.DataFrame):
         if isinstance(arrays, pd.DataFrame) and not arrays.columns.is_unique:

@@ -19,12 +19,7 @@ def exports_stream(source: Any) -> bool:
 
 
 def refuse_read_once(source: Any) -> None:
-    """Refuse a reader, which is at its end after one pass.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse a reader, which is at its end after one pass."""
     if exports_stream(source) and hasattr(source, "read_next_batch"):
         raise TypeError(
             f"Blocks({type(source).__name__}): a stream can be read once, and there are several passes. {_REMEDY}"
@@ -34,20 +29,8 @@ def refuse_read_once(source: Any) -> None:
 class ArrowStreams:
     """A table that exports a stream of Arrow as often as it is asked for one, or a function that returns one.
 
-    Parameters
-    ----------
-    source : object with ``__arrow_c_stream__``, or callable
-    n_rows : int or None
-        Rows of a pass; they are counted in a pass of their own by default.
-    first : object, optional
-        What a function returned already, for the first pass.
-
-    Raises
-    ------
-    ImportError
-        Without pyarrow.
-    ValueError
-        For two columns of one name.
+    The rows of a pass are counted in a pass of their own where `n_rows` is None; `first` is what a function returned
+    already.
     """
 
     def __init__(self, source: Any, n_rows: int | None, first: Any = None):
@@ -107,15 +90,7 @@ class ArrowStreams:
 
 @dataclass(frozen=True)
 class StreamPart(Part):
-    """Some rows of a stream; what is made of them is made where they are worked on.
-
-    Attributes
-    ----------
-    n_rows : int
-    first : int
-        Number of the first row in the stream.
-    batches : tuple of pyarrow.RecordBatch
-    """
+    """Some rows of a stream, the first of number `first`; what is made of them is made where they are worked on."""
 
     n_rows: int
     first: int

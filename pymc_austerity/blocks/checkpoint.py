@@ -24,17 +24,9 @@ _SHOWN, _SAME = 120, 60
 class Checkpoint:
     """A folder with a file for each pass that is done, for one table, model, seed and version of the package.
 
-    Parameters
-    ----------
-    folder : path or None
-        Made if need be, for the user alone; None keeps nothing.
-    identity : mapping of str to str
-        What the results depend on beside the arguments of a pass.
-
-    Raises
-    ------
-    ValueError
-        For a folder that was written for something else, with what differs, or that others may write to.
+    The folder is made if need be, for the user alone; None keeps nothing. `identity` is what the results depend on
+    beside the arguments of a pass: a folder of another is refused, with what differs, and so is one that others may
+    write to.
     """
 
     def __init__(self, folder: Any, identity: Mapping[str, str]):
@@ -91,12 +83,7 @@ class Checkpoint:
             )
 
     def refuse_rows(self, where: str, first: int, n: int, known: int, found: int) -> None:
-        """Refuse rows that are not those that the folder was written for.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse rows that are not those that the folder was written for."""
         raise ValueError(
             f"{self._said} was written for other rows: the checksum of rows {first:,} to {first + n:,} ({where}) is "
             f"{known} there and {found} now. What was learnt does not belong together. Give another folder, or delete "

@@ -21,29 +21,14 @@ _SOME_ROWS = 1_024
 
 
 class Categories(NamedTuple):
-    """A column of categories.
-
-    Attributes
-    ----------
-    numbers : numpy.ndarray of int, shape (n,)
-        Which of `values` each row has; −1 for none.
-    values : numpy.ndarray
-    """
+    """A column of categories: which of `values` each row has, shape (n,); −1 for none."""
 
     numbers: np.ndarray
     values: np.ndarray
 
 
 class Container(NamedTuple):
-    """A data container of a model, which holds a sample of the rows.
-
-    Attributes
-    ----------
-    name : str
-    dtype : numpy.dtype
-    shape : tuple of int
-        Of a row.
-    """
+    """A data container of a model, which holds a sample of the rows; `shape` is that of a row."""
 
     name: str
     dtype: np.dtype
@@ -52,23 +37,15 @@ class Container(NamedTuple):
 
 @dataclass(frozen=True)
 class Reader:
-    """Makes the data arrays of a model from a block.
+    """Makes the data arrays of a model from a block."""
 
-    Attributes
-    ----------
-    containers : tuple of Container
-        In the order of the arrays.
-    columns : mapping of str to str or tuple of str
-        From each container to its column, or to those of a matrix.
-    labels : mapping of str to pandas.Index
-        From a container whose column holds labels to the labels, in the order of their codes.
-    wrong_row : callable
-        Returns the number of a row that the model cannot take, and what is wrong, or None.
-    """
-
+    #: In the order of the arrays.
     containers: tuple[Container, ...]
+    #: From each container to its column, or to those of a matrix.
     columns: Mapping[str, str | tuple[str, ...]]
+    #: From a container whose column holds labels to the labels, in the order of their codes.
     labels: Mapping[str, pd.Index]
+    #: Returns the number of a row that the model cannot take, and what is wrong, or None.
     wrong_row: Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]
 
     @property
@@ -85,16 +62,7 @@ class Reader:
     def rows(self, part: Part, known: bool = False) -> tuple[Rows, str]:
         """Return the data arrays of a part, in memory of their own, and where it begins.
 
-        Parameters
-        ----------
-        part : Part
-        known : bool
-            Whether its rows were looked at in an earlier pass, and a checksum will tell whether they are the same.
-
-        Raises
-        ------
-        BadRowError, ValueError
-            See `arrays`.
+        Rows that are `known` were looked at in an earlier pass, and a checksum will tell whether they are the same.
         """
         found = [(block, self._columns_of(block, known)) for block in part.blocks()]
         starts = np.cumsum([0, *(_length(columns[0][0]) for _, columns in found)])
@@ -108,15 +76,7 @@ class Reader:
         return Rows(arrays), found[0][0].where if found else ""
 
     def arrays(self, block: Block) -> tuple[np.ndarray, ...]:
-        """Return the data arrays of a block.
-
-        Raises
-        ------
-        BadRowError
-            With the place of a row that is missing, not finite, or of an unknown group.
-        ValueError
-            For columns of another type, or of unequal length.
-        """
+        """Return the data arrays of a block; refuse rows that are missing, not finite, or of an unknown group."""
         return self.rows(Loaded(0, (block,)))[0].arrays
 
     def _check_rows(self, block: Block, arrays: tuple[np.ndarray, ...]) -> None:
@@ -263,13 +223,7 @@ def match_columns(
     codes: Mapping[str, str | Sequence[Any]],
     coords: Mapping[str, Any],
 ) -> tuple[dict[str, str | tuple[str, ...]], dict[str, pd.Index]]:
-    """Return the columns of each container, and the labels of those that hold codes.
-
-    Raises
-    ------
-    ValueError
-        For names that the model does not have.
-    """
+    """Return the columns of each container, and the labels of those that hold codes."""
     known = [c.name for c in containers]
     for argument, names in (("columns", list(columns)), ("codes", list(codes))):
         if unknown := [name for name in names if name not in known]:

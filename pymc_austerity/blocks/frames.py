@@ -12,16 +12,7 @@ from pymc_austerity.blocks.yielded import checked
 
 @dataclass(frozen=True)
 class Partition(Part):
-    """A partition, computed when its rows are read.
-
-    Attributes
-    ----------
-    number : int
-    n_rows : int
-    columns : tuple of str
-    delayed : Delayed
-        Of a frame, or of a sequence of dicts of arrays.
-    """
+    """A partition of a frame, or of a sequence of dicts of arrays, computed when its rows are read."""
 
     number: int
     n_rows: int

@@ -21,12 +21,7 @@ _AHEAD = 2
 
 
 def import_pyarrow() -> Any:
-    """Return pyarrow, or say how to install it.
-
-    Raises
-    ------
-    ImportError
-    """
+    """Return pyarrow, or say how to install it."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -40,23 +35,7 @@ def import_pyarrow() -> Any:
 
 
 class ParquetFiles:
-    """A dataset of pyarrow, file by file.
-
-    Parameters
-    ----------
-    dataset : str, path, sequence of these, or pyarrow.dataset.Dataset
-        Paths are those of Parquet files, or of a folder of them whose subfolders may be partitions
-        (``year=2013/month=1``).
-    filter : pyarrow.dataset.Expression or None
-        Rows to read.
-
-    Raises
-    ------
-    ImportError
-        Without pyarrow.
-    TypeError, ValueError
-        For a filter that is none, or files that are not there, no Parquet, or have two columns of one name.
-    """
+    """A dataset of pyarrow, or Parquet files and folders, whose subfolders may be partitions (``year=2013``)."""
 
     def __init__(self, dataset: Any, filter: Any = None):
         pa = import_pyarrow()
@@ -138,13 +117,7 @@ class ParquetFiles:
 
 
 def _opened(pa: Any, source: Any) -> Any:
-    """Return the dataset of paths, of a table, or of several.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For paths that are none, and files that are not there, no Parquet, or have two columns of one name.
-    """
+    """Return the dataset of paths, of a table, or of several."""
     several = source if isinstance(source, list | tuple) else [source]
     if not isinstance(several[0], str | os.PathLike):
         try:
@@ -170,12 +143,7 @@ def _opened(pa: Any, source: Any) -> Any:
 
 
 def refuse_duplicates(schema: Any, where: str) -> None:
-    """Refuse two columns of one name.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse two columns of one name."""
     if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
         raise ValueError(
             f"{where}: several columns are named {twice[0]!r}, and it is not known which is meant. Rename all but one."
@@ -191,18 +159,7 @@ def _of_file(pa: Any, fragment: Any, read: Callable[[Any], Any]) -> Any:
 
 
 class Span(NamedTuple):
-    """Rows of one file that are read together.
-
-    Attributes
-    ----------
-    fragment : pyarrow.dataset.Fragment
-    where : str
-    first : int
-        Number of the first of its rows in the file.
-    n_rows : int
-    splits : bool
-        Whether the rows of the file are in groups.
-    """
+    """Rows of one file that are read together, from number `first`; `splits`, whether the file has them in groups."""
 
     fragment: Any
     where: str

@@ -18,36 +18,18 @@ from pymc_austerity.rows import Rows
 
 
 class Assigned(NamedTuple):
-    """A part of the rows, and what is to be known of it.
+    """A part of the rows, and what is to be known of it."""
 
-    Attributes
-    ----------
-    part : Part
-        On a cluster also the future of one.
-    checksum : int or None
-        Of its rows in the first pass.
-    more : tuple
-        Arguments of the work beside the rows.
-    """
-
+    #: On a cluster also the future of one.
     part: Any
+    #: Of its rows in the first pass.
     checksum: int | None
+    #: Arguments of the work beside the rows.
     more: tuple[Any, ...]
 
 
 class Result(NamedTuple):
-    """What came of a part.
-
-    Attributes
-    ----------
-    checksum : int
-        Of its rows.
-    n_rows : int
-    value : object
-        What the work returned; None where the rows have changed.
-    where : str
-        Where they begin.
-    """
+    """What came of a part: the value is None where its rows have changed, and `where` says where they begin."""
 
     checksum: int
     n_rows: int
@@ -57,14 +39,7 @@ class Result(NamedTuple):
 
 @dataclass
 class Worked:
-    """What is done with every part: read it, look at every row, and work on them.
-
-    Attributes
-    ----------
-    reader : Reader
-    work : callable
-        Takes rows, and what else is assigned.
-    """
+    """What is done with every part: read it, look at every row, and work on them."""
 
     reader: Reader
     work: Callable[..., Any]
@@ -78,13 +53,7 @@ class Worked:
 
 
 class Executor(Protocol):
-    """Where parts are worked on.
-
-    Attributes
-    ----------
-    shares_memory : bool
-        Whether what is assigned is not copied.
-    """
+    """Where parts are worked on; with shared memory, what is assigned is not copied."""
 
     shares_memory: ClassVar[bool]
 
@@ -119,25 +88,15 @@ class Threads:
 class Cluster:
     """The workers of a Dask cluster.
 
-    Parts are tasks.  Dask itself gives those of a worker that dies to another, and gives up by its own rules
+    Parts are tasks. Dask itself gives those of a worker that dies to another, and gives up by its own rules
     (``distributed.scheduler.allowed-failures``).
-
-    Attributes
-    ----------
-    client : distributed.Client
     """
 
     client: Any
     shares_memory: ClassVar[bool] = False
 
     def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
-        """Yield the results in order.
-
-        Raises
-        ------
-        RuntimeError
-            Where the cluster gives up, or is closed.
-        """
+        """Yield the results in order; refuse to go on where the cluster gives up, or is closed."""
         from distributed import KilledWorker
         from distributed.comm.core import CommClosedError
 

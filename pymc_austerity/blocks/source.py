@@ -8,17 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Block(NamedTuple):
-    """Consecutive rows.
-
-    Attributes
-    ----------
-    where : str
-        The file, or whatever else the rows are in, for messages.
-    first : int
-        Number of the first row there.
-    columns : mapping of str to array_like or `Categories`
-        As many entries in each.
-    """
+    """Consecutive rows, from number `first` of a file or whatever else they are in; columns of one length."""
 
     where: str
     first: int
@@ -26,12 +16,7 @@ class Block(NamedTuple):
 
 
 class Part(Protocol):
-    """Consecutive rows that are worked on at once, read where that is done: it travels to other processes.
-
-    Attributes
-    ----------
-    n_rows : int
-    """
+    """Consecutive rows that are worked on at once, read where that is done: it travels to other processes."""
 
     n_rows: int
 
@@ -48,13 +33,7 @@ class Source(Protocol):
     """Rows that do not have to fit in memory."""
 
     def count(self) -> int:
-        """Return the number of rows.
-
-        Raises
-        ------
-        ValueError
-            Where it is not known.
-        """
+        """Return the number of rows."""
         ...
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:

@@ -22,22 +22,8 @@ from pymc_austerity.rows.by_bounds import BoundPool
 class BlockTable:
     """All rows of a source, as passes read them.
 
-    Every row is checked in the first pass, and in later ones compared with what it was.
-
-    Parameters
-    ----------
-    source : Source
-    reader : Reader
-    slots : Slots
-        Of the pool that is drawn for sampling.
-    shares : int
-        Chains that the pool is for.
-    executor : Executor
-        Where parts are worked on.
-    checkpoint : Checkpoint
-        Where what was learnt is kept.
-    progressbar : bool
-        Whether the pass for samples shows a bar.
+    Every row is checked in the first pass, and in later ones compared with what it was. The pool that is drawn for
+    sampling has `slots`, and is for `shares` chains.
     """
 
     def __init__(
@@ -78,14 +64,7 @@ class BlockTable:
         return self._passes.place(row)
 
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
-        """Yield what is learnt from each part of the rows, in their order.
-
-        Raises
-        ------
-        ValueError
-            For rows that the model cannot take, a number of rows other than was said, or rows that are not those of
-            the first pass.
-        """
+        """Yield what is learnt from each part of the rows, in their order."""
         return self._passes.each(OnOneThread(work.released()), advance)
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:

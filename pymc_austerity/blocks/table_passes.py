@@ -20,21 +20,7 @@ PIECE, _PIECE_BYTES = 524_288, 64_000_000
 class Passes:
     """Passes over the rows of a source, whose every row is checked in the first and compared in later ones.
 
-    Parameters
-    ----------
-    source : Source
-    reader : Reader
-    executor : Executor
-        Where parts are worked on.
-    checkpoint : Checkpoint
-        Where what was learnt is kept.
-
-    Attributes
-    ----------
-    reader, executor
-        As given.
-    seen : list of int or None
-        Checksums of the parts, once they were read.
+    `seen` holds the checksums of the parts, once they were read.
     """
 
     def __init__(self, source: Source, reader: Reader, executor: Executor, checkpoint: Checkpoint):
@@ -58,14 +44,7 @@ class Passes:
         advance: Callable[[int], None] = no_op,
         more: Callable[[int, int, int], tuple[Any, ...]] = lambda number, start, stop: (),
     ) -> Iterator[Any]:
-        """Yield what ``work(rows, *more(number, start, stop))`` returns for each part, in their order.
-
-        Raises
-        ------
-        ValueError
-            For rows that the model cannot take, a number of rows other than was said, or rows that are not those of
-            the first pass.
-        """
+        """Yield what ``work(rows, *more(number, start, stop))`` returns for each part, in their order."""
         known, checksums, n = self.seen, [], 0
 
         def assigned() -> Iterator[Assigned]:
@@ -110,13 +89,7 @@ class Passes:
         raise IndexError(row)
 
     def read_again(self) -> None:
-        """Compare some parts with their checksums: the first, and the middle and last where they can be read alone.
-
-        Raises
-        ------
-        ValueError
-            Where they are not what they were.
-        """
+        """Compare some parts with their checksums: the first, and the middle and last where they can be read alone."""
         known, start = cast("list[int]", self.seen), 0
         for number, part in enumerate(self._source.parts(self.reader.names, self._size)):
             if number and isinstance(part, Loaded):  # all parts between would have to be made

@@ -23,10 +23,7 @@ def drawn_by_size(
 ) -> list[np.ndarray]:
     """Return the arrays of rows drawn in proportion to their sizes, and their weights.
 
-    Parameters
-    ----------
-    example : Rows
-        From which the average size is guessed.
+    The average size is guessed from the `example`.
     """
     work = Offers(OnOneThread(sizes_of.released()), slots)
     average = float(np.mean(work.sizes_of(example)))

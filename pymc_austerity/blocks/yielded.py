@@ -12,23 +12,10 @@ from pymc_austerity.blocks.source import Block, Part
 
 
 class Yielded:
-    """Dicts of arrays, yielded anew for every pass.
+    """Dicts of arrays, yielded anew for every pass by a function, or by an object that can be iterated again and again.
 
-    Parameters
-    ----------
-    source : callable or iterable
-        A function without arguments that returns an iterator, or an object that can be iterated again and again.
-    n_rows : int or None
-        Rows of a pass; the attribute ``n_rows`` of `source` by default.
-    first : iterable, optional
-        What a function returned already, for the first pass.
-
-    Raises
-    ------
-    TypeError
-        For an iterator, which can be read once.
-    ValueError
-        Where the number of rows is not known.
+    The rows of a pass are the attribute ``n_rows`` of the source by default; `first` is what a function returned
+    already.
     """
 
     def __init__(
@@ -75,11 +62,6 @@ def checked(block: Any, where: str, columns: Sequence[str]) -> dict[str, Any]:
     """Return the columns of a block.
 
     A block that is an array stands for the one column that is read, as the sources of minibatches of pymc-extras yield.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a block that is no dict, or lacks one.
     """
     if isinstance(block, np.ndarray):
         if len(columns) > 1:

@@ -23,13 +23,7 @@ COMPARED = ["mean", "sd", "shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse", "d
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Sample a regression with the recommended step and with NUTS, and compare results and costs.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Command-line arguments; those of the process by default.
-    """
+    """Sample a regression with the recommended step and with NUTS, and compare results and costs."""
     parser = argparse.ArgumentParser(
         prog="python -m pymc_austerity.demo",
         description="Sample a regression with the recommended step and with NUTS, and compare them.",
@@ -82,13 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def seconds_since_start() -> float:
-    """Return how long ago this process began.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If psutil, which knows, is not installed.
-    """
+    """Return how long ago this process began."""
     try:
         import psutil
     except ModuleNotFoundError as error:
@@ -99,13 +87,7 @@ def seconds_since_start() -> float:
 
 
 def lines_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return how long each run took and what the first read, a line each.
-
-    Parameters
-    ----------
-    runs : mapping of str to Run
-        The run of the step, then that of NUTS.
-    """
+    """Return how long each run took and what the first, of the step, read, a line each."""
     lines = []
     for name, run in runs.items():
         if run.idata is None:

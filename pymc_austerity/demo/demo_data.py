@@ -8,23 +8,7 @@ from scipy import special
 
 
 def synthetic(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return a table of any size: nine independent normal covariates and a yes/no with known slopes.
-
-    Parameters
-    ----------
-    n_rows : int
-    seed : int
-
-    Returns
-    -------
-    X : pandas.DataFrame, shape (n_rows, 9)
-    y : numpy.ndarray of int, shape (n_rows,)
-
-    Raises
-    ------
-    ValueError
-        For fewer than a hundred rows, which leave nothing to subsample.
-    """
+    """Return a table of any size: nine independent normal covariates and a yes/no with known slopes."""
     if n_rows < 100:
         raise ValueError(f"--rows {n_rows}: a table of at least 100 rows is needed to draw some of them.")
     rng = np.random.default_rng(seed)
@@ -34,25 +18,11 @@ def synthetic(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def rand_health_insurance() -> tuple[pd.DataFrame, np.ndarray]:
-    """Return covariates of the RAND Health Insurance Experiment, and who saw a doctor.
+    """Return covariates of the RAND Health Insurance Experiment, shape (20190, 9), and who saw a doctor in that year.
 
-    Returns
-    -------
-    X : pandas.DataFrame, shape (20190, 9)
-        Insurance plan and health of a person in a year.
-    y : numpy.ndarray of int, shape (20190,)
-        1 for an outpatient visit to a physician in that year, else 0.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If statsmodels, which carries the data, is not installed.
-
-    References
-    ----------
-    W. G. Manning et al., Health Insurance and the Demand for Medical Care: Evidence from a Randomized
-    Experiment, American Economic Review 77(3), 1987; in the form of A. C. Cameron and P. K. Trivedi,
-    Microeconometrics, Cambridge 2005. The data are in the public domain.
+    W. G. Manning et al., Health Insurance and the Demand for Medical Care: Evidence from a Randomized Experiment,
+    American Economic Review 77(3), 1987; in the form of A. C. Cameron and P. K. Trivedi, Microeconometrics, Cambridge
+    2005. The data are in the public domain.
     """
     try:
         from statsmodels.datasets import randhie
@@ -66,23 +36,7 @@ def rand_health_insurance() -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def rows_from_file(path: Path) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the arrays ``X`` and ``y`` of a file written by ``numpy.savez``.
-
-    Parameters
-    ----------
-    path : Path
-        An ``.npz`` file with ``X``, shape (rows, covariates), and ``y``, shape (rows,).
-
-    Returns
-    -------
-    X : pandas.DataFrame, shape (rows, covariates)
-    y : numpy.ndarray, shape (rows,)
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, has the wrong shape, is not numeric, or holds values that are not finite.
-    """
+    """Return the arrays ``X``, shape (rows, covariates), and ``y`` of a file written by ``numpy.savez``."""
     with np.load(path) as arrays:
         missing = {"X", "y"} - set(arrays.files)
         if missing:

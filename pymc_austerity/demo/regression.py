@@ -19,18 +19,9 @@ def kind_of(y: np.ndarray) -> str:
 
 
 def regression(X: pd.DataFrame, y: np.ndarray) -> pm.Model:
-    """Return a regression of ``y`` on the standardised columns of ``X``, of the family that fits ``y``.
+    """Return a regression of ``y`` on the standardised columns of ``X`` that vary.
 
-    Parameters
-    ----------
-    X : pandas.DataFrame, shape (rows, covariates)
-        Constant columns are left out, for the model has an intercept.
-    y : numpy.ndarray, shape (rows,)
-
-    Returns
-    -------
-    pymc.Model
-        Logistic for 0/1, negative binomial for counts, linear with normal errors otherwise.
+    Logistic for 0/1, negative binomial for counts, linear with normal errors otherwise.
     """
     varying = X.loc[:, X.max() > X.min()]
     # Here and not in the model: a mean over rows inside the graph would tie every row to all others.

@@ -20,35 +20,21 @@ FEWEST_DRAWS = 4
 
 
 class Run(NamedTuple):
-    """A run of a sampler.
+    """A run of a sampler."""
 
-    Attributes
-    ----------
-    idata : InferenceData, DataTree or None
-        None where the deadline came before the fourth kept draw of a chain.
-    seconds : float
-        From the start of the process to the end of the run.
-    arrivals : numpy.ndarray of float, shape (draws,)
-        Seconds from the start of the process until every chain had made its k-th kept draw.
-    finished : bool
-        Whether all draws that were asked for were made before the deadline.
-    """
-
+    #: None where the deadline came before the fourth kept draw of a chain.
     idata: SamplingResult | None
+    #: From the start of the process to the end of the run.
     seconds: float
+    #: Seconds from the start of the process until every chain had made its k-th kept draw.
     arrivals: np.ndarray
     finished: bool
 
 
 class Deadline:
-    """A callback of ``pm.sample`` that notes when each kept draw arrives, and stops sampling after some seconds.
+    """A callback of ``pm.sample`` that notes when each kept draw arrives, and stops sampling after `limit` seconds.
 
-    Parameters
-    ----------
-    before : float
-        Seconds of the process that count for this run and lie before the making of this object: imports.
-    limit : float
-        Seconds, `before` included, after which sampling stops.
+    Seconds of the process `before` this object was made, of imports, count too.
     """
 
     def __init__(self, before: float, limit: float = np.inf):
@@ -63,13 +49,7 @@ class Deadline:
         return time.perf_counter() - self._zero
 
     def __call__(self, trace: Any, draw: Any) -> None:
-        """Note a draw.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After the limit; it is how PyMC lets a callback end a run.
-        """
+        """Note a draw; after the limit raise KeyboardInterrupt, which is how PyMC lets a callback end a run."""
         if not draw.tuning:
             self._kept.setdefault(draw.chain, []).append(self.seconds)
         if self.seconds > self.limit:
@@ -82,14 +62,7 @@ class Deadline:
 
 
 def run_until(deadline: Deadline, **options: Any) -> Run:
-    """Sample the model of the context with ``pm.sample``, until a deadline.
-
-    Parameters
-    ----------
-    deadline : Deadline
-    **options
-        Arguments of ``pm.sample``.
-    """
+    """Sample the model of the context with ``pm.sample``, until a deadline."""
     try:
         idata = pm.sample(callback=deadline, **options)
     except ValueError:
@@ -105,14 +78,7 @@ def run_until(deadline: Deadline, **options: Any) -> Run:
 
 
 def nutpie_until(deadline: Deadline, *, draws: int, tune: int, chains: int, cores: int, random_seed: int) -> Run:
-    """Sample the model of the context with nutpie's NUTS, until a deadline.
-
-    Parameters
-    ----------
-    deadline : Deadline
-    draws, tune, chains, cores, random_seed
-        As of ``pm.sample``.
-    """
+    """Sample the model of the context with nutpie's NUTS, until a deadline."""
     import nutpie
 
     compiled = nutpie.compile_pymc_model(pm.modelcontext(None))

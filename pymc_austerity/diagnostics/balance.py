@@ -52,22 +52,14 @@ class Spot(NamedTuple):
 class SpotCheck:
     """Proposals from drawn states, decided many times over, there and back.
 
-    Parameters
-    ----------
-    decider : Decider
-        Of rows that can all be read.
-    stats : dict
-        Statistics of the step's draws, flat.
-    own : xarray.Dataset
-        The same as they are.
-    n_states : int
-        States that are to be looked at.
-    rng : numpy.random.Generator
+    The decider is of rows that can all be read; `stats` are the statistics of the step's draws, flat, and `own` the
+    same as they are.
     """
 
     decider: Decider
     stats: dict[str, np.ndarray]
     own: xr.Dataset
+    #: States that are to be looked at.
     n_states: int
     rng: np.random.Generator
     spots: list[Spot] = field(default_factory=list)
@@ -223,20 +215,13 @@ def _added(first: Repeats, second: Repeats) -> Repeats:
 
 
 class Relaxations(NamedTuple):
-    """What turns errors of decisions into those of moments.
+    """What turns errors of decisions into those of moments, for each of the D entries of θ."""
 
-    Attributes
-    ----------
-    of_means, of_squares : numpy.ndarray, shape (D,)
-        Draws in which a deviation of the mean, and of the square, of each entry of θ decays.
-    names : list of str
-    centre, sd : numpy.ndarray, shape (D,)
-        Mean and standard deviation of the draws.
-    """
-
+    #: Draws in which a deviation of the mean, and of the square, decays.
     of_means: np.ndarray
     of_squares: np.ndarray
     names: list[str]
+    #: Mean and standard deviation of the draws.
     centre: np.ndarray
     sd: np.ndarray
 

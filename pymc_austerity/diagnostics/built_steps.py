@@ -50,13 +50,7 @@ def not_remembered(model: Model) -> Iterator[None]:
 
 
 def find_decider(model: Model) -> Decider:
-    """Return the decider of the one step that was built for a model in this session.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or steps that differ were built and it is unclear which of them ran.
-    """
+    """Return the decider of the one step that was built for a model in this session; refuse to guess among several."""
     described = list(_DESCRIPTIONS.get(model, {}))
     if not described:
         raise ValueError(
@@ -79,13 +73,7 @@ def data_of_step(step: object, model: Model) -> int | None:
 
 
 def decider_of(step: object, use: str) -> Decider:
-    """Return the decider of a step of this package.
-
-    Raises
-    ------
-    TypeError
-        For anything else, with what it was wanted for.
-    """
+    """Return the decider of a step of this package; refuse anything else, with what it was wanted for."""
     if isinstance(step, type) or not isinstance(step, Deciding):
         raise TypeError(f"step= wants a step of pymc_austerity, and got {shown(step)}; {use}.")
     if not isinstance(step.decider, Decider):

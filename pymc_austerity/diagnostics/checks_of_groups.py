@@ -64,13 +64,7 @@ def report_of_groups(
 
 
 def _of_record(idata: SamplingResult, mixing: Mixing) -> list[Finding]:
-    """Judge the moves of shared parameters and of groups, from what a run recorded.
-
-    Parameters
-    ----------
-    idata : InferenceData or DataTree
-    mixing : Mixing
-    """
+    """Judge the moves of shared parameters and of groups, from what a run recorded."""
     stats, slowest = group(idata, "sample_stats"), np.nan_to_num(mixing.bulk, nan=0.0)
     return [
         judge_acceptance(float(stats["accepted"].mean())),

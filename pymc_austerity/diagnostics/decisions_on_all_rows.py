@@ -33,12 +33,7 @@ _MOST_PAIRS, _ROW_BUDGET = 20, 2_000_000
 
 @dataclass
 class OnAllRows:
-    """Some proposals, with the sum, the variance and the shape of the terms of all rows.
-
-    Parameters
-    ----------
-    decider : Decider
-    """
+    """Some proposals, with the sum, the variance and the shape of the terms of all rows."""
 
     decider: Decider
     pairs: list[tuple[Proposed, tuple[float, float]]] = field(default_factory=list)
@@ -85,15 +80,7 @@ def judge_batches(
 ) -> list[Finding]:
     """Judge the batches that decided, and the error that follows from where decisions stopped or from their shape.
 
-    Parameters
-    ----------
-    decider : Decider
-    stats : dict
-        Statistics of the step's draws, flat.
-    batches : list of tuple
-        Shapes of the row terms of proposals, each with the rows that decided on it.
-    n_total : int
-        Rows that the shapes are of.
+    Each batch is the shape of the row terms of a proposal, `n_total` rows, with the rows that decided on it.
     """
     if not batches:
         return [judge_all_rows()]

@@ -39,26 +39,8 @@ _JUMPS = (
 class DensityOnRows:
     """log π and ∇log π as functions of θ and of the variables of other steps.
 
-    Parameters
-    ----------
-    data : Decider or ModelData
-    temperature : float
-    states : DrawnStates
-        Draws; that in the middle is the one at which all rows are read.
-    rng : numpy.random.Generator
-        Which rows are sampled.
-
-    Attributes
-    ----------
-    passes : float
-        Passes over all rows so far.
-    may_jump : bool
-        Whether the rows' log-likelihood compares or rounds something that depends on θ, and so may be unsmooth or end.
-
-    Raises
-    ------
-    ValueError, NotImplementedError, NullTypeGradError
-        For a density without a derivative.
+    All rows are read at the draw in the middle of `states`; `rng` says which are sampled elsewhere. A density without a
+    derivative raises ValueError, NotImplementedError or NullTypeGradError.
     """
 
     def __init__(self, data: Decider | ModelData, temperature: float, states: DrawnStates, rng: np.random.Generator):
@@ -109,13 +91,7 @@ class DensityOnRows:
         return self.prior(theta, others)[1] + self.slope_at_centre() + scale * (here - there)
 
     def differences(self, thetas: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return log π(θ) of some draws less that of the first, all from one sample of rows, or from all.
-
-        Parameters
-        ----------
-        thetas : numpy.ndarray, shape (k, D)
-        others : numpy.ndarray
-        """
+        """Return log π(θ) of draws of shape (k, D) less that of the first, all from one sample of rows, or from all."""
         prior = np.array([self.prior(theta, others)[0] for theta in thetas])
         rows = self.sample(max(self.n_sampled, _CHUNK // 5)) if self.sampled else None
         sums = np.array([self._over(self._sum_of_rows, theta, others, rows) for theta in thetas])

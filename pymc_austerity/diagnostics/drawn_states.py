@@ -21,31 +21,18 @@ _DESIGNED = ("epsilon", "batch_size", "alpha")
 
 
 class DrawnStates(NamedTuple):
-    """Some draws of a run, in the unconstrained space.
+    """Some draws of a run, in the unconstrained space."""
 
-    Attributes
-    ----------
-    theta : numpy.ndarray, shape (S, D)
-        Values of the variables that the step moves.
-    others : numpy.ndarray, shape (S, O)
-        Values of all others.
-    chain, draw : numpy.ndarray of int, shape (S,)
-        Where they stand in the run.
-    """
-
+    #: Values of the variables that the step moves, shape (S, D), and of all others, shape (S, O).
     theta: np.ndarray
     others: np.ndarray
+    #: Where they stand in the run.
     chain: np.ndarray
     draw: np.ndarray
 
 
 def check_has_variables(idata: SamplingResult, model: Model) -> None:
-    """Refuse a run without draws of every free variable of a model.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a run without draws of every free variable of a model."""
     posterior = group(idata, "posterior")
     if missing := [rv.name for rv in model.free_RVs if rv.name not in posterior]:
         raise ValueError(
@@ -55,15 +42,7 @@ def check_has_variables(idata: SamplingResult, model: Model) -> None:
 
 
 class DrawnPoints(NamedTuple):
-    """Some draws of a run, as points in the unconstrained space.
-
-    Attributes
-    ----------
-    points : list of dict
-        Values of all free variables, by the names of their value variables.
-    chain, draw : numpy.ndarray of int, shape (S,)
-        Where they stand in the run.
-    """
+    """Some draws of a run in the unconstrained space, by names of value variables, and where they stand in it."""
 
     points: list[dict[str, np.ndarray]]
     chain: np.ndarray
@@ -71,13 +50,7 @@ class DrawnPoints(NamedTuple):
 
 
 def drawn_points(idata: SamplingResult, model: Model, n_points: int) -> DrawnPoints:
-    """Return evenly spaced draws of all chains, all of them where they are no more than `n_points`.
-
-    Raises
-    ------
-    ValueError
-        If the draws of a free variable were not kept.
-    """
+    """Return evenly spaced draws of all chains, all of them where they are no more than `n_points`."""
     check_has_variables(idata, model)
     posterior = group(idata, "posterior")
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -94,13 +67,7 @@ def drawn_points(idata: SamplingResult, model: Model, n_points: int) -> DrawnPoi
 
 
 def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelData, n_states: int) -> DrawnStates:
-    """Return evenly spaced draws of all chains as the step saw them.
-
-    Raises
-    ------
-    ValueError
-        If the draws of a free variable were not kept.
-    """
+    """Return evenly spaced draws of all chains as the step saw them."""
     points, chain, draw = drawn_points(idata, model, n_states)
     theta, others = decider.likelihood.blocks, decider.likelihood.other_blocks
     return DrawnStates(
@@ -130,12 +97,6 @@ def test_of_chain(decider: Decider, stats: xr.Dataset, chain: int) -> Acceptance
 
 
 def state_of_chain(decider: Decider, stats: xr.Dataset, chain: int) -> Any:
-    """Return the state of the proposal after tuning in one chain of the run.
-
-    Raises
-    ------
-    ValueError
-        If the run is too short to tell.
-    """
+    """Return the state of the proposal after tuning in one chain of the run."""
     columns = over_steps(stats[TUNED].isel(chain=chain)).transpose("step", "draw").to_numpy() if TUNED in stats else ()
     return restore(decider, columns, stats["scaling"].isel(chain=chain, draw=-1).to_numpy().ravel()[0])

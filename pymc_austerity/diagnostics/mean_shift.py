@@ -13,15 +13,7 @@ from scipy import special
 
 
 class MeanShift(NamedTuple):
-    """Shift of one mean, in posterior standard deviations, with an interval for all of them at once.
-
-    Attributes
-    ----------
-    name : str
-        The variable, in the unconstrained space.
-    value, low, high : float
-        The shift, negative where the draws are too low, and its interval.
-    """
+    """Shift of one mean in posterior standard deviations, negative where draws are too low, with an interval."""
 
     name: str
     value: float
@@ -38,28 +30,17 @@ def mean_shift(
     moves: np.ndarray, errors: np.ndarray, log_ratios: np.ndarray, relaxation: np.ndarray, names: list[str],
     level: float,
 ) -> MeanShift:  # fmt: skip
-    """Return the shift that is furthest from zero in units of its standard error.
+    """Return the shift of the means that is furthest from zero in units of its standard error.
 
-    Parameters
-    ----------
-    moves : numpy.ndarray, shape (S, D)
-        θ′ − θ of proposals from drawn states, in posterior standard deviations.
-    errors : numpy.ndarray, shape (S,)
-        What is out of balance, as seen from the more probable of the two states (see `Flow.error`).
-    log_ratios : numpy.ndarray, shape (S,)
-        Log acceptance ratios on all rows.
-    relaxation : numpy.ndarray, shape (D,)
-        Draws in which a deviation of the mean decays, (τ + 1)/2 for an autocorrelation time of τ.
-    names : list of str, length D
-    level : float
-        One minus the confidence of the interval, shared among the means (Bonferroni).
+    `moves` are θ′ − θ of S proposals from drawn states, shape (S, D), in posterior standard deviations; `errors` what
+    is out of balance, as seen from the more probable of the two states (`Flow.error`); `relaxation` the draws in which
+    a deviation of each mean decays, (τ + 1)/2 for an autocorrelation time of τ. The intervals hold for all means at
+    once (Bonferroni).
 
-    Notes
-    -----
-    With P the exact chain, P + δP the present one and g the solution of (I − P)g = h, the mean of h moves by
-    E_π[δP g].  For a coordinate that decays exponentially g = h/(1 − ρ), and (τ + 1)/2 = 1/(1 − ρ).  A pair of states
-    is met from either side; with the weights 1/(1 + e^Δ) each pair counts once, and the imbalance as seen from the more
-    probable state is weighed by 1/(1 + e^−abs(Δ)).
+    With P the exact chain, P + δP the present one and g the solution of (I − P)g = h, the mean of h moves by E_π[δP g].
+    For a coordinate that decays exponentially g = h/(1 − ρ), and (τ + 1)/2 = 1/(1 − ρ). A pair of states is met from
+    either side; with the weights 1/(1 + e^Δ) each pair counts once, and the imbalance as seen from the more probable
+    state is weighed by 1/(1 + e^−abs(Δ)).
     """
     drift = moves * (errors * special.expit(np.abs(log_ratios)))[:, None]
     shift = drift.mean(axis=0) * relaxation
@@ -75,22 +56,8 @@ def spread_shift(
     """Return by how much the standard deviations are off, averaged over the entries of θ.
 
     Imbalance lets a chain stay where the posterior is thin, in all directions alike: their average is seen long before
-    any one of them.
-
-    Parameters
-    ----------
-    old, new : numpy.ndarray, shape (S, D)
-        θ and θ′ of proposals from drawn states, from the posterior mean in posterior standard deviations.
-    errors, log_ratios : numpy.ndarray, shape (S,)
-        As of `mean_shift`.
-    relaxation : numpy.ndarray, shape (D,)
-        Draws in which a deviation of the square decays.
-    level : float
-
-    Notes
-    -----
-    The variance of z moves by E[(z′² − z²) × imbalance] × relaxation (see `mean_shift`), and so the standard deviation
-    by half of it.
+    any one of them. `old` and `new` are θ and θ′ as in `mean_shift`, from the posterior mean. The variance of z moves
+    by E[(z′² − z²) × imbalance] × relaxation, and so the standard deviation by half of it.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         drift = ((new**2 - old**2) * relaxation).mean(axis=1) / 2 * errors * special.expit(np.abs(log_ratios))

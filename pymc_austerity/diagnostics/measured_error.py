@@ -20,24 +20,14 @@ class Estimate(NamedTuple):
 
 
 class Repeats(NamedTuple):
-    """What many runs of a test decided on one proposal.
-
-    Attributes
-    ----------
-    n : int
-        Runs.
-    accepted, exact, both : int
-        Runs in which the test accepted, in which the same random number decided on all rows would have, and both.
-    rows : int
-        Rows read over all runs.
-    partial, partial_rows : int
-        Runs that decided before all rows, and the rows they read.
-    """
+    """What many runs of a test decided on one proposal."""
 
     n: int
+    #: Runs in which the test accepted, in which the same random number decided on all rows would have, and both.
     accepted: int
     exact: int
     both: int
+    #: Rows read over all runs; runs that decided before all rows, and the rows that these read.
     rows: int
     partial: int
     partial_rows: int
@@ -56,13 +46,7 @@ def control_coefficient(repeats: Sequence[Repeats]) -> float:
 def error_of(repeats: Repeats, exact: float, coefficient: float) -> tuple[float, float]:
     """Return the error of the test's acceptance probability and its standard error.
 
-    Parameters
-    ----------
-    repeats : Repeats
-    exact : float
-        Acceptance probability on all rows.
-    coefficient : float
-        Of `control_coefficient`: what the decisions on all rows missed of `exact` is subtracted so many times.
+    `exact` is the probability on all rows; what their decisions missed of it is subtracted `coefficient` times.
     """
     n = repeats.n
     accepted, same, both = repeats.accepted / n, repeats.exact / n, repeats.both / n
@@ -76,14 +60,9 @@ def error_of(repeats: Repeats, exact: float, coefficient: float) -> tuple[float,
 class Flow(NamedTuple):
     """How often a proposal and its reverse are accepted, as seen from the more probable of the two states.
 
-    Attributes
-    ----------
-    there, back : float
-        Acceptance probabilities by the test, times the posterior of the state that the move starts from, over that of
-        the more probable state.  Equal for a chain that keeps the posterior (detailed balance), whatever part of its
-        proposals it accepts.
-    se : float
-        Standard error of their difference.
+    Acceptance probabilities by the test, times the posterior of the state that the move starts from, over that of the
+    more probable state. Equal for a chain that keeps the posterior (detailed balance), whatever part of its proposals
+    it accepts. `se` is the standard error of their difference.
     """
 
     there: float
@@ -99,18 +78,9 @@ class Flow(NamedTuple):
 def flow_of(
     forth: Repeats, back: Repeats | None, exact: tuple[float, float], log_ratio: float, coefficient: float
 ) -> Flow:
-    """Return the flow between two states.
+    """Return the flow between two states, from their acceptance probabilities on all rows, `exact`, and repeated tests.
 
-    Parameters
-    ----------
-    forth, back : Repeats
-        Of the proposal, and of its reverse; None where that one starts from an impossible state.
-    exact : tuple of float
-        Acceptance probabilities of both on all rows.
-    log_ratio : float
-        Log acceptance ratio of the proposal on all rows.
-    coefficient : float
-        Of `control_coefficient`.
+    The reverse has no tests where it starts from an impossible state; its log acceptance ratio is −`log_ratio`.
     """
     weights = np.exp(min(0.0, -log_ratio)), np.exp(min(0.0, log_ratio))
     found = [(0.0, 0.0) if r is None else error_of(r, e, coefficient) for r, e in zip((forth, back), exact)]
@@ -145,19 +115,10 @@ def worst_error(
 ) -> Estimate:
     """Return the largest error over states.
 
-    Parameters
-    ----------
-    errors, ses : numpy.ndarray, shape (S,)
-    finalists : numpy.ndarray of int
-        States that were measured anew, with independent random numbers.
-    again, again_ses : numpy.ndarray
-        Their new errors: not selected for being large, so not biased by it.
-    n : tuple of int
-        Runs of the test behind each error, and behind each new one: where no run differed from all rows, the rate of
-        differences is not zero but below about 3/n.
-    level : float
-        One minus the confidence of the interval.  Its lower end is that of the new errors, its upper end that of all
-        states at once (Bonferroni).
+    The `finalists` were measured `again`, with independent random numbers: not selected for being large, so not biased
+    by it. The lower end of the interval is that of these errors, the upper end that of all states at once (Bonferroni).
+    `n` are the runs of the test behind each error and behind each new one: where no run differed from all rows, the
+    rate of differences is not zero but below about 3/n.
     """
     if not len(finalists):
         return Estimate(0.0, 0.0, 0.0)

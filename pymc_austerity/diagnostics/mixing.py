@@ -21,15 +21,7 @@ _MOST_ENTRIES, _CHUNKS = 300, 8
 class Mixing:
     """The draws of the free variables of a run, entry by entry, and what ArviZ says of them.
 
-    Attributes
-    ----------
-    values : numpy.ndarray, shape (chains, draws, K)
-    labels : list of str, length K
-        As ArviZ writes them: ``b[female]``.
-    names : list of str, length K
-        The variable of each entry.
-    slowest : numpy.ndarray of int
-        The entries that `r_hat`, `bulk` and `tail` are of: all of them, or the slowest of many.
+    `values` has shape (chains, draws, K), `labels` are ArviZ's (``b[female]``), and `names` the variable of each entry.
     """
 
     def __init__(self, idata: SamplingResult, model: Model):
@@ -50,7 +42,7 @@ class Mixing:
 
     @cached_property
     def slowest(self) -> np.ndarray:
-        """See above."""
+        """The entries that `r_hat`, `bulk` and `tail` are of: all of them, or the slowest of many."""
         (_, n_draws, k), few = self.values.shape, _MOST_ENTRIES
         if k <= few or n_draws < 2 * _CHUNKS:
             return np.arange(k)

@@ -45,19 +45,8 @@ def movement_on_rows(density: DensityOnRows, states: DrawnStates) -> float:
 def movement(decider: Decider, states: Sequence[np.ndarray], others: np.ndarray) -> tuple[float, int]:
     """Return the largest change of the log posterior between some draws over √D, and the passes that it took.
 
-    Parameters
-    ----------
-    decider : Decider
-    states : sequence of numpy.ndarray, shape (D,)
-        Draws of θ of one chain, far apart; those furthest apart are looked at first, and no more than are needed.
-    others : numpy.ndarray
-        Values of the variables of other steps.
-
-    Returns
-    -------
-    change : float
-        Infinite where a discrete variable is among them, which may stay where it is.
-    passes : int
+    The `states` are draws of θ of one chain, far apart; those furthest apart are looked at first, and no more than are
+    needed. Where a discrete variable is among them, which may stay where it is, the change is infinite.
     """
     if any(np.dtype(block.dtype).kind != "f" for block in decider.likelihood.blocks):
         return np.inf, 0

@@ -42,23 +42,15 @@ def states_of_place(n_rows: int, dimension: int) -> int:
 
 
 class Place(NamedTuple):
-    """What the gradient of the log posterior says of draws.
+    """What the gradient of the log posterior says of draws."""
 
-    Attributes
-    ----------
-    shift : MeanShift
-        From the posterior's mean, in standard deviations of the draws, of the entry of θ for which it is shown most.
-    spread, average : MeanShift
-        Variance of the draws over that of the posterior, minus one: of such an entry, and on average over all.
-    dimension : int
-    below : float
-        How far the log posterior lies below that of the centre of the proxy at some draws, on average; NaN without one.
-    """
-
+    #: From the posterior's mean, in standard deviations of the draws, of the entry of θ for which it is shown most.
     shift: MeanShift
+    #: Variance of the draws over that of the posterior, minus one: of such an entry, and on average over all.
     spread: MeanShift
     average: MeanShift
     dimension: int
+    #: How far the log posterior lies below that of the centre of the proxy at some draws, on average; NaN without one.
     below: float = np.nan
 
 
@@ -68,16 +60,7 @@ def find_place(
     """Return what the gradient of the log posterior says of draws, or None where it cannot tell.
 
     That is so for a density that jumps, as in a parameter that a switch compares with data, and for one that does not
-    fall to zero at the ends of its support.
-
-    Parameters
-    ----------
-    density : DensityOnRows
-    states : DrawnStates
-    names : list of str
-        Of the entries of θ.
-    centre : numpy.ndarray or None
-        That of the proxy, beside which the log posterior of some draws is put.
+    fall to zero at the ends of its support. The log posterior of some draws is put beside that of the proxy's `centre`.
     """
     if not _is_smooth(density, states) or not _is_open(density, states):
         return None
@@ -97,15 +80,9 @@ def judged_place(place: Place) -> list[Finding]:
 
 
 def place_of(states: DrawnStates, slopes: np.ndarray, names: list[str], level: float) -> Place | None:
-    """Return what the gradient at some draws says of them; None where they do not move.
+    """Return what gradients of shape (S, D) at S draws say of them; None where these do not move.
 
-    Parameters
-    ----------
-    states : DrawnStates
-    slopes : numpy.ndarray, shape (S, D)
-    names : list of str, length D
-    level : float
-        One minus the confidence of the intervals, shared among the entries of θ (Bonferroni).
+    The intervals hold for all entries of θ at once, with a confidence of 1 − `level` (Bonferroni).
     """
     centred, sd = states.theta - states.theta.mean(axis=0), states.theta.std(axis=0)
     moving = sd > 0
@@ -131,19 +108,9 @@ def drift_of(
 ) -> MeanShift:
     """Return the shift of the draws that follows from where all rows would take them.
 
-    Decided on all rows, proposals from draws of the posterior lead nowhere on average: E[(θ′ − θ) a] = 0.  That needs
-    no gradient, and sees less, the more so the smaller the moves.
-
-    Parameters
-    ----------
-    moves : numpy.ndarray, shape (S, D)
-        θ′ − θ, in standard deviations of the draws.
-    accepted : numpy.ndarray, shape (S,)
-        Acceptance probabilities on all rows.
-    relaxation : numpy.ndarray, shape (D,)
-        Draws in which a deviation of the mean decays (see `mean_shift`).
-    names : list of str
-    level : float
+    Decided on all rows, proposals from draws of the posterior lead nowhere on average: E[(θ′ − θ) a] = 0. That needs no
+    gradient, and sees less, the more so the smaller the moves. `accepted` are the S acceptance probabilities on all
+    rows; `moves` and `relaxation` as in `mean_shift`.
     """
     n = len(moves)
     drift = moves * accepted[:, None] * -relaxation

@@ -31,10 +31,7 @@ BINS = 40
 
 
 def new_panels(*grid: int, **options: Any) -> Any:
-    """Return a new figure and its Axes, as ``matplotlib.pyplot.subplots``, which is loaded for the first of them.
-
-    Processes that draw chains draw no figures.
-    """
+    """Return ``matplotlib.pyplot.subplots()``, loaded for the first figure: processes that draw chains have none."""
     import matplotlib.pyplot as plt
 
     return plt.subplots(*grid, layout="constrained", **options)

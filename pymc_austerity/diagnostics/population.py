@@ -15,7 +15,7 @@ from pymc_austerity.rows.pool import PooledRows
 def as_population(decider: Decider, at_most: int | None = None) -> Decider:
     """Return the decider for rows that can all be read, to judge decisions by: itself, unless there is a pool.
 
-    The slots of a pool then stand for all rows, or the first `at_most` of them, which are as good a sample.  What it
+    The slots of a pool then stand for all rows, or the first `at_most` of them, which are as good a sample. What it
     draws is the same, in another order; not for sampling.
     """
     if decider.row_source.complete:

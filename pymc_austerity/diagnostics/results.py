@@ -24,13 +24,7 @@ _FEW_ROWS = 1_000
 
 
 def group(idata: SamplingResult, name: str) -> xr.Dataset:
-    """Return a group of a sampling result as a Dataset, an empty one where the group is missing.
-
-    Raises
-    ------
-    TypeError
-        For the other form in which PyMC returns draws, which holds no more than them.
-    """
+    """Return a group of a sampling result as a Dataset, an empty one where the group is missing."""
     if isinstance(idata, MultiTrace):
         raise TypeError(
             "idata: a MultiTrace, which has no observed data and no dimensions. Sample with return_inferencedata=True, "
@@ -57,11 +51,6 @@ def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None =
     """Return the posterior draws of the chosen variables; by default without an entry for each of many rows.
 
     Predictions of every row are no parameters, and a table of them would be as long as the data.
-
-    Raises
-    ------
-    ValueError
-        If there is no posterior group, or a name is not in it.
     """
     var_names = [var_names] if isinstance(var_names, str) else var_names
     draws = group(idata, "posterior")
@@ -86,20 +75,7 @@ def _without_rows(idata: SamplingResult, draws: xr.Dataset) -> list[str]:
 
 
 def rows_per_draw(idata: SamplingResult) -> xr.DataArray:
-    """Return the rows read for each draw.
-
-    A compound step with several row-reading steps reports one count a step; a draw needs them all, so they
-    are added.
-
-    Returns
-    -------
-    DataArray of int, shape (chain, draw)
-
-    Raises
-    ------
-    ValueError
-        If no step of the run counted its rows.
-    """
+    """Return the rows read for each draw, shape (chain, draw); of several steps that read rows, all together."""
     stats = group(idata, "sample_stats")
     if "n_rows" not in stats:
         raise ValueError(
@@ -124,15 +100,7 @@ def evaluations_per_draw(idata: SamplingResult) -> xr.DataArray | None:
 
 
 def number_of_rows(idata: SamplingResult, total_rows: int | None = None) -> int:
-    """Return the number of rows of the data.
-
-    ``total_rows`` if given, else what a step of the run drew from, else the length of the longest observed variable.
-
-    Raises
-    ------
-    ValueError
-        If ``total_rows`` is not positive, or is not given and neither a step nor anything observed tells.
-    """
+    """Return the rows of the data: as given, else as a step counted, else of the longest observed variable."""
     if total_rows is not None:
         if total_rows < 1:
             raise ValueError(f"total_rows: must be at least 1, got {total_rows}. Pass the rows of the data.")
@@ -174,13 +142,7 @@ def sampling_seconds(idata: SamplingResult) -> float:
 def comparable_variables(
     results: Mapping[str, SamplingResult], reference: str, var_names: Sequence[str] | None
 ) -> list[str]:
-    """Return the variables to compare: those asked for, else those that every run has.
-
-    Raises
-    ------
-    ValueError
-        If the reference is not among the runs, nothing is left to compare with it, or no variable is in all.
-    """
+    """Return the variables to compare: those asked for, else those that every run has."""
     if hasattr(results, "groups"):
         raise TypeError(
             "results: one run alone, with nothing to compare it to. Did you mean a dict of runs by name, as "

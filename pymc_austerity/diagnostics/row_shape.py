@@ -11,24 +11,15 @@ from pymc_austerity.compile.cache import njit_on_disk
 
 
 class RowShape(NamedTuple):
-    """Shape of the row terms l_i as a batch draws them.
-
-    Attributes
-    ----------
-    sd : float
-        Standard deviation.
-    skewness, kurtosis : float
-        Third and fourth standardised moments (3 is the kurtosis of a normal variable).
-    largest : float
-        Share of the variance that the largest row carries.
-    replacement : bool
-        Whether rows are drawn with replacement.
-    """
+    """Shape of the row terms l_i as a batch draws them."""
 
     sd: float
+    #: Third and fourth standardised moments (3 is the kurtosis of a normal variable).
     skewness: float
     kurtosis: float
+    #: Share of the variance that the largest row carries.
     largest: float
+    #: Whether rows are drawn with replacement.
     replacement: bool
 
     def noise(self, n: float, n_total: int, temperature: float) -> float:
@@ -57,14 +48,9 @@ NORMAL_SHAPE = RowShape(0.0, 0.0, 3.0, 0.0, True)
 
 
 def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
-    """Return the shape of row terms.
+    """Return the shape of finite row terms, shape (N,).
 
-    Parameters
-    ----------
-    terms : numpy.ndarray, shape (N,)
-        l_i of every row, finite.
-    weight : numpy.ndarray, shape (N,), optional
-        What a row counts for when it is drawn, 1/(N p_i) with p_i its probability; uniform rows by default.
+    With probabilities p_i other than 1/N, `weight` is 1/(N p_i): what a row counts for when it is drawn.
     """
     counts = np.broadcast_to(np.float32(1.0), terms.shape) if weight is None else weight
     unit, variance, third, fourth, largest = _central_moments(terms, counts, float(terms.mean()))
@@ -101,26 +87,16 @@ def _central_moments(terms: np.ndarray, weight: np.ndarray, mean: float) -> tupl
 
 
 class BatchShape(NamedTuple):
-    """What the row terms do to a decision on a batch, each number the median over proposals.
-
-    Attributes
-    ----------
-    rows : float
-        Rows of a batch that decides.
-    noise : float
-        Standard error of the log ratio, from all rows.
-    skewness : float
-        Skewness of the batch mean.
-    variance_spread : float
-        Relative standard deviation of the variance that a batch estimates for itself.
-    largest : float
-        Share of the variance that the largest row carries.
-    """
+    """What the row terms do to a decision on a batch, each number the median over proposals."""
 
     rows: float
+    #: Standard error of the log ratio, from all rows.
     noise: float
+    #: Of the batch mean.
     skewness: float
+    #: Relative standard deviation of the variance that a batch estimates for itself.
     variance_spread: float
+    #: Share of the variance that the largest row carries.
     largest: float
 
 

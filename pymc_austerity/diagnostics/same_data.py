@@ -19,19 +19,9 @@ MODEL_DIGEST, DATA_DIGEST = "model_digest", "data_digest"
 
 
 def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = None) -> None:
-    """Refuse draws of another model, or of other data than the model has now.
+    """Refuse draws of another model, or of other data than the model has now, with the arrays that differ.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    idata : InferenceData or DataTree
-    blocks : int or None
-        The number of the data of a step that was given as ``data=``; None where it is not known.
-
-    Raises
-    ------
-    ValueError
-        With the arrays that differ, as far as `idata` keeps them.
+    `blocks` is the number of the data of a step that was given as ``data=``; None where it is not known.
     """
     found, known = (
         arrays_of_model(model).key,
@@ -57,13 +47,7 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
 
 
 def check_same_data(results: Mapping[str, SamplingResult], reference: str) -> None:
-    """Refuse to compare draws of other data, or of another model, with those of a reference run.
-
-    Raises
-    ------
-    ValueError
-        With the arrays that differ, as far as the runs keep them.
-    """
+    """Refuse to compare draws of other data, or of another model, with those of a reference run."""
     of_reference = results[reference]
     for run, idata in results.items():
         digests = {_recorded(r, DATA_DIGEST) for r in (idata, of_reference)} - {None}
@@ -95,13 +79,7 @@ def recorded_data(idata: SamplingResult) -> int | None:
 
 
 def _recorded(idata: SamplingResult, name: str) -> int | None:
-    """Return the number that all draws of a run hold, or None where they hold none.
-
-    Raises
-    ------
-    ValueError
-        Where draws of several models or data were put together.
-    """
+    """Return the number that all draws of a run hold, or None where they hold none."""
     stats = group(idata, "sample_stats")
     if name not in stats:
         return None

@@ -20,21 +20,10 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Paired:
-    """Draws of two runs in the same places.
+    """Draws of two runs in the same places; of longer runs the first draws.
 
-    Parameters
-    ----------
-    run, reference : xarray.Dataset
-        Draws of the same parameters, with dimensions chain and draw; of longer runs the first draws are taken.
-
-    Attributes
-    ----------
-    whole : bool
-        Whether the runs have as many chains and draws.
-    correlation : numpy.ndarray, shape (K,)
-        Of the draws in the same place, zero where one of them never moves.
-    share_random_numbers : bool
-        Whether any of them is there beyond Monte Carlo error.
+    `whole` says whether the runs have as many chains and draws. `correlation` is that of draws in the same place, shape
+    (K,), zero where one of them never moves, and `share_random_numbers` whether any is there beyond Monte Carlo error.
     """
 
     def __init__(self, run: xr.Dataset, reference: xr.Dataset):

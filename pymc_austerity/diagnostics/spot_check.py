@@ -30,20 +30,13 @@ _TERMS = types.Tuple((VECTOR,))
 
 
 class Pair(NamedTuple):
-    """A proposal with everything that its decision depends on.
+    """A proposal with everything that its decision depends on."""
 
-    Attributes
-    ----------
-    terms : numpy.ndarray, shape (N,)
-        l_i of every row, or of what a proxy leaves of it; −∞ for a row that is impossible under θ′.
-    offset : float
-        Log ratio of all that needs no rows: prior, proposal and proxy.
-    bound : float
-        A number no |l_i| exceeds, for tests that ask for one.
-    """
-
+    #: l_i of every row, or of what a proxy leaves of it; −∞ for a row that is impossible under θ′.
     terms: np.ndarray
+    #: Log ratio of all that needs no rows: prior, proposal and proxy.
     offset: float
+    #: A number no |l_i| exceeds, for tests that ask for one.
     bound: Any
 
     def reverse(self) -> Pair | None:
@@ -164,13 +157,7 @@ def _known_bound(constants, at):  # type: ignore[no-untyped-def]
 
 
 class RepeatedTest:
-    """The test of a step, to be run many times on the same proposal.
-
-    Parameters
-    ----------
-    decider : Decider
-    rng : numpy.random.Generator
-    """
+    """The test of a step, to be run many times on the same proposal."""
 
     def __init__(self, decider: Decider, rng: np.random.Generator):
         self._test, self._temperature = decider.test, float(decider.parts.temperature.final)

@@ -21,20 +21,9 @@ _MOST_SUMS = 100_000
 
 
 def columns_of_step(idata: SamplingResult, variables: Sequence[str], k: int) -> xr.Dataset:
-    """Return the statistics of one step.
+    """Return the statistics of the step that moves these variables, the k-th of this package in the run.
 
-    Parameters
-    ----------
-    idata : InferenceData or DataTree
-    variables : sequence of str
-        Names of the variables that the step moves.
-    k : int
-        Its number among those of this package in the run.
-
-    Returns
-    -------
-    xarray.Dataset
-        A statistic that says itself whose it is, or that not all have, with all its columns.
+    A statistic that says itself whose it is, or that not all steps have, keeps all its columns.
     """
     stats = group(idata, "sample_stats")
     n_ours, n_shared = (over_steps(stats[name]).sizes["step"] for name in ("n_rows", "accepted"))

@@ -12,22 +12,11 @@ def wrong_decisions(
     r"""Return the probability that each decision differs from that of all rows.
 
     When a test stops at an estimate :math:`\Delta^* \sim N(\Delta, s^2)`, the rule by which it stopped carries no
-    information about :math:`\Delta` beyond the rows read (likelihood principle), so the probability that
-    :math:`\Delta` lies on the other side of the threshold follows from a prior for :math:`\Delta` alone.  Between a
-    draw and a proposal at stationarity the density of :math:`\Delta` obeys :math:`p(-x) = e^x p(x)`, whose normal
-    member is :math:`N(-\tau^2/2, \tau^2)`, with acceptance rate :math:`2\Phi(-\tau/2)`: that rate gives
-    :math:`\tau` (Roberts, Gelman and Gilks 1997 have the same law as a limit in many dimensions).
-
-    Parameters
-    ----------
-    log_ratio, log_ratio_sd, threshold : numpy.ndarray, shape (n,)
-        Estimates, their standard errors (0 where all rows were read) and what they were compared with.
-    acceptance_rate : float
-        Of the whole run.
-
-    Returns
-    -------
-    numpy.ndarray, shape (n,)
+    information about :math:`\Delta` beyond the rows read (likelihood principle), so the probability that :math:`\Delta`
+    lies on the other side of the threshold follows from a prior for :math:`\Delta` alone. Between a draw and a proposal
+    at stationarity the density of :math:`\Delta` obeys :math:`p(-x) = e^x p(x)`, whose normal member is
+    :math:`N(-\tau^2/2, \tau^2)`, with acceptance rate :math:`2\Phi(-\tau/2)`: that rate gives :math:`\tau` (Roberts,
+    Gelman and Gilks 1997 have the same law as a limit in many dimensions).
     """
     certain = ~(log_ratio_sd > 0) | ~np.isfinite(log_ratio) | ~np.isfinite(threshold)
     sd = np.where(certain, 1.0, log_ratio_sd)

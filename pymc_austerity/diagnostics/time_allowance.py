@@ -21,19 +21,8 @@ _STOPPED = "It was stopped before this was looked at."
 class Allowance:
     """Runs the checks of a verdict one after the other, for so many seconds.
 
-    Parameters
-    ----------
-    seconds : float
-        Checks that can go on for better numbers end by then.  Of processor time, so that a verdict does not depend on
-        what else the computer does.
-    shown : bool
-        Whether there is a bar, in a terminal or a notebook.
-    n_checks : int
-
-    Attributes
-    ----------
-    stopped : bool
-        Whether the user pressed Ctrl-C.
+    Seconds are of processor time, so that a verdict does not depend on what else the computer does: checks that can go
+    on for better numbers end by then. `stopped` says whether the user pressed Ctrl-C.
     """
 
     def __init__(self, seconds: float, shown: bool, n_checks: int):

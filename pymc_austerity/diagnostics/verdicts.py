@@ -42,17 +42,9 @@ _ELSEWHERE = (
 
 
 class Finding(NamedTuple):
-    """One check of a run.
+    """One check of a run: its verdict, one of those above, the number judged, and sentences for the user.
 
-    Attributes
-    ----------
-    check : str
-    verdict : str
-        ``"trust"``, ``"trust with care"``, ``"do not trust"``, or ``"not known"`` where the check could not tell.
-    value : float
-        The number judged.
-    reason, remedy : str
-        Sentences for the user; the remedy is empty where nothing is wrong.
+    The remedy is empty where nothing is wrong.
     """
 
     check: str

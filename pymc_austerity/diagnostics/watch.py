@@ -29,14 +29,8 @@ _MOST_SLOTS = 100_000
 class Watch:
     """Collects the decisions of one chain after tuning and warns once, when the chain ends.
 
-    Parameters
-    ----------
-    length : int or None
-        Draws after tuning.  PyMC 5 does not tell; there the chain looks at itself after 200 draws, 400, 800 and so on.
-    name : str
-        Of the step, for the message.
-    thin : int, optional
-        Transitions of a draw.
+    `length` is the number of draws after tuning, each of `thin` transitions. PyMC 5 does not tell it; there the chain
+    looks at itself after 200 draws, 400, 800 and so on.
     """
 
     def __init__(self, length: int | None, name: str, thin: int = 1):

@@ -19,22 +19,7 @@ Seed = int | Sequence[int] | SeedSequence | np.random.Generator | None
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a run ends: at whichever of these comes first.
-
-    Parameters
-    ----------
-    replications : int or None
-        Number of replications.
-    tolerance : float, array or None
-        Standard error to reach, in the unit of φ.
-    max_seconds : float or None
-        Seconds from now on, after which no replication begins.
-
-    Raises
-    ------
-    ValueError
-        When one of them can never be met.
-    """
+    """When a run ends: at a number of replications, a standard error, or seconds from now, whichever comes first."""
 
     replications: int | None
     tolerance: ArrayLike | None

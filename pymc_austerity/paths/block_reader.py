@@ -20,31 +20,7 @@ class StreamError(Exception):
 
 
 class BlockReader:
-    """Takes rows off a stream, each once and in their order.
-
-    Parameters
-    ----------
-    batches : iterable of array, or of tuples of arrays
-        Blocks of rows, rows first.
-
-    Attributes
-    ----------
-    rows_read : int
-        Rows handed out so far.
-    cut : int
-        Rows that were left when the stream ended.
-
-    Raises
-    ------
-    TypeError
-        When `batches` is no iterable.
-
-    Examples
-    --------
-    >>> reader = BlockReader([np.arange(3), np.arange(3, 10)])
-    >>> reader.take(2), reader.take(4)
-    (array([0, 1]), array([2, 3, 4, 5]))
-    """
+    """Takes rows off a stream of arrays, or of tuples of them, each once and in their order."""
 
     def __init__(self, batches: Iterable[Block]):
         if not isinstance(batches, Iterable):
@@ -60,15 +36,7 @@ class BlockReader:
         self.cut = 0
 
     def take(self, count: int) -> Block:
-        """Return the next `count` rows, in the form of the blocks.
-
-        Raises
-        ------
-        StreamEndedError
-            When fewer are left.
-        StreamError
-            When the stream fails.
-        """
+        """Return the next `count` rows, in the form of the blocks."""
         have = sum(len(block[0]) for block in self._held)
         while have < count:
             try:

@@ -34,24 +34,14 @@ _RULE = f"the smallest with a cost × variance within {_SLACK:.0%} of the least"
 
 @dataclass(frozen=True)
 class Choice:
-    """A truncation exponent with the reason for it.
-
-    Attributes
-    ----------
-    alpha : float
-        Exponent of P(T = t) ∝ r^(−αt).
-    beta, beta_error : float
-        Fitted convergence rate and its standard error; NaN where nothing was fitted.
-    reason : str
-        One or two sentences for the user.
-    rows : int
-        Rows that the pilot passed to φ.
-    """
+    """A truncation exponent α, with the convergence rate it follows from (NaN where none was fitted) and the reason."""
 
     alpha: float
     beta: float
     beta_error: float
+    #: One or two sentences for the user.
     reason: str
+    #: Rows that the pilot passed to φ.
     rows: int = 0
 
 
@@ -65,29 +55,7 @@ def choose(
 ) -> Choice:
     """Take the α of the user, or find one with a pilot run where there is something to find.
 
-    Parameters
-    ----------
-    alpha : float or "auto"
-        What the user asked for.
-    sizes : tuple of int
-        Batch sizes n_1 … n_L.
-    ratio : float
-        Growth of the batches.
-    cost : callable
-        Cost of φ on n rows.
-    pilot_paths : int
-        Number K of pilot paths.
-    pilot : callable
-        ``pilot(sizes)`` walks K pilot paths over these batches and returns φ on them, shape (K, m, ...).
-
-    Returns
-    -------
-    Choice
-
-    Raises
-    ------
-    ValueError
-        For too few pilot paths, or costs that are no finite numbers.
+    ``pilot(sizes)`` walks `pilot_paths` paths over these batches and returns φ on them, shape (K, m, ...).
     """
     if alpha != "auto":
         return Choice(float(alpha), np.nan, np.nan, "given by the user")
@@ -119,20 +87,10 @@ def pilot_levels(sizes: Sequence[int]) -> int:
 
 
 def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, float]:
-    """Fit β by least squares on the logarithms of mean squared increments.
+    """Fit β by least squares on the logarithms of mean squared increments of φ along K paths, shape (K, m, ...).
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        n_1 … n_m, in rows.
-    paths : array of shape (K, m, ...)
-        φ_t along K independent pilot paths.
-
-    Returns
-    -------
-    beta, standard_error : float
-        The standard error is a jackknife over the paths.  β is infinite where φ does not change at all, or no longer
-        after the first batches.  One of them is NaN where φ changes on too few of the paths.
+    Return β and its standard error, a jackknife over the paths. β is infinite where φ does not change at all, or no
+    longer after the first batches. One of them is NaN where φ changes on too few of the paths.
     """
     increments = np.diff(paths, axis=1) ** 2
     increments = increments.reshape(*increments.shape[:2], -1)
@@ -156,32 +114,8 @@ def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, f
 def best_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable[[int], float] = float) -> float:
     """Minimise expected cost × second moment over 0 < α < β.
 
-    The second moment is the bound of Appendix A.  The exact variance would not do on short paths: it
-    vanishes when every replication reads all rows, so its product with the cost falls towards α = 0, the
-    full data over and over.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        Batch sizes n_1 … n_L.
-    ratio : float
-        The r of P(T = t) ∝ r^(−αt).
-    beta : float
-        Convergence rate, δ_t² ≈ c·n_t^(−β).
-    cost : callable
-        Cost of φ on n rows, in any unit; rows by default.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    Figure 2 of the paper: N = 10,000, a = 128, β = 1 (α = 0.87 there).
-
-    >>> from pymc_austerity.paths.truncation import path_sizes
-    >>> round(best_alpha(path_sizes(10_000, 128), 2, beta=1.0), 2)
-    0.85
+    The second moment is the bound of Appendix A. The exact variance would not do on short paths: it vanishes when every
+    replication reads all rows, so its product with the cost falls towards α = 0, the full data over and over.
     """
     found = minimize_scalar(
         lambda a: _cost_times_moment(sizes, ratio, a, beta, cost), bounds=(0.0, beta), method="bounded"
@@ -220,25 +154,7 @@ def choose_alpha(
 ) -> Choice:
     """Turn pilot paths into α, erring towards a slow convergence rate, which is the safe side.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Batch sizes n_1 … n_L.
-    ratio : float
-        Growth of the batches.
-    paths : array of shape (K, m, ...) or None
-        Pilot paths; None where the path is too short for a pilot.
-    cost : callable
-        Cost of φ on n rows.
-
-    Returns
-    -------
-    Choice
-
-    Raises
-    ------
-    ValueError
-        When φ changes on too few of the paths for a rate.
+    `paths` are None where the path is too short for a pilot.
     """
     if paths is None:
         alpha = _cautious_alpha(sizes, ratio, 1.0, cost)

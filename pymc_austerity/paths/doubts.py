@@ -27,18 +27,7 @@ def unseen_variance(law: Truncation, choice: Choice, deepest: int) -> float:
 def doubts(law: Truncation, choice: Choice, deepest: int, count: int) -> str:
     """Return sentences on why the standard error of a run may be too small; none where there is no reason.
 
-    Parameters
-    ----------
-    law : Truncation
-    choice : Choice
-    deepest : int
-        The largest truncation that occurred.
-    count : int
-        Number of replications.
-
-    Returns
-    -------
-    str
+    `deepest` is the largest truncation that occurred in `count` replications.
     """
     unseen, beta, found = unseen_variance(law, choice, deepest), _rate(choice), []
     if unseen > _MOST:

@@ -158,14 +158,7 @@ class PyMCNUTS:
 
 @dataclass(frozen=True)
 class CustomSampler:
-    """A function of the user, called on the model with the rows of the subset in it.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(model, rng)`` returns InferenceData or a DataTree with a ``posterior`` group.  It must
-        take its random numbers from `rng`.
-    """
+    """A ``function(model, rng)`` of the user, called on the model with the rows of the subset in it; returns draws."""
 
     function: Callable[[pm.Model, np.random.Generator], Any]
 

@@ -17,18 +17,7 @@ _MIN_PATHS = 10
 
 
 class Increments:
-    """Mean and standard error of φ_t − φ_{t−1}, level by level.
-
-    Parameters
-    ----------
-    levels : int
-        Number of batches L.
-
-    Attributes
-    ----------
-    paths : array of int, shape (L,)
-        Paths that reached each level.
-    """
+    """Mean and standard error of φ_t − φ_{t−1} at each level, and the paths that reached it."""
 
     def __init__(self, levels: int):
         self.paths = np.zeros(levels, dtype=np.int64)

@@ -20,19 +20,7 @@ from pymc_austerity.paths.truncation import FloatArray, Truncation, path_sizes
 
 @dataclass(frozen=True)
 class Replicate:
-    """One replication.
-
-    Attributes
-    ----------
-    level : int
-        Number of batches T.
-    rows : int
-        Rows passed to φ, Σ_{t ≤ T} n_t.
-    seconds : float
-        Wall time.
-    value : array or DataArray
-        Σ_t (φ_t − φ_{t−1}) / P(T ≥ t), of the shape of φ.
-    """
+    """One replication: T, the rows passed to φ, wall time, and Σ_t (φ_t − φ_{t−1}) / P(T ≥ t) of the shape of φ."""
 
     level: int
     rows: int

@@ -16,22 +16,10 @@ _MIN_REPLICATIONS = 25
 
 
 class ReplicationProgress:
-    """Follows the replications in their order, whatever order they arrive in.
+    """Follows the replications in their order, whatever order they arrive in; `add` puts them into `done`.
 
-    Parameters
-    ----------
-    stopping : Stopping
-        The number of replications, where it is known, and the tolerance.
-    done : mapping of int to Replicate
-        Replications there are already; `add` puts the others in.
-    show : bool
-        Draw a progress bar.
-
-    Attributes
-    ----------
-    precise_at : int or None
-        Smallest number of replications, counted from the first without a gap, whose standard error is
-        within the tolerance in every component.
+    `precise_at` is the smallest number of replications, counted from the first without a gap, whose standard error is
+    within the tolerance in every component.
     """
 
     def __init__(self, stopping: Stopping, done: MutableMapping[int, Replicate], show: bool):
@@ -59,13 +47,7 @@ class ReplicationProgress:
         self._bar.stop()
 
     def add(self, index: int, replicate: Replicate) -> bool:
-        """Put a replication into `done`, and say whether the estimate is precise enough.
-
-        Raises
-        ------
-        ValueError
-            When its shape is not that of the others, or not one that the tolerance fits.
-        """
+        """Put a replication into `done`, and say whether the estimate is precise enough."""
         shape = np.shape(replicate.value)
         before = np.shape(next(iter(self._done.values())).value) if self._done else shape
         if shape != before:

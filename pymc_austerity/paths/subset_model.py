@@ -60,23 +60,13 @@ class RowArray:
 
 @dataclass(frozen=True)
 class SubsetModel:
-    """A copy of a model whose row arrays can be exchanged.
-
-    Attributes
-    ----------
-    model : pymc.Model
-        The copy; the user's model is left alone.
-    n_rows : int
-        Number of rows N.
-    arrays : tuple of RowArray
-        What is subset together.
-    dropped : tuple of str
-        Deterministics with one value per row, which the copy leaves out.
-    """
+    """A copy of a model whose row arrays can be exchanged; the user's model is left alone."""
 
     model: Model
     n_rows: int
+    #: What is subset together.
     arrays: tuple[RowArray, ...]
+    #: Deterministics with one value per row, which the copy leaves out.
     dropped: tuple[str, ...]
 
     def take(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
@@ -94,36 +84,10 @@ def subset_model(
 ) -> SubsetModel:
     """Copy a model so that the rows of all its data arrays can be subset together.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        Any model whose data arrays share a row axis.
-    n_rows : int, optional
-        Length of the row axis; by default that of the observed variables.
-    row_axes : mapping of str to int or sequence of int, optional
-        Row axes of named data (``pm.Data``) where they are not just the first: ``{"distance": (0, 1)}``
-        for a row by row matrix, ``{"grid": ()}`` for an array that only happens to have N entries.
-
-    Returns
-    -------
-    SubsetModel
-
-    Raises
-    ------
-    ValueError
-        When the row axis is not clear, or a free variable has one entry per row.
-    NotImplementedError
-        For models with initial values of their own, which PyMC cannot copy.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm
-    >>> with pm.Model() as model:
-    ...     slope = pm.Normal("slope")
-    ...     y = pm.Normal("y", slope * np.linspace(0, 1, 100), 1, observed=np.zeros(100))
-    >>> copy = subset_model(model)
-    >>> [(array.label, array.axes) for array in copy.arrays]
-    [('y', (0,)), ('array of shape (100,) read by y', (0,))]
+    The length of the row axis is that of the observed variables by default. `row_axes` names the row axes of
+    ``pm.Data`` where they are not just the first: ``{"distance": (0, 1)}`` for a row by row matrix, ``{"grid": ()}``
+    for an array that only happens to have N entries. A row axis that is not clear and a free variable with one entry
+    per row are refused.
     """
     n_rows = _number_of_rows(model, n_rows)
     _refuse_row_parameters(model, n_rows)

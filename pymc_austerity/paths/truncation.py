@@ -21,30 +21,6 @@ def path_sizes(n_rows: int, min_batch: int, ratio: float = 2) -> tuple[int, ...]
     """Return the batch sizes n_1 = a, n_2 ≈ a·r, …, n_L = N.
 
     The last batch is always the whole data, whether or not N is a·rᵏ: unbiasedness rests on it.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows N.
-    min_batch : int
-        Size a of the smallest batch, 1 to N.
-    ratio : float
-        Growth r of the batches, above 1.
-
-    Returns
-    -------
-    tuple of int
-        Strictly increasing, in rows.
-
-    Raises
-    ------
-    ValueError
-        When `n_rows` is not a whole number, `min_batch` not between 1 and `n_rows`, or the sizes would not grow.
-
-    Examples
-    --------
-    >>> path_sizes(100, 10)
-    (10, 20, 40, 80, 100)
     """
     known_as = "the n_rows of debias or the n_max of debias_stream"
     if not (isinstance(n_rows, int | np.integer) and n_rows >= 1):
@@ -76,28 +52,7 @@ def path_sizes(n_rows: int, min_batch: int, ratio: float = 2) -> tuple[int, ...]
 
 @dataclass(frozen=True)
 class Truncation:
-    """Law of the number of batches T that a replication walks through.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        Batch sizes n_1 … n_L, from `path_sizes`.
-    alpha : float
-        Exponent α ≥ 0: P(T = t) ∝ r^(−αt).
-    ratio : float
-        The r of that formula.
-
-    Raises
-    ------
-    ValueError
-        When `alpha` is no number, negative or not finite, or so large that the last batch has probability zero.
-
-    Examples
-    --------
-    >>> law = Truncation((1, 2, 4), alpha=1.0)
-    >>> law.tail.round(4)
-    array([1.    , 0.4286, 0.1429])
-    """
+    """Law of the number of batches T that a replication walks through: P(T = t) ∝ r^(−αt), α ≥ 0."""
 
     sizes: tuple[int, ...]
     alpha: float
@@ -143,17 +98,9 @@ class Truncation:
         return float(self.tail @ [cost(n) for n in self.sizes])
 
     def variance(self, squared_error: FloatArray) -> float:
-        """Variance of one replication by Lemma 1, about a fixed φ_N.
+        """Variance of one replication by Lemma 1, about a fixed φ_N, from δ_t² of shape (L,), the last of which is 0.
 
-        Parameters
-        ----------
-        squared_error : array of shape (L,)
-            δ_t² = E|φ_t − φ_N|² for t = 1 … L; the last is 0.
-
-        Returns
-        -------
-        float
-            Σ_t (δ²_{t−1} − δ²_t) / P(T ≥ t) − φ_N² with δ_0 = φ_N, in which φ_N cancels.
+        Σ_t (δ²_{t−1} − δ²_t) / P(T ≥ t) − φ_N² with δ_0 = φ_N, in which φ_N cancels.
         """
         return float(self.variance_by_level(squared_error).sum())
 

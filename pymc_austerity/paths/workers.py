@@ -135,26 +135,7 @@ def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int])
 
 
 class Workers:
-    """Workers that share one function φ.
-
-    Parameters
-    ----------
-    phi : callable
-        Handed to every job.
-    executor : concurrent.futures.Executor or None
-        Where jobs run; None runs them here, one after the other.
-
-    Raises
-    ------
-    TypeError
-        When φ cannot be sent to other processes.
-
-    Examples
-    --------
-    >>> with Workers(lambda x: x * x, None) as workers:
-    ...     list(workers.run(lambda phi, index: phi(index), range(3)))
-    [(0, 0), (1, 1), (2, 4)]
-    """
+    """Workers of an executor that share one function φ; without an executor jobs run here, one after the other."""
 
     def __init__(self, phi: Callable[..., Any], executor: Executor | None):
         if executor is not None and not isinstance(executor, Executor):
@@ -202,23 +183,9 @@ class Workers:
     ) -> Generator[tuple[int, Any], None, None]:
         """Yield ``(index, job(phi, index))`` as the results become ready.
 
-        Parameters
-        ----------
-        job : callable
-            Small; sent with every bundle.
-        indices : iterable of int
-            May be endless; closing the generator stops the run.
-        deadline : float
-            Value of `time.monotonic` after which nothing new is begun, save for the very first job.
-
-        Raises
-        ------
-        JobError
-            When φ raised.
-        WorkersLostError
-            When the executor broke.
-        KeyboardInterrupt
-            On Ctrl-C, after the finished results have been yielded.
+        Indices may be endless: closing the generator stops the run, and nothing new is begun after the `deadline` on
+        `time.monotonic`, save for the very first job. An error in φ, a broken executor and Ctrl-C are raised after the
+        finished results have been yielded.
         """
         if self._executor is None:
             yield from self._run_here(job, indices, deadline)

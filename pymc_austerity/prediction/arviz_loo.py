@@ -20,36 +20,18 @@ _ENTRIES = 300
 
 
 class LeftOut(NamedTuple):
-    """What Pareto-smoothed importance sampling says of some rows.
+    """What Pareto-smoothed importance sampling says of n rows."""
 
-    Attributes
-    ----------
-    elpd : numpy.ndarray, shape (n,)
-        The log predictive density without the row.
-    lpd : numpy.ndarray, shape (n,)
-        With the row.
-    pareto_k : numpy.ndarray, shape (n,)
-    result : ELPDData
-        ArviZ's, for some of the rows.
-    """
-
+    #: The log predictive density without the row, and with it.
     elpd: np.ndarray
     lpd: np.ndarray
     pareto_k: np.ndarray
+    #: ArviZ's own, for some of the rows.
     result: Any
 
 
 def leave_out(log_likelihood: np.ndarray, n_chains: int, r_eff: float) -> LeftOut:
-    """Return ArviZ's leave-one-out of each row.
-
-    Parameters
-    ----------
-    log_likelihood : numpy.ndarray, shape (S, n)
-        Of the draws of all chains, one chain after the other.
-    n_chains : int
-    r_eff : float
-        Effective draws over draws.
-    """
+    """Return ArviZ's leave-one-out of each row, from log-likelihoods of shape (S, n), one chain after the other."""
     n_draws, n = log_likelihood.shape
     lpd = logsumexp(log_likelihood, axis=0) - np.log(n_draws)
     elpd, k = lpd.copy(), np.zeros(n)
@@ -77,18 +59,9 @@ def effective_share(idata: SamplingResult) -> float:
 
 
 def filled_result(like: Any, numbers: dict[str, Any], pointwise: np.ndarray, k: xr.DataArray, dim: str) -> Any:
-    """Return ArviZ's result with other numbers.
+    """Return ArviZ's result with other numbers, by the names of ArviZ 1.x; those that it does not know are added.
 
-    Parameters
-    ----------
-    like : ELPDData
-    numbers : dict
-        By the names of ArviZ 1.x (``elpd``, ``p``, ``se``, ...); those that it does not know are added.
-    pointwise : numpy.ndarray, shape (N,)
-    k : xarray.DataArray, shape (n,)
-        Pareto k of the rows that were evaluated.
-    dim : str
-        Name of the axis of the rows.
+    `pointwise` has shape (N,), and `k` holds Pareto k of the rows that were evaluated.
     """
     elpd_i = xr.DataArray(pointwise, dims=[dim], coords={dim: np.arange(len(pointwise))}, name="elpd_i")
     if not isinstance(like, pd.Series):

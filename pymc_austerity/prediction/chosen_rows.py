@@ -14,22 +14,7 @@ ROW = "row"
 
 
 def chosen_rows(rows: Any, n_rows: int, random_seed: RandomGenerator, caller: str) -> np.ndarray:
-    """Return the numbers of rows.
-
-    Parameters
-    ----------
-    rows : int, slice or array_like of int
-        How many are drawn at random without replacement, all where there are no more; or which.
-    n_rows : int
-        Rows that there are.
-    random_seed : int or Generator, optional
-    caller : str
-        The function that was called, for messages.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Return the numbers of rows: so many at random without replacement, all where there are no more, or these."""
     if isinstance(rows, slice):
         numbers = np.arange(n_rows)[rows]
     elif is_whole(rows, 1):

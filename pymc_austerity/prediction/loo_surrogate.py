@@ -43,20 +43,13 @@ _MOST_CURVED = 0.8
 
 
 class SurrogateOfRows(NamedTuple):
-    """What is known of every row before any is evaluated at the draws.
+    """What is known of every row before any is evaluated at the draws, each of shape (N,)."""
 
-    Attributes
-    ----------
-    elpd : numpy.ndarray of float64, shape (N,)
-        The log predictive density without the row.
-    p : numpy.ndarray of float32, shape (N,)
-        What the log predictive density with the row is larger by.
-    influence : numpy.ndarray of float32, shape (N,)
-        v_i + |t_i|: what the errors of both grow with.
-    """
-
+    #: The log predictive density without the row, float64.
     elpd: np.ndarray
+    #: What the log predictive density with the row is larger by, float32.
     p: np.ndarray
+    #: v_i + |t_i|, float32: what the errors of both grow with.
     influence: np.ndarray
 
 
@@ -82,24 +75,13 @@ def surrogate_of_rows(run: RowsOfRun, rng: np.random.Generator, progressbar: boo
 def spread_directions(
     away: np.ndarray, picked: list[PickedEntries], by_all: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return directions d_k with Σ_k (d_k·g)² = gᵀΣg for the gradient of every row.
+    """Return directions d_k, shape (K, P), with Σ_k (d_k·g)² = gᵀΣg for the gradient of every row.
 
-    A row reads the entries of one group among many, so that one direction serves the effects of all groups at once:
-    first along what all rows read, with the effects as they regress on that, then along what is left of the effects.
-    Of several factors, what is left is taken as independent.
-
-    Parameters
-    ----------
-    away : numpy.ndarray, shape (S, P)
-        Draws less their mean, over the root of their number less one: Σ is awayᵀ away.
-    picked, by_all
-        From `entries_read`.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    numpy.ndarray, shape (K, P)
-        Exact up to 64 parameters that all rows read; otherwise gᵀΣg is right on average, with an error of a sixth.
+    `away`, of shape (S, P), are the draws less their mean, over the root of their number less one: Σ is awayᵀ away. A
+    row reads the entries of one group among many, so that one direction serves the effects of all groups at once: first
+    along what all rows read, with the effects as they regress on that, then along what is left of the effects. Of
+    several factors, what is left is taken as independent. Exact up to 64 parameters that all rows read; otherwise gᵀΣg
+    is right on average, with an error of a sixth.
     """
     n_draws, size = away.shape
     if by_all.size > _MOST_DIRECTIONS:
@@ -123,14 +105,7 @@ def spread_directions(
 
 @dataclass(eq=False)
 class SurrogateAround:
-    """What a pass does with rows: find the surrogate of each.
-
-    Attributes
-    ----------
-    values : RowValues
-    centre : numpy.ndarray, shape (P,)
-    directions : numpy.ndarray, shape (K, P)
-    """
+    """What a pass does with rows: find the surrogate of each, from points around the centre."""
 
     values: RowValues
     centre: np.ndarray

@@ -21,15 +21,7 @@ _MOST_CERTAIN = 0.5
 
 
 class Strata(NamedTuple):
-    """Rows by strata.
-
-    Attributes
-    ----------
-    members : list of numpy.ndarray of int64
-        Numbers of the rows of each stratum.
-    drawn : list of numpy.ndarray of int64
-        Of those that are drawn there.
-    """
+    """Numbers of the rows of each stratum, and of those that are drawn there."""
 
     members: list[np.ndarray]
     drawn: list[np.ndarray]
@@ -41,16 +33,7 @@ class Strata(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What is known of a sum over all rows.
-
-    Attributes
-    ----------
-    total : float
-    variance : float
-        Of the total, over draws of the rows.
-    means : list of float
-        Of each stratum, what the surrogate misses on average.
-    """
+    """What is known of a sum over all rows; `means` are what the surrogate misses on average in each stratum."""
 
     total: float
     variance: float
@@ -58,21 +41,10 @@ class Estimate(NamedTuple):
 
 
 def draw_strata(influence: np.ndarray, n: int, rng: np.random.Generator) -> Strata:
-    """Draw rows, the more densely the more their surrogate may err.
+    """Draw `n` rows, the more densely the more their surrogate may err.
 
-    Parameters
-    ----------
-    influence : numpy.ndarray, shape (N,)
-        See `SurrogateOfRows`.
-    n : int
-        Rows to draw.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Strata
-        The first holds rows that are all drawn: those of large influence, and those whose likely error is larger than
-        an average stratum asks for.  The others have equal sums of likely errors, and equally many drawn rows.
+    The first stratum holds rows that are all drawn: those of large influence, and those whose likely error is larger
+    than an average stratum asks for. The others have equal sums of likely errors, and equally many drawn rows.
     """
     if n >= len(influence):
         return Strata([np.arange(len(influence))], [np.arange(len(influence))])
@@ -106,15 +78,7 @@ def likely_error(influence: np.ndarray) -> np.ndarray:
 
 
 def estimate_sum(surrogate: np.ndarray, strata: Strata, values: np.ndarray) -> Estimate:
-    """Return the difference estimate of a sum over all rows.
-
-    Parameters
-    ----------
-    surrogate : numpy.ndarray, shape (N,)
-    strata : Strata
-    values : numpy.ndarray, shape (n,)
-        Of the rows that were drawn, in the order of ``strata.rows``.
-    """
+    """Return the difference estimate of a sum over all rows, from the values of the rows that were drawn."""
     total, variance, means, start = float(surrogate.sum(dtype=float)), 0.0, [], 0
     for members, drawn in zip(*strata, strict=True):
         missed = values[start : start + len(drawn)] - surrogate[drawn]

@@ -33,14 +33,7 @@ _one_at_a_time = Lock()
 
 @dataclass(eq=False)
 class CompiledRows:
-    """A number for each row as a function of other arrays, compiled where it is first asked for, in any process.
-
-    Attributes
-    ----------
-    inputs : sequence of Variable
-    graph : Variable
-        Vector.
-    """
+    """A number for each row as a function of other arrays, compiled where it is first asked for, in any process."""
 
     inputs: Sequence[Variable]
     graph: Variable
@@ -75,19 +68,8 @@ def _released(of_model: Any) -> Any:
 class RowValues:
     """The log-likelihood of rows as a function of ψ, the free variables one behind the other, unconstrained.
 
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    fixed : tuple of numpy.ndarray
-        Data that are not indexed by row.
-
-    Attributes
-    ----------
-    likelihood, fixed
-        As given.
-    predictor, given_predictor : CompiledRows or None
-        The linear predictor η through which alone the rows read ψ, and the log-likelihood as a function of η; None
-        where there is no such η.
+    `predictor` is the linear predictor η through which alone the rows read ψ, and `given_predictor` the log-likelihood
+    as a function of η; both are None where there is no such η.
     """
 
     def __init__(self, likelihood: RowLikelihood, fixed: tuple[np.ndarray, ...]):
@@ -112,24 +94,14 @@ class RowValues:
 
 @dataclass(frozen=True, eq=False)
 class RowsOfRun:
-    """Rows, and draws of what they read.
-
-    Attributes
-    ----------
-    values : RowValues
-    table : Table
-        All rows, in memory or in blocks.
-    psi : numpy.ndarray, shape (S, P)
-        The draws of all variables, unconstrained; effects of groups as the rows read them.
-    n_chains : int
-    names : tuple of str
-        The variables whose log-likelihood the rows are.
-    """
+    """Rows, in memory or in blocks, and draws of what they read."""
 
     values: RowValues
     table: Table
+    #: The draws of all variables, unconstrained, shape (S, P); effects of groups as the rows read them.
     psi: np.ndarray
     n_chains: int
+    #: The variables whose log-likelihood the rows are.
     names: tuple[str, ...]
 
     def at_draws(self, rows: Rows, progressbar: bool, what: str) -> np.ndarray:
@@ -150,15 +122,7 @@ def read_rows_of_run(
     observed: str | Sequence[str] | None,
     progressbar: bool,
 ) -> RowsOfRun:
-    """Read the model, its rows, and all draws of a run.
-
-    Raises
-    ------
-    ValueError
-        For draws of another model or of other data, and draws of free variables that were not kept.
-    NotRowWiseError
-        For a likelihood that does not split into rows.
-    """
+    """Read the model, its rows, and all draws of a run; refuse draws of another model or of other data."""
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
     if data is None and is_elsewhere(recorded_data(idata)):
