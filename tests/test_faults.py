@@ -74,7 +74,7 @@ def test_a_well_behaved_model_is_trusted_without_a_warning(steered, caplog):
 
 
 @pytest.mark.slow
-def test_chains_of_a_step_with_a_proxy_start_further_apart_than_the_posterior(steered):
+def test_chains_with_a_proxy_start_apart(steered):
     """R-hat compares chains; it can tell where they end only if they start apart."""
     step = steered[1]
     starts = []
@@ -118,7 +118,7 @@ def test_one_dominating_row(walking, caplog):
     assert "approx_mh: do not trust" in said
 
 
-def test_a_careless_walk_on_well_behaved_data_fails_for_its_decisions_only(walking, caplog):
+def test_a_careless_walk_fails_for_its_decisions_only(walking, caplog):
     """The checks tell apart what is wrong: the rows are fine here, epsilon is not."""
     y = well_behaved()
     replace(walking[0], y)

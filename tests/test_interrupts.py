@@ -74,7 +74,7 @@ def _within(how):
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-def test_a_signal_that_arrives_in_compiled_code_is_raised_after_it():
+def test_a_signal_is_raised_after_compiled_code():
     """Deterministic: the compiled function sends the signal itself."""
     ran = _within("protected")
     assert (ran.returncode, ran.stdout.split()) == (0, ["True"] * 7), ran.stderr
@@ -154,7 +154,7 @@ def _storm(*arguments):
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_a_step_draws_is_judged_or_learns_is_nothing_but_a_ctrl_c():
+def test_ctrl_c_is_a_keyboard_interrupt_everywhere():
     said, code, errors = _storm()
     assert code == 0, errors
     assert len(said) == 44

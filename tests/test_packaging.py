@@ -78,7 +78,7 @@ class TestChoiceOfPython:
 
 @needs_make
 @pytest.mark.parametrize("target", ["test", "demo"])
-def test_a_second_call_installs_only_when_the_requirements_changed(tmp_path, target):
+def test_a_second_call_installs_what_changed(tmp_path, target):
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "python").touch()
@@ -117,7 +117,7 @@ def run_ci(folder, *parts):
     return ran, re.findall(r"^asked: (.*)$", ran.stdout, re.MULTILINE)
 
 
-def test_continuous_integration_starts_with_the_tests_and_runs_what_comes_after_a_failure(tmp_path):
+def test_ci_goes_on_after_a_failure(tmp_path):
     ran, asked = run_ci(tmp_path)
     assert asked[:3] == ["test", "lint", "types"]
     assert "docs" in asked
@@ -127,13 +127,13 @@ def test_continuous_integration_starts_with_the_tests_and_runs_what_comes_after_
     assert re.search(r"^FAILED  types ", ran.stdout, re.MULTILINE)
 
 
-def test_continuous_integration_runs_the_parts_that_are_named(tmp_path):
+def test_ci_runs_the_parts_that_are_named(tmp_path):
     ran, asked = run_ci(tmp_path, "docs", "lint")
     assert (ran.returncode, asked) == (0, ["docs", "lint"])
 
 
 @pytest.mark.parametrize("name", ["nothing", "lint types", "-n", ""])
-def test_continuous_integration_runs_nothing_where_a_part_is_unknown(tmp_path, name):
+def test_ci_refuses_unknown_parts(tmp_path, name):
     ran, asked = run_ci(tmp_path, "docs", name)
     assert (ran.returncode, asked) == (2, [])
     assert f'"{name}" is none of the parts' in ran.stderr
@@ -183,7 +183,7 @@ def test_the_reference_lists_every_public_name():
 
 
 @pytest.mark.skipif(int(pm.__version__.split(".")[0]) < 6, reason="PyMC 5 imports ArviZ itself")
-def test_processes_that_draw_chains_load_no_figures_and_no_diagnostics():
+def test_processes_of_chains_load_no_diagnostics():
     loaded = "import sys, {}; print([m for m in ('arviz', 'matplotlib', 'scipy.stats') if m in sys.modules])"
 
     def of(module):

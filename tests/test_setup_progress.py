@@ -28,7 +28,7 @@ def shown(monkeypatch, tmp_path):
         yield text
 
 
-def test_a_phase_is_shown_while_it_lasts_and_its_seconds_are_kept(shown):
+def test_a_phase_is_shown_and_timed(shown):
     phases = Phases(True)
     with phases("Compiling"):
         assert "Compiling ..." in shown()
@@ -53,14 +53,14 @@ def test_an_interrupted_phase_ends_its_line(shown):
         assert "Compiling again" in shown()
 
 
-def test_what_is_no_terminal_gets_no_frames_though_it_asks_for_colours(monkeypatch, capfd):
+def test_no_terminal_gets_no_frames(monkeypatch, capfd):
     monkeypatch.setenv("FORCE_COLOR", "1")
     with Phases(True)("Compiling"):
         time.sleep(0.3)
     assert capfd.readouterr().err == ""
 
 
-def test_cycles_are_looked_for_seldom_in_a_phase_and_as_before_after_it():
+def test_a_phase_collects_cycles_seldom():
     before = gc.get_threshold()
     try:
         for own, within in ((2_000, 50_000), (0, 0), (200_000, 200_000)):
@@ -83,7 +83,7 @@ with Phases(False)("Compiling"):
 
 
 @pytest.mark.skipif(not hasattr(pytensor.config, "generated_src_dir"), reason="PyTensor 2 has no folder for sources")
-def test_no_sources_of_functions_are_left_in_the_folder_of_temporary_files(tmp_path):
+def test_no_sources_are_left_in_the_temporary_folder(tmp_path):
     env = {**os.environ, "TMPDIR": str(tmp_path), "PYTENSOR_FLAGS": ""}
     subprocess.run([sys.executable, "-c", BUILDS], check=True, env=env)
     assert list(tmp_path.iterdir()) == []

@@ -23,7 +23,7 @@ def _maps_lie_in_a_folder_of_the_test(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 
-def test_random_models_are_read_as_pymc_means_them_and_bounds_hold():
+def test_random_models_are_read_and_bounded_rightly():
     seen = Counter()
     for seed in SEEDS:
         try:
@@ -55,7 +55,7 @@ def model_of_steps():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ExactMH", "MHSS", "PenaltyMH"])  # `make fuzz` compares all of `LAWS`
-def test_a_step_decides_between_two_points_as_their_density_says(model_of_steps, name):
+def test_a_step_decides_as_the_density_says(model_of_steps, name):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         assert check_decisions(model_of_steps, [name]) == [name]

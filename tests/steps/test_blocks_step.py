@@ -56,7 +56,7 @@ def blocks(source=ROWS, **options):
     return pma.Blocks(source, COLUMNS, **{"pool": 400_000, "chains": 2, **options})
 
 
-def test_a_row_of_the_blocks_that_the_model_cannot_give_is_shown():
+def test_an_impossible_row_of_blocks_is_shown():
     seen = ROWS["seen"].copy()
     seen[1_234] = 2
     with (
@@ -153,7 +153,7 @@ def test_what_is_known_of_all_rows_is_summed_over_the_blocks(step):
 
 
 @pytest.mark.slow
-def test_draws_do_not_depend_on_processes_and_chains_share_no_row(step):
+def test_chains_of_a_pool_share_no_row(step):
     one, two = (draw(SAMPLE, step, 150, 50, cores=cores) for cores in (1, 2))
     assert np.array_equal(one.posterior["beta"], two.posterior["beta"])
     used = one.sample_stats["n_rows"].sum("draw")

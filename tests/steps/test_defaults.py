@@ -36,13 +36,13 @@ def test_a_model_with_a_mode_gets_a_proxy_and_weighted_rows(by_default):
     assert isinstance(by_default.decider.row_source, WeightedRows)
 
 
-def test_where_prior_and_proxy_are_normal_the_move_is_the_cheap_one(by_default):
+def test_a_normal_prior_and_proxy_take_the_cheap_move(by_default):
     assert by_default.decider.prepared.normality > 0.99
     assert by_default.decider.move.adapt is adapt_rho
 
 
 @pytest.mark.slow
-def test_where_the_prior_is_far_from_normal_the_move_is_hamiltonian():
+def test_a_prior_far_from_normal_takes_hamiltonian_moves():
     rng = np.random.default_rng(12)
     with pm.Model():  # two rows a group: the scale stays as skewed as its prior
         scale = pm.HalfNormal("scale")
@@ -54,7 +54,7 @@ def test_where_the_prior_is_far_from_normal_the_move_is_hamiltonian():
     assert step.decider.move.adapt is not adapt_rho
 
 
-def test_discrete_variables_go_without_a_proxy_and_without_a_warning(caplog):
+def test_discrete_variables_go_without_a_proxy(caplog):
     model = next(case for case in SPLIT if case.name == "a discrete switch").build()
     with caplog.at_level(logging.INFO, logger="pymc_austerity"):
         step = pma.ApproxMH(model=model)

@@ -62,7 +62,7 @@ def test_trial_notes_log_ratio_and_noise_of_all_rows(test):
     assert step.chain.looks is before
 
 
-def test_trial_of_rows_merged_to_three_notes_the_log_ratio_of_all():
+def test_a_trial_of_merged_rows_notes_all_of_them():
     values = np.repeat([-0.02, 0.001, 0.019], [500, 900, 600])
     step = AnyTest(Exact(), proposal=Toggle(), model=shift_model(values), rng=1)
     assert len(step.decider.rows) == 3
@@ -210,7 +210,7 @@ def insurance():
 
 
 @pytest.mark.slow
-def test_average_design_meets_its_tolerance_on_fresh_pairs_of_a_real_chain(insurance):
+def test_a_design_meets_its_tolerance_on_fresh_pairs(insurance):
     _, _, (trial, fresh) = insurance
     sizes, tolerance = [200, 500, 2_000], 0.01
     average = pma.design_test(trial, tolerance=tolerance, batch_sizes=sizes)

@@ -143,7 +143,7 @@ def test_a_copy_in_another_process_goes_on_alike(field):
 
 @pytest.mark.contract
 @pytest.mark.slow
-def test_categorical_and_binary_variables_beside_a_continuous_one():
+def test_discrete_variables_beside_a_continuous_one():
     rng = np.random.default_rng(4)
     group = np.repeat(np.arange(4), 15)
     switch = np.tile([0, 1], 30)

@@ -118,7 +118,7 @@ def test_other_data_are_learnt_anew(case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [INDEX.size // 2, 2 * INDEX.size])
-def test_after_other_data_draws_are_those_of_a_step_that_never_saw_any_else(case, rows):
+def test_other_data_give_the_draws_of_a_new_step(case, rows):
     model, step = case
     at = np.arange(rows) % INDEX.size
     with model:
@@ -139,7 +139,7 @@ def _key_of_moves(decider, **others):
 
 
 @pytest.mark.slow
-def test_another_model_of_such_data_shares_the_code_of_its_moves(case):
+def test_another_model_shares_the_code_of_its_moves(case):
     first = case[1].decider
     with pm.Model():
         mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)

@@ -63,7 +63,7 @@ def test_a_pickled_step_goes_on_alike(case):
     assert typeof(there.decider.data()) == typeof(step.decider.data())
 
 
-def test_other_rows_are_learnt_as_by_a_step_that_never_saw_any_else(case):
+def test_other_rows_give_the_draws_of_a_new_step(case):
     model, step = case
     with model:
         pm.set_data(FEWER)

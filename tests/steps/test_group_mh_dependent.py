@@ -80,6 +80,6 @@ def test_draws_have_the_law_of_the_posterior(case):
     assert largest_z(case, 0.0) < MAX_Z
 
 
-def test_a_prior_of_the_effects_that_counts_more_than_once_is_seen(case):
+def test_a_prior_that_counts_twice_is_seen(case):
     # A quarter of it: counted twice in full, the law of the scale has no integral at zero.
     assert largest_z(case, 0.25) > MAX_Z

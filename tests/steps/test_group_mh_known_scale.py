@@ -101,7 +101,7 @@ def _largest_z(decider, law, draws):
 
 
 @pytest.mark.slow
-def test_draws_have_the_moments_of_quadrature_and_no_row_is_read(step, law):
+def test_moments_of_quadrature_without_rows(step, law):
     decider = step.decider
     draws = _run(decider, N_DRAWS)
     assert _largest_z(decider, law, draws) < MAX_Z

@@ -148,11 +148,11 @@ def test_correlated_effects_have_the_law_of_the_posterior(correlated):
     assert correlated_z(correlated, 0.0) < MAX_Z
 
 
-def test_a_prior_of_the_correlation_that_counts_too_often_is_seen(correlated):
+def test_a_prior_of_the_correlation_that_counts_twice_is_seen(correlated):
     assert correlated_z(correlated, 4.0) > MAX_Z
 
 
-def test_a_chain_starts_where_the_model_has_a_density_when_the_groups_say_little_of_a_scale(correlated):
+def test_a_chain_starts_where_there_is_density(correlated):
     model, step = correlated
     with model:
         pm.set_data({"outcome": 0.1 * Y, "weight": 0.0})

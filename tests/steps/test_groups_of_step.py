@@ -48,7 +48,7 @@ def penalty(many):
 
 @pytest.mark.slow
 @pytest.mark.contract
-def test_a_step_makes_the_draws_of_group_mh_and_stays_what_it_is(many, penalty):
+def test_a_step_makes_the_draws_of_group_mh(many, penalty):
     step, found = penalty
     assert isinstance(step, pma.PenaltyMH)
     assert step.name == "penalty_mh"

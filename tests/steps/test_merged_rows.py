@@ -64,7 +64,7 @@ def _without_counts(rows):
 
 
 @pytest.mark.slow
-def test_decisions_are_those_on_all_rows_and_a_lost_count_would_be_seen(monkeypatch):
+def test_merged_decisions_are_those_on_all_rows(monkeypatch):
     table, merged = _run(merge_rows=False), _run(merge_rows=True)
     assert _agree(merged, table)
     np.testing.assert_array_equal(merged.sample_stats["accepted"], table.sample_stats["accepted"])
@@ -77,7 +77,7 @@ def test_decisions_are_those_on_all_rows_and_a_lost_count_would_be_seen(monkeypa
 
 
 @pytest.mark.parametrize("power", [0, 2], ids=["never", "twice"])
-def test_a_likelihood_that_is_not_multiplied_by_the_count_once_is_refused(monkeypatch, power):
+def test_a_wrong_multiple_of_the_count_is_refused(monkeypatch, power):
     counted = RowLikelihood.counted
 
     def wrong(self):
@@ -157,7 +157,7 @@ def test_sums_that_determine_a_likelihood_are_weighted():
     assert by_statistics == pytest.approx(plain.both_sides(theta, theta, none, *table.rows.arrays)[0].sum(), rel=1e-10)
 
 
-def test_a_row_without_density_has_the_number_that_it_has_in_the_table():
+def test_a_row_without_density_has_its_number_in_the_table():
     values = np.repeat([0.25, 2.0, 0.5], 500)  # row 500 of the table lies outside where upper < 2
     with pm.Model() as model:
         upper = pm.Uniform("upper", 1, 3)

@@ -137,7 +137,7 @@ def test_a_state_of_another_test_is_refused(step, model):
         other.sampling_state = step.sampling_state
 
 
-def test_progress_bar_shows_running_acceptance_and_share_of_rows(step):
+def test_the_bar_shows_acceptance_and_rows(step):
     columns, start = step._progressbar_config(3)
     (update,) = step._make_progressbar_update_functions()
     assert [c.get_table_column().header for c in columns] == ["Accepted", "Rows read"]
@@ -316,7 +316,7 @@ def test_a_proposal_where_a_row_is_impossible_is_rejected(bounded_step):
     assert stat["n_rows"] == 50
 
 
-def test_a_proposal_without_prior_density_is_rejected_before_any_row_is_read():
+def test_no_row_is_read_without_prior_density():
     with pm.Model() as model:
         mu = pm.Normal("mu", 0, 1)
         pm.Potential("no_ones", pm.math.log(1 - mu))
@@ -326,13 +326,13 @@ def test_a_proposal_without_prior_density_is_rejected_before_any_row_is_read():
     assert (stat["accepted"], stat["n_rows"], stat["log_ratio"]) == (False, 0, -np.inf)
 
 
-def test_a_first_point_where_a_row_is_impossible_stops_with_the_point_shown(bounded_step):
+def test_an_impossible_first_point_is_shown(bounded_step):
     bounded_step.start_chain(np.random.default_rng(0))
     with pytest.raises(SamplingError, match=r"log-likelihood of row \d+ is not finite .*'mu'.*3.*initvals="):
         bounded_step.step({"mu": np.array(3.0)})
 
 
-def test_a_later_point_where_a_row_is_impossible_returns_the_draws_so_far(caplog):
+def test_an_impossible_later_point_keeps_the_draws(caplog):
     rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
     with _bounded_model(rows):
         step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
@@ -367,7 +367,7 @@ def test_the_same_model_samples_on_where_every_row_is_possible():
     assert float(idata.posterior["mu"].min()) >= -0.05
 
 
-def test_an_argument_that_no_step_has_is_refused_with_those_there_are():
+def test_an_unknown_argument_is_refused():
     with (
         _bounded_model(ROWS),
         pytest.raises(TypeError, match=r"PenaltyMH has no argument target_accept=.*batch_size.*proposal="),

@@ -57,7 +57,7 @@ def run():
 
 
 @pytest.mark.slow
-def test_draws_have_the_moments_of_the_posterior_and_not_of_the_surrogate(run):
+def test_moments_are_the_posterior_s_not_the_surrogate_s(run):
     step, idata = run
     draws = idata.posterior["slope"].to_numpy()
     assert np.abs(moment_z(draws, *moments(posterior()))).max() < MAX_Z
@@ -96,7 +96,7 @@ def test_the_order_is_that_which_reads_less_where_it_pays(run, caplog):
     [{"proposal": pma.CrankNicolson()}, {"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
     ids=["Crank-Nicolson", "walk", "third order"],
 )
-def test_other_moves_orders_and_temperatures_have_their_posterior(options):
+def test_moves_orders_and_temperatures(options):
     _, idata = sampled(pma.MHSS, temperature=1.5, **options)
     draws = idata.posterior["slope"].to_numpy()
     assert np.abs(moment_z(draws, *moments(posterior(1.5)))).max() < MAX_Z
@@ -146,7 +146,7 @@ def test_no_row_breaks_its_bound_at_any_proposal_of_the_chain(run):
 
 
 @pytest.mark.slow
-def test_a_row_that_breaks_its_bound_stops_the_chain_with_the_row():
+def test_a_broken_bound_stops_with_the_row():
     with pytest.raises(SamplingError, match=r"Row \d+ of the data .* No draw so far is then exact"):
         sampled(pma.MHSS, bound=lambda centre, factor, radius: np.full(N, 1e-4))
 
@@ -185,7 +185,7 @@ def test_what_it_cannot_work_with_is_refused_by_name(options, reason):
         pma.MHSS(**options)
 
 
-def test_a_model_without_a_bound_is_refused_before_it_is_compiled():
+def test_no_bound_is_refused_before_compiling():
     with pm.Model():
         pm.Laplace("y", pm.Normal("mu", 0, 1), 1, observed=np.arange(20.0))
         with pytest.raises(ValueError, match=r"MHSS: No bound .* PenaltyMH needs no bound"):

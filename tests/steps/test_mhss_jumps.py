@@ -51,7 +51,7 @@ def run():
 
 
 @pytest.mark.slow
-def test_models_and_effects_are_those_of_the_posterior_from_part_of_the_rows(run):
+def test_models_and_effects_from_part_of_the_rows(run):
     step, idata = run
     inclusion, means = posterior()
     gamma, effects = (v.to_numpy() for v in (idata.posterior["included"], idata.posterior["beta"]))

@@ -29,7 +29,7 @@ def test_every_argument_is_described(step):
         assert found, name
 
 
-def test_the_common_arguments_come_in_the_order_of_the_signature():
+def test_common_arguments_follow_the_signature():
     documented = inspect.getdoc(pma.PenaltyMH)
     names = list(inspect.signature(pma.PenaltyMH.__init__).parameters)[1:]
     places = [documented.index(f"\n{name} : ") for name in names]

@@ -63,7 +63,7 @@ def test_forked_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
     assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="fork"), in_turn)
 
 
-def test_a_step_on_a_memory_map_travels_with_the_rows_that_it_was_built_on(tmp_path):
+def test_a_memory_map_travels_with_its_rows(tmp_path):
     """Of a copy-on-write map, changed in memory, other processes read the file."""
     np.save(tmp_path / "x.npy", 3 * ROWS)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
@@ -81,7 +81,7 @@ def test_a_step_on_a_memory_map_travels_with_the_rows_that_it_was_built_on(tmp_p
 
 
 @pytest.mark.slow
-def test_chains_of_processes_started_afresh_draw_what_chains_in_turn_draw(step_and_model, in_turn):
+def test_spawned_processes_draw_what_chains_in_turn_draw(step_and_model, in_turn):
     """By a fork server; by spawning below, with a proxy."""
     assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="forkserver"), in_turn)
 
@@ -115,7 +115,7 @@ def _built(kind):
 
 
 @pytest.mark.parametrize("kind", [pma.ExactMH, pma.PenaltyMH])
-def test_a_process_keeps_no_model_and_a_model_built_again_adds_no_code(kind):
+def test_a_process_keeps_no_model(kind):
     def code():
         gc.collect()
         return sum(type(o) in (CPUDispatcher, LeanDispatcher) for o in gc.get_objects())
@@ -134,7 +134,7 @@ def test_a_process_keeps_no_model_and_a_model_built_again_adds_no_code(kind):
     assert code() == before
 
 
-def test_a_thread_whose_chain_was_replaced_by_another_thread_is_refused(step_and_model):
+def test_a_thread_whose_chain_was_replaced_is_refused(step_and_model):
     step, model = step_and_model
     point = model.initial_point()
 
@@ -152,7 +152,7 @@ def test_a_thread_whose_chain_was_replaced_by_another_thread_is_refused(step_and
     assert len(step.step(point)) == 2
 
 
-def test_one_step_sampled_by_four_threads_gives_draws_or_says_why_not(step_and_model, in_turn):
+def test_one_step_in_four_threads_draws_or_says_why_not(step_and_model, in_turn):
     def sampled(_):
         try:
             return _draws(step_and_model, cores=1)
@@ -180,7 +180,7 @@ def _stopped(step, said):
     said.write_bytes(pickle.dumps(stopped_chain({}, outcome._replace(status=ROWS_SPENT), 5, False, "")))
 
 
-def test_what_stops_a_chain_is_harmless_to_unpickle_and_interrupts_what_records_it(step_and_model, tmp_path):
+def test_a_stopped_chain_interrupts_what_records_it(step_and_model, tmp_path):
     said = tmp_path / "said"
     process = get_context("fork").Process(target=_stopped, args=(step_and_model[0], said), name=f"{WORKER}0")
     process.start()
@@ -249,7 +249,7 @@ def _meets_an_impossible_row(said, log):
 
 
 @pytest.mark.slow
-def test_chains_that_meet_an_impossible_row_return_what_they_drew(tmp_path):
+def test_an_impossible_row_returns_what_was_drawn(tmp_path):
     """In a process of its own, which would not survive a signal that reaches too far."""
     said, log = tmp_path / "said", tmp_path / "log"
     assert _exit_code(_meets_an_impossible_row, said, log) == 0
@@ -267,7 +267,7 @@ def _samples_in_processes_of_its_own(said):
 
 
 @pytest.mark.slow
-def test_nothing_reaches_the_program_that_samples_in_processes_of_its_own(tmp_path):
+def test_own_processes_sample_without_side_effects(tmp_path):
     said = tmp_path / "said"
     assert _exit_code(_samples_in_processes_of_its_own, said) == 0
     draws = json.loads(said.read_text())
@@ -291,7 +291,7 @@ def _is_ended(said):
 
 
 @pytest.mark.slow
-def test_no_process_of_a_chain_outlives_a_program_that_was_ended(tmp_path):
+def test_no_chain_outlives_its_program(tmp_path):
     """Forked processes wait for the next word of the program, and hold their copy of the data."""
     said = tmp_path / "said"
     assert _exit_code(_is_ended, said) == -signal.SIGTERM

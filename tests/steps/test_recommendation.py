@@ -126,7 +126,7 @@ def test_draws_that_do_not_move_are_not_effective():
     assert 0.5 < effective_share([{"a": rng.normal(size=2)} for _ in range(500)]) < 1.5
 
 
-def test_a_model_that_does_not_split_is_left_to_nuts_and_no_step_stays_behind(slow_nuts):
+def test_a_model_that_does_not_split_is_left_to_nuts(slow_nuts):
     model = walk()
     found = pma.recommend(model, progressbar=False)
     assert found.step == "NUTS"

@@ -86,7 +86,7 @@ def moments_of_two_groups(first, second, weight=1.0):
 
 
 @pytest.mark.slow
-def test_the_posterior_of_two_unequal_groups_is_that_of_all_rows():
+def test_the_posterior_of_two_unequal_groups():
     n, m = 4_000, 1_500
     with two_groups(n, m) as model:
         ours = pm.sample(

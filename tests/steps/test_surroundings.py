@@ -60,7 +60,7 @@ def test_optimised_python_draws_the_same(expected):
 
 
 @pytest.mark.slow
-def test_two_that_start_at_once_without_a_writable_home_and_with_nothing_compiled(expected, tmp_path):
+def test_two_programs_start_without_a_writable_home(expected, tmp_path):
     """PyTensor asks for a folder to compile in before it can be imported; nothing else is written."""
     home = tmp_path / "home"
     home.mkdir(mode=0o555)

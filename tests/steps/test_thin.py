@@ -129,7 +129,7 @@ def test_a_row_beyond_its_bound_stops_the_chain_within_a_draw(model):
 
 
 @pytest.mark.parametrize("make", [pma.MHSS, pma.PenaltyMH, pma.ExactMH, pma.MinibatchBarker])
-def test_what_is_no_number_of_transitions_is_refused_before_anything_is_compiled(model, make):
+def test_a_wrong_thin_is_refused_before_compiling(model, make):
     for thin in (0, -3):
         with pytest.raises(ValueError, match=f"thin={thin} must be 1 or more"):
             make(thin=thin, model=model)
