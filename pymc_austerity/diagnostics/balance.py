@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import xarray as xr
 
 from pymc_austerity.diagnostics.decision_verdicts import judge_means, judge_spot_check, judge_spread
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, state_of_chain, test_of_chain
+from pymc_austerity.diagnostics.judged_batches import balance_remedy
 from pymc_austerity.diagnostics.mean_shift import mean_shift, spread_shift
 from pymc_austerity.diagnostics.measured_error import (
     Flow,
@@ -23,7 +23,6 @@ from pymc_austerity.diagnostics.measured_error import (
     typical_error,
     worst_error,
 )
-from pymc_austerity.diagnostics.remedies import balance_remedy
 from pymc_austerity.diagnostics.row_shape import NORMAL_SHAPE, RowShape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair, moments_of, pair_shape
 from pymc_austerity.diagnostics.verdicts import NOT_KNOWN, Finding, judge_record
@@ -39,6 +38,8 @@ _LEVEL = 0.05
 class Spot(NamedTuple):
     """What was measured at one proposal; no repeats where it needed no rows."""
 
+    chain: int
+    draw: int
     proposed: Proposed
     log_ratio: float
     repeats: Repeats | None
@@ -63,8 +64,6 @@ class SpotCheck:
     n_states: int
     rng: np.random.Generator
     spots: list[Spot] = field(default_factory=list)
-    chains: list[int] = field(default_factory=list)
-    draws: list[int] = field(default_factory=list)
     #: Seconds that the last state took, for its pass and for its repeats.
     seconds: tuple[float, float] = (0.0, 0.0)
 
@@ -81,20 +80,19 @@ class SpotCheck:
 
     def look_at(self, states: DrawnStates, k: int) -> None:
         """Propose from the k-th of some states, evaluate all rows there, and repeat the test on them."""
-        start, chain = time.thread_time(), int(states.chain[k])
+        start, chain, draw = time.thread_time(), int(states.chain[k]), int(states.draw[k])
         proposed = self.decider.propose(states.theta[k], states.others[k], self._tuned[chain], self.rng)
         pair = evaluate_pair(self.decider, proposed)
         if pair is None:
-            spot = Spot(proposed, -np.inf, None, None, NORMAL_SHAPE, (np.nan, np.nan), None)
+            spot = Spot(chain, draw, proposed, -np.inf, None, None, NORMAL_SHAPE, (np.nan, np.nan), None)
         else:
             evaluated, looks = time.thread_time(), self._looks[chain]
             repeats = self._test.both_ways(pair, self._n_repeats, looks)
             self.seconds = evaluated - start, time.thread_time() - evaluated
             shape = pair_shape(self.decider, pair)
-            spot = Spot(proposed, self._test.log_ratio(pair), *repeats, shape, moments_of(pair), looks)
+            log_ratio = self._test.log_ratio(pair)
+            spot = Spot(chain, draw, proposed, log_ratio, *repeats, shape, moments_of(pair), looks)
         self.spots.append(spot)
-        self.chains.append(chain)
-        self.draws.append(int(states.draw[k]))
 
     def repeat(self, k: int) -> None:
         """Repeat the test on the k-th proposal as often as before, which halves the variance of its error."""
@@ -102,14 +100,21 @@ class SpotCheck:
         pair = None if spot.repeats is None else evaluate_pair(self.decider, spot.proposed)
         if pair is not None and spot.repeats is not None:
             more, back = self._test.both_ways(pair, spot.repeats.n, spot.looks)
-            both = None if spot.back is None or back is None else _added(spot.back, back)
-            self.spots[k] = spot._replace(repeats=_added(spot.repeats, more), back=both)
+            both = None if spot.back is None or back is None else spot.back.with_more(back)
+            self.spots[k] = spot._replace(repeats=spot.repeats.with_more(more), back=both)
             self.seconds = self.seconds[0], time.thread_time() - start
 
     @property
     def measured(self) -> list[Spot]:
         """Those that needed rows."""
         return [s for s in self.spots if s.repeats is not None]
+
+    @property
+    def batches(self) -> list[tuple[RowShape, float]]:
+        """The shapes of the rows of proposals, with the rows that decided on them before all."""
+        return [
+            (s.shape, s.repeats.partial_rows / s.repeats.partial) for s in self.spots if s.repeats and s.repeats.partial
+        ]
 
     @property
     def seconds_of_finalists(self) -> float:
@@ -126,13 +131,13 @@ class SpotCheck:
     def table(self) -> pd.DataFrame:
         """Arrange the spot check, a row a state; where no rows were needed the test cannot err."""
         coefficient, rows = self._coefficient(), []
-        for chain, draw, spot in zip(self.chains, self.draws, self.spots):
+        for spot in self.spots:
             runs = spot.repeats
             flow = Flow(0.0, 0.0, 0.0) if runs is None else self._flow(spot.log_ratio, (runs, spot.back), coefficient)
             rows.append(
                 {
-                    "chain": chain,
-                    "draw": draw,
+                    "chain": spot.chain,
+                    "draw": spot.draw,
                     "log_ratio": spot.log_ratio,
                     "exact": self._test.exact(spot.log_ratio),
                     "there": flow.there,
@@ -140,9 +145,7 @@ class SpotCheck:
                     "error": flow.error,
                     "error_se": flow.se,
                     "rows": 0.0 if runs is None else runs.rows / runs.n,
-                    "skewness": spot.shape.skewness,
-                    "kurtosis": spot.shape.kurtosis,
-                    "largest": spot.shape.largest,
+                    **{name: getattr(spot.shape, name) for name in ("skewness", "kurtosis", "largest")},
                 }
             )
         return pd.DataFrame(rows)
@@ -189,16 +192,15 @@ class SpotCheck:
 
     def in_deviations(self, scale: Relaxations) -> tuple[np.ndarray, np.ndarray]:
         """Return both ends of the proposals, from the mean of the draws in standard deviations."""
-        old, new = (np.array([at(s.proposed) - scale.centre for s in self.spots]) for at in (_theta, _theta_new))
-        old, new = (np.divide(x, scale.sd, out=np.zeros_like(x), where=scale.sd > 0) for x in (old, new))
+        ends = np.array([[s.proposed.theta, s.proposed.theta_new] for s in self.spots]) - scale.centre
+        old, new = np.divide(ends, scale.sd, out=np.zeros_like(ends), where=scale.sd > 0).swapaxes(0, 1)
         return old, new
 
     def judge_record(self) -> Finding:
         """Compare what the run read with what the spot check did."""
         spots, stats = self.spots, self.stats
         again = np.array([0.0 if s.repeats is None else 1 - s.repeats.partial / s.repeats.n for s in spots])
-        partial = [s.repeats for s in spots if s.repeats and s.repeats.partial]
-        log_again = np.log1p([r.partial_rows / r.partial for r in partial])
+        log_again = np.log1p([n for _, n in self.batches])
         full = stats["full_data"].astype(bool)
         log_rows = np.log1p(stats["n_rows"][~full & (stats["n_rows"] > 0)])
         if not log_rows.size or log_again.size < 2:
@@ -208,10 +210,6 @@ class SpotCheck:
             for of, by in ((full, again), (log_rows, log_again))
         ]
         return judge_record(*triples)
-
-
-def _added(first: Repeats, second: Repeats) -> Repeats:
-    return Repeats(*(a + b for a, b in zip(first, second)))
 
 
 class Relaxations(NamedTuple):
@@ -224,6 +222,3 @@ class Relaxations(NamedTuple):
     #: Mean and standard deviation of the draws.
     centre: np.ndarray
     sd: np.ndarray
-
-
-_theta, _theta_new = attrgetter("theta"), attrgetter("theta_new")

@@ -10,9 +10,10 @@ from pymc.model import Model
 
 from pymc_austerity.acceptance import Reads
 from pymc_austerity.diagnostics.balance import Relaxations, SpotCheck
-from pymc_austerity.diagnostics.decisions_on_all_rows import OnAllRows, batches_of, judge_batches, judge_exact_decisions
+from pymc_austerity.diagnostics.decisions_on_all_rows import OnAllRows
 from pymc_austerity.diagnostics.density_on_rows import density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states, test_of_chain
+from pymc_austerity.diagnostics.judged_batches import judge_batches, judge_exact_decisions
 from pymc_austerity.diagnostics.mixing import Mixing, chains_of, entries_of_theta, relaxation_of
 from pymc_austerity.diagnostics.movement import least_movement, movement_on_rows
 from pymc_austerity.diagnostics.place_of_draws import (
@@ -171,7 +172,7 @@ class ChecksOfDecisions:
 
     def _batches(self, checked: SpotCheck) -> list[Finding]:
         """Judge batches by the shape of all rows, also where a sample of them was looked at many times."""
-        batches, n_total = batches_of(checked.measured), len(self.population.rows)
+        batches, n_total = checked.batches, len(self.population.rows)
         if self.sampled and batches:
             self.on_all_rows.propose(self.states, self.own, self.of_rows)
             read = float(np.mean([n for _, n in batches]))

@@ -32,6 +32,10 @@ class Repeats(NamedTuple):
     partial: int
     partial_rows: int
 
+    def with_more(self, others: Repeats) -> Repeats:
+        """Return these runs and others on the same proposal together."""
+        return Repeats(*(a + b for a, b in zip(self, others)))
+
 
 def control_coefficient(repeats: Sequence[Repeats]) -> float:
     """Return the regression coefficient of the test's decision on that of all rows, pooled within proposals.

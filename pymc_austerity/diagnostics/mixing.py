@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import xarray as xr
 from pymc.model import Model
 
-from pymc_austerity.diagnostics.convergence import effective_draws, r_hats
-from pymc_austerity.diagnostics.results import SamplingResult, labelled, posterior_variables
+from pymc_austerity.diagnostics.convergence import effective_draws, of_entries, r_hats
+from pymc_austerity.diagnostics.results import SamplingResult, by_entry, labels_of, posterior_variables
 from pymc_austerity.diagnostics.verdicts import Finding, judge_chains
 from pymc_austerity.kernel import Decider
 from pymc_austerity.likelihood import ModelData
@@ -26,14 +25,9 @@ class Mixing:
 
     def __init__(self, idata: SamplingResult, model: Model):
         draws = posterior_variables(idata, [rv.name for rv in model.free_RVs])
-        n_chains, n_draws = draws.sizes["chain"], draws.sizes["draw"]
-        columns = {
-            str(name): of.transpose("chain", "draw", ...).to_numpy().reshape(n_chains, n_draws, -1)
-            for name, of in draws.items()
-        }
-        self.values = np.concatenate(list(columns.values()), axis=2)
-        self.labels = list(labelled(draws.isel(chain=0, draw=0, drop=True)).index)
-        self.names = [name for name, of in columns.items() for _ in range(of.shape[2])]
+        self.values, self.labels = by_entry(draws), list(labels_of(draws))
+        one = draws.isel(chain=0, draw=0)
+        self.names = [str(name) for name, of in one.items() for _ in range(of.size)]
 
     @property
     def never_moved(self) -> np.ndarray:
@@ -56,7 +50,7 @@ class Mixing:
     @cached_property
     def r_hat(self) -> np.ndarray:
         """Not a number for an entry that never moved."""
-        return r_hats(self._of(self.slowest))["x"].to_numpy()
+        return of_entries(r_hats, self.values[..., self.slowest])
 
     @cached_property
     def bulk(self) -> np.ndarray:
@@ -73,10 +67,7 @@ class Mixing:
         if method == "bulk" and "bulk" in self.__dict__ and np.array_equal(entries, self.slowest):
             return self.bulk
         with np.errstate(over="ignore", invalid="ignore"):  # of a chain that drifts off nothing is known
-            return effective_draws(self._of(entries), method=method)["x"].to_numpy()
-
-    def _of(self, entries: np.ndarray) -> xr.Dataset:
-        return xr.Dataset({"x": (("chain", "draw", "entry"), self.values[..., entries])})
+            return of_entries(effective_draws, self.values[..., entries], method=method)
 
 
 def entries_of_theta(mixing: Mixing, model: Model, data: Decider | ModelData) -> tuple[list[np.ndarray], list[str]]:

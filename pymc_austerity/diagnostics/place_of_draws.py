@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 from scipy import special
 
-from pymc_austerity.diagnostics.convergence import standard_errors
+from pymc_austerity.diagnostics.convergence import of_entries, standard_errors
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import DrawnStates
 from pymc_austerity.diagnostics.mean_shift import MeanShift
@@ -167,8 +166,7 @@ def _errors(chain: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         if n < 4:
             return found
         by_chain = np.stack([values[chain == c][:n] for c in chains])
-        correlated = standard_errors(xr.Dataset({"x": (("chain", "draw", "entry"), by_chain)}))["x"].to_numpy()
-        return np.fmax(found, correlated)
+        return np.fmax(found, of_entries(standard_errors, by_chain))
 
     return errors
 

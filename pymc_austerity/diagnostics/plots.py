@@ -30,6 +30,11 @@ LINE_STYLES = ("-", "--", "-.", ":")
 BINS = 40
 
 
+def style_of(number: int) -> dict[str, Any]:
+    """Return the colour and the line style of the run of a number, which is told apart by either."""
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+
+
 def new_panels(*grid: int, **options: Any) -> Any:
     """Return ``matplotlib.pyplot.subplots()``, loaded for the first figure: processes that draw chains have none."""
     import matplotlib.pyplot as plt
@@ -94,32 +99,20 @@ def plot_data_usage(
     # A draw whose proposal has no prior density reads nothing, which a logarithmic axis cannot show.
     read = rows.to_numpy()[rows.to_numpy() > 0]
     low, high = (read.min(), max(read.max(), total)) if read.size else (1, total)
-    histogram.hist(
-        read, bins=list(np.geomspace(low / 1.1, high * 1.1, BINS)), color="0.7", edgecolor="0.3", linewidth=0.5
-    )
+    bins = list(np.geomspace(low / 1.1, high * 1.1, BINS))
+    histogram.hist(read, bins=bins, color="0.7", edgecolor="0.3", linewidth=0.5)
     histogram.axvline(float(rows.mean()), color=COLOURS[0], linestyle="-", label=f"mean {float(rows.mean()):,.0f}")
     histogram.axvline(total, color=COLOURS[1], linestyle="--", label=f"all rows {total:,}")
     unread = rows.size - read.size
-    histogram.set(
-        xscale="log",
-        yscale="log",
-        xlabel="rows read" + (f" ({unread:,} draws that read none are not shown)" if unread else ""),
-        ylabel="draws",
-    )
+    not_shown = f" ({unread:,} draws that read none are not shown)" if unread else ""
+    histogram.set(xscale="log", yscale="log", xlabel=f"rows read{not_shown}", ylabel="draws")
     # Above the axes: inside, it would cover the lines it explains.
     histogram.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
     for number, chain in enumerate(rows.transpose("chain", "draw").to_numpy()):
         # Rasterised: a vector file with a mark for each of 10^5 draws is unusable.
-        course.plot(
-            np.where(chain > 0, chain, np.nan),
-            linestyle="none",
-            marker=".",
-            markersize=2,
-            alpha=0.5,
-            color=COLOURS[number % len(COLOURS)],
-            rasterized=True,
-        )
+        style = style_of(number) | {"linestyle": "none", "marker": ".", "markersize": 2, "alpha": 0.5}
+        course.plot(np.where(chain > 0, chain, np.nan), rasterized=True, **style)
     course.axhline(total, color=COLOURS[1], linestyle="--")
     course.set(yscale="log", xlabel="draw (colours: chains)", ylabel="rows read")
     return np.asarray(axes)
@@ -201,18 +194,9 @@ def plot_comparison(
         # Bins fine enough for the reference, wide enough for all: a run that strays is seen, not cut off.
         edges = list(np.histogram_bin_edges(pooled, bins=BINS))
         panel.hist(draws[reference][parameter], edges, density=True, color="0.8", label=reference)
-        others = (run for run in results if run != reference)
-        for number, run in enumerate(others):
-            panel.hist(
-                draws[run][parameter],
-                edges,
-                density=True,
-                histtype="step",
-                linewidth=1.4,
-                color=COLOURS[number % len(COLOURS)],
-                linestyle=LINE_STYLES[number % len(LINE_STYLES)],
-                label=run,
-            )
+        for number, run in enumerate(run for run in results if run != reference):
+            outline = {"histtype": "step", "linewidth": 1.4, "label": run, **style_of(number)}
+            panel.hist(draws[run][parameter], edges, density=True, **outline)
         panel.set_title(parameter)
         panel.set_yticks([])
         panel.locator_params(axis="x", nbins=4)  # more labels run into each other

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_austerity.diagnostics.convergence import standard_errors
-from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES, new_panels
+from pymc_austerity.diagnostics.plots import COLOURS, new_panels, style_of
 from pymc_austerity.diagnostics.reliability_report import Reliability
 from pymc_austerity.diagnostics.results import (
     SamplingResult,
@@ -31,6 +31,8 @@ __all__ = ["plot_decisions", "plot_error", "plot_spot_check"]
 _MOST_DECISIONS = 400
 #: Points of a curve of errors.
 _POINTS = 60
+#: Points with a bar of their error.
+_BARS: dict[str, Any] = {"linestyle": "none", "markersize": 3.5, "ecolor": "0.75", "elinewidth": 0.8}
 
 
 @takes()
@@ -99,12 +101,9 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
         (shown[~full[shown]], "o", COLOURS[0], "decided on a part"),
         (shown[full[shown]], "x", COLOURS[1], "on all rows"),
     ):
-        if not chosen.size:
-            continue
-        ax.errorbar(
-            threshold[chosen], ratio[chosen], yerr=sd[chosen], linestyle="none", marker=marker, markersize=3.5,
-            color=colour, ecolor="0.75", elinewidth=0.8, label=label,
-        )  # fmt: skip
+        if chosen.size:
+            style = {"marker": marker, "color": colour, "label": label} | _BARS
+            ax.errorbar(threshold[chosen], ratio[chosen], yerr=sd[chosen], **style)
     unseen = f" ({left_out:,} draws without a decision not shown)" if left_out else ""
     ax.set(xlabel=f"threshold{unseen}", ylabel="estimated log acceptance ratio ± se")
     # Above the axes: inside, it would cover decisions.
@@ -162,18 +161,9 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
         _, ax = new_panels(figsize=(4.2, 4))
     there, back, se = (report.states[name].to_numpy() for name in ("there", "back", "error_se"))
     ax.plot([0, 1], [0, 1], color="0.2", linewidth=1)
-    ax.errorbar(
-        back, there, yerr=2 * se, linestyle="none", marker="o", markersize=3.5,
-        color=COLOURS[0], ecolor="0.75", elinewidth=0.8,
-    )  # fmt: skip
-    ax.set(
-        xlabel="moves back",
-        ylabel="moves there",
-        title=report.verdict,
-        xlim=(-0.04, 1.04),
-        ylim=(-0.04, 1.04),
-        aspect="equal",
-    )
+    ax.errorbar(back, there, yerr=2 * se, marker="o", color=COLOURS[0], **_BARS)
+    limits = (-0.04, 1.04)
+    ax.set(xlabel="moves back", ylabel="moves there", title=report.verdict, xlim=limits, ylim=limits, aspect="equal")
     return ax
 
 
@@ -250,13 +240,7 @@ def plot_error(
             float(np.sqrt(np.mean(((labelled(draws.isel(draw=slice(n)).mean(sample)) - centre) / spread) ** 2)))
             for n in ends
         ]
-        ax.plot(
-            read[ends - 1],
-            errors,
-            color=COLOURS[number % len(COLOURS)],
-            linestyle=LINE_STYLES[number % len(LINE_STYLES)],
-            label=run,
-        )
+        ax.plot(read[ends - 1], errors, label=run, **style_of(number))
     noise = labelled(standard_errors(expected)) / spread
     ax.axhline(float(np.sqrt(np.mean(noise**2))), color="0.4", linestyle=(0, (4, 3)), linewidth=1)
     ax.set(xscale="log", yscale="log", xlabel="rows read, all chains", ylabel="error of the means, posterior sd")

@@ -174,6 +174,18 @@ def labelled(values: xr.Dataset) -> pd.Series:
     return pd.Series(flat, dtype=float)
 
 
+def labels_of(draws: xr.Dataset) -> pd.Index:
+    """Return the labels of the K entries of draws."""
+    return labelled(draws.isel(chain=0, draw=0, drop=True)).index
+
+
+def by_entry(draws: xr.Dataset) -> np.ndarray:
+    """Return draws of all variables, shape (chains, draws, K)."""
+    n = draws.sizes["chain"], draws.sizes["draw"]
+    each = (of.transpose("chain", "draw", ...).to_numpy().reshape(*n, -1) for of in draws.data_vars.values())
+    return np.concatenate(list(each), axis=2)
+
+
 def labelled_draws(
     results: Mapping[str, SamplingResult], names: Sequence[str], reference: str
 ) -> dict[str, pd.DataFrame]:
@@ -181,12 +193,8 @@ def labelled_draws(
     tables = {}
     for run, idata in results.items():
         draws = posterior_variables(idata, names)
-        labels = labelled(draws.isel(chain=0, draw=0, drop=True)).index
-        columns = [
-            array.transpose("chain", "draw", ...).to_numpy().reshape(draws.sizes["chain"] * draws.sizes["draw"], -1)
-            for array in draws.data_vars.values()
-        ]
-        tables[run] = pd.DataFrame(np.concatenate(columns, axis=1), columns=labels)
+        values = by_entry(draws)
+        tables[run] = pd.DataFrame(values.reshape(-1, values.shape[2]), columns=labels_of(draws))
     check_labels({run: table.columns for run, table in tables.items()}, reference)
     return tables
 

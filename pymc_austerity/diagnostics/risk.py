@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pymc_austerity.diagnostics.plots import COLOURS, LINE_STYLES, new_panels
+from pymc_austerity.diagnostics.plots import new_panels, style_of
 from pymc_austerity.user_input import takes
 
 if TYPE_CHECKING:
@@ -156,13 +156,12 @@ def plot_risk(curves: Mapping[str, pd.DataFrame], *, axes: Sequence[Axes] | None
         raise ValueError(f"axes: one is needed, got {len(axes)}.")
     (panel,) = axes
     for number, (name, curve) in enumerate(curves.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        panel.plot(
-            curve["seconds"], curve["risk"], color=colour, linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=name
-        )
+        style = style_of(number)
+        panel.plot(curve["seconds"], curve["risk"], label=name, **style)
         # One standard error; a band to zero, which a logarithmic axis cannot show, would hide the others.
         low = np.maximum(curve["risk"] - curve["risk_se"], curve["risk"] / 3)
-        panel.fill_between(curve["seconds"], low, curve["risk"] + curve["risk_se"], color=colour, alpha=0.15, lw=0)
+        high = curve["risk"] + curve["risk_se"]
+        panel.fill_between(curve["seconds"], low, high, color=style["color"], alpha=0.15, lw=0)
     panel.set(xscale="log", yscale="log", xlabel="seconds", ylabel="risk")
     panel.legend(frameon=False, fontsize="small")
     return np.asarray(axes)

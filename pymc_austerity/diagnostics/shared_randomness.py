@@ -10,8 +10,8 @@ import numpy as np
 import xarray as xr
 from scipy import special
 
-from pymc_austerity.diagnostics.convergence import standard_errors
-from pymc_austerity.diagnostics.results import labelled
+from pymc_austerity.diagnostics.convergence import of_entries, standard_errors
+from pymc_austerity.diagnostics.results import by_entry
 
 #: Probability with which any correlation is found between runs that have none.
 _LEVEL = 1e-4
@@ -29,7 +29,7 @@ class Paired:
     def __init__(self, run: xr.Dataset, reference: xr.Dataset):
         n_chains, n_draws = (min(of.sizes[dim] for of in (run, reference)) for dim in ("chain", "draw"))
         self.whole = all((of.sizes["chain"], of.sizes["draw"]) == (n_chains, n_draws) for of in (run, reference))
-        self._x, self._y = (_values(of.isel(chain=slice(n_chains), draw=slice(n_draws))) for of in (run, reference))
+        self._x, self._y = (by_entry(of.isel(chain=slice(n_chains), draw=slice(n_draws))) for of in (run, reference))
         first, second = (_standardised(of) for of in (self._x, self._y))
         product = first * second
         self.correlation = product.mean(axis=(0, 1))
@@ -60,12 +60,6 @@ class Paired:
         return least
 
 
-def _values(draws: xr.Dataset) -> np.ndarray:
-    n = draws.sizes["chain"], draws.sizes["draw"]
-    each = (of.transpose("chain", "draw", ...).to_numpy().reshape(*n, -1) for of in draws.data_vars.values())
-    return np.concatenate(list(each), axis=2)
-
-
 def _standardised(values: np.ndarray) -> np.ndarray:
     centred, sd = values - values.mean(axis=(0, 1)), values.std(axis=(0, 1))
     return np.divide(centred, sd, out=np.zeros_like(centred), where=sd > 0)
@@ -78,5 +72,4 @@ def _squares(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _errors(values: np.ndarray) -> np.ndarray:
     """Return the Monte Carlo errors of means; none of what is the same everywhere."""
-    found = labelled(standard_errors(xr.Dataset({"x": (("chain", "draw", "entry"), values)}))).to_numpy()
-    return np.where(values.std(axis=(0, 1)) > 0, found, 0.0)
+    return np.where(values.std(axis=(0, 1)) > 0, of_entries(standard_errors, values), 0.0)

@@ -82,29 +82,11 @@ def moments_of(pair: Pair) -> tuple[float, float]:
     return (float(pair.terms.sum()), float(pair.terms.var())) if np.isfinite(pair.terms).all() else (np.nan, np.nan)
 
 
-class AgainstRows(NamedTuple):
-    """A proxy beside the rows as the model has them, at some proposals.
+def against_rows(decider: Decider, proposals: Sequence[tuple[Proposed, tuple[float, float]]]) -> tuple[float, float]:
+    """Compare a proxy with the rows as the model has them, at proposals each with the `moments_of` what is left there.
 
-    Attributes
-    ----------
-    variance_left : float
-        The variance of the row terms that it leaves over their variance without it, the median of proposals.
-    sum_error : float
-        The largest error of a log ratio by what it knows of the sum over all rows; NaN where not all rows are at hand.
-    """
-
-    variance_left: float
-    sum_error: float
-
-
-def against_rows(decider: Decider, proposals: Sequence[tuple[Proposed, tuple[float, float]]]) -> AgainstRows:
-    """Evaluate the rows as the model has them, and compare the proxy with them.
-
-    Parameters
-    ----------
-    decider : Decider
-    proposals : sequence of tuple
-        Each with what the proxy leaves there, the `moments_of` a pair.
+    Return the variance of the row terms that the proxy leaves over their variance without it, the median of proposals,
+    and the largest error of a log ratio by what it knows of the sum over all rows; NaN where not all rows are at hand.
     """
     raw, known_sum, ratios, errors = decider.compiled.density, decider.density.known_sum, [], [np.nan]
     for proposed, (total_left, left) in proposals:
@@ -117,7 +99,7 @@ def against_rows(decider: Decider, proposals: Sequence[tuple[Proposed, tuple[flo
         if decider.row_source.counts is None:  # the rows of a pool are a sample
             new, old = (uninterrupted(known_sum, of, others, decider.expansion) for of in (theta_new, theta))
             errors.append(abs(whole.sum() - total_left - (new - old)) / float(decider.parts.temperature.final))
-    return AgainstRows(float(np.median(ratios)) if ratios else np.nan, float(np.fmax.reduce(errors)))
+    return float(np.median(ratios)) if ratios else np.nan, float(np.fmax.reduce(errors))
 
 
 def pair_shape(decider: Decider, pair: Pair) -> RowShape:

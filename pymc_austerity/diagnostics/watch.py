@@ -8,13 +8,10 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_austerity.acceptance import Reads
-from pymc_austerity.diagnostics.decision_verdicts import judge_batch, judge_edgeworth, judge_wrong_decisions
+from pymc_austerity.diagnostics.judged_batches import judge_shapes, judge_stops
 from pymc_austerity.diagnostics.movement import movement
 from pymc_austerity.diagnostics.population import as_population
-from pymc_austerity.diagnostics.remedies import batch_remedy, decision_remedy
-from pymc_austerity.diagnostics.row_shape import batch_shape
 from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
-from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import TRUST, Finding, judge_acceptance, judge_movement, overall
 from pymc_austerity.kernel import Chain, Outcome
 
@@ -22,6 +19,8 @@ from pymc_austerity.kernel import Chain, Outcome
 _FEWEST, _LAST = 100, 5_000
 #: Proposals whose rows are all read, a pass over the data each.
 _PAIRS = 2
+#: What is noted of each draw.
+_STATS = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "threshold")
 #: Slots of a pool that stand for all rows: a sum over them is off by a twentieth of the noise of a batch.
 _MOST_SLOTS = 100_000
 
@@ -38,23 +37,14 @@ class Watch:
         self._length, self._n, self._done = length, 0, False
         self._next = 2 * _FEWEST
         self._far_apart: list[np.ndarray] = []
-        self._recent: deque[tuple[float, float, bool, float, float, float]] = deque(maxlen=_LAST)
+        self._recent: deque[list[float]] = deque(maxlen=_LAST)
 
     def after(self, chain: Chain, outcome: Outcome, others: np.ndarray) -> SamplerWarning | None:
         """Take a draw in; return what there is to say, if the chain ends and something is wrong."""
         self._n += 1
         if self._n & (self._n - 1) == 0:  # the first draw, and the last that is a power of two
             self._far_apart = [*self._far_apart[:1], outcome.theta.copy()]
-        self._recent.append(
-            (
-                outcome.accepted,
-                outcome.n_rows / self._thin,
-                outcome.full_data,
-                outcome.log_ratio,
-                outcome.log_ratio_sd,
-                outcome.threshold,
-            )
-        )
+        self._recent.append([getattr(outcome, name) for name in _STATS])
         if self._done or not self._is_due():
             return None
         try:
@@ -81,26 +71,17 @@ class Watch:
 
     def _findings(self, chain: Chain, theta: np.ndarray, others: np.ndarray) -> list[Finding]:
         decider = as_population(chain.decider, _MOST_SLOTS)
-        accepted, n_rows, full, log_ratio, sd, threshold = (np.array(c) for c in zip(*self._recent))
-        rate = float(accepted.mean())
+        stats = {name: np.array(column) for name, column in zip(_STATS, zip(*self._recent))}
         change, _ = movement(decider, [*self._far_apart, theta], others)
-        findings = [judge_acceptance(rate), judge_movement(change)]
-        partial = ~full & (n_rows > 0)
+        findings = [judge_acceptance(float(stats["accepted"].mean())), judge_movement(change)]
+        partial = ~stats["full_data"] & (stats["n_rows"] > 0)
         if not partial.any() or decider.test.reads is not Reads.BATCHES:
             return findings
-        if not decider.test.corrects_noise and np.isfinite(threshold).any():
-            share = float(wrong_decisions(log_ratio, sd, threshold, rate).mean())
-            findings.append(judge_wrong_decisions(share, decision_remedy(decider)))
+        findings += judge_stops(decider, stats)
         rng = np.random.default_rng(0)  # the chain's own generators stay as they are
-        shapes = []
-        for _ in range(_PAIRS):
-            pair = evaluate_pair(decider, decider.propose(theta, others, chain.state, rng))
-            if pair is not None:
-                shapes.append(pair_shape(decider, pair))
-        if shapes:
-            n, n_total = float(n_rows[partial].mean()), len(decider.rows)
-            batch = batch_shape([(s, n) for s in shapes], n_total, float(decider.parts.temperature.final))
-            findings.append(judge_batch(batch, batch_remedy(decider)))
-            if decider.test.corrects_noise:
-                findings.append(judge_edgeworth(batch, batch_remedy(decider)))
+        proposed = (decider.propose(theta, others, chain.state, rng) for _ in range(_PAIRS))
+        pairs = (evaluate_pair(decider, of) for of in proposed)
+        n = float(stats["n_rows"][partial].mean()) / self._thin
+        if batches := [(pair_shape(decider, pair), n) for pair in pairs if pair is not None]:
+            findings += judge_shapes(decider, batches, len(decider.rows))
         return findings

@@ -11,7 +11,8 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_austerity.diagnostics import SamplingResult, effective_draws
-from pymc_austerity.diagnostics.results import as_sampling_result, posterior_variables
+from pymc_austerity.diagnostics.convergence import of_entries
+from pymc_austerity.diagnostics.results import as_sampling_result, by_entry, posterior_variables
 
 #: Numbers that are given to ArviZ at once.
 _AT_ONCE = 8_000_000
@@ -51,11 +52,9 @@ def effective_share(idata: SamplingResult) -> float:
     draws = posterior_variables(idata)
     if draws.sizes["chain"] == 1:
         return 1.0
-    by_variable = [a.transpose("chain", "draw", ...).to_numpy() for a in draws.data_vars.values()]
-    entries = np.concatenate([a.reshape(*a.shape[:2], -1) for a in by_variable], axis=2)
+    entries = by_entry(draws)
     some = np.unique(np.linspace(0, entries.shape[2] - 1, _ENTRIES).astype(int))
-    found = effective_draws(xr.Dataset({"x": (("chain", "draw", "entry"), entries[..., some])}), method="mean")
-    return float(np.nanmean(found["x"]) / (draws.sizes["chain"] * draws.sizes["draw"]))
+    return float(np.nanmean(of_entries(effective_draws, entries[..., some], method="mean")) / entries[..., 0].size)
 
 
 def filled_result(like: Any, numbers: dict[str, Any], pointwise: np.ndarray, k: xr.DataArray, dim: str) -> Any:

@@ -15,6 +15,7 @@ from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.diagnostics.decision_verdicts import BALANCE_ERROR, judge_spot_check
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
+from pymc_austerity.diagnostics.judged_batches import wrong_decisions
 from pymc_austerity.diagnostics.measured_error import (
     Repeats,
     control_coefficient,
@@ -26,7 +27,6 @@ from pymc_austerity.diagnostics.measured_error import (
 )
 from pymc_austerity.diagnostics.row_shape import batch_shape, row_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair
-from pymc_austerity.diagnostics.stopping import wrong_decisions
 from pymc_austerity.diagnostics.verdicts import (
     CARE,
     DO_NOT_TRUST,

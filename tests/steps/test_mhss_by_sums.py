@@ -74,9 +74,9 @@ def test_reliability_compares_the_sums_with_the_rows(step, factor, verdict):
     tampered = prepared._replace(expansion=prepared.expansion._replace(few=few))
     decider = replace(decider, parts=replace(decider.parts, prepared=tampered))
     moves = [Proposed(new, old, np.empty(0), 0.0) for new, old in zip(prepared.draws[:5], prepared.draws[5:10])]
-    found = against_rows(decider, [(move, (0.0, 0.0)) for move in moves])
-    assert found.variance_left == 0
-    assert [finding.verdict for finding in judge_sums(found.sum_error)] == [verdict]
+    variance_left, sum_error = against_rows(decider, [(move, (0.0, 0.0)) for move in moves])
+    assert variance_left == 0
+    assert [finding.verdict for finding in judge_sums(sum_error)] == [verdict]
 
 
 @pytest.mark.slow
