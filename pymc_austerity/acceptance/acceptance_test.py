@@ -23,39 +23,20 @@ from pymc_austerity.rows import RowSource, Uniform
 
 
 class Looks(NamedTuple):
-    """The looks of a sequential test.
+    """The looks of a sequential test."""
 
-    Attributes
-    ----------
-    sizes : numpy.ndarray of int64
-        Rows read by the end of each look; the last is N.
-    bounds : numpy.ndarray of float64
-        The test stops at a look when the mean of l_i is further than ``bounds × sd`` from its threshold,
-        sd being the sample standard deviation of l_i.
-    """
-
-    sizes: np.ndarray
+    sizes: np.ndarray  # rows read by the end of each look; the last is N
+    #: The test stops at a look when the mean of l_i is further than ``bounds × sd`` from its threshold, sd being the
+    #: sample standard deviation of l_i.
     bounds: np.ndarray
 
 
 class Reads(Enum):
-    """Which rows a test reads.
+    """Which rows a test reads."""
 
-    Attributes
-    ----------
-    BATCHES
-        Batches that grow until their mean and variance decide.
-    BY_BOUNDS
-        Rows in proportion to bounds on what a proxy leaves of them.
-    ALL
-        All rows, whose sums at the current point are kept.
-    NONE
-        No rows.
-    """
-
-    BATCHES = auto()
-    BY_BOUNDS = auto()
-    ALL = auto()
+    BATCHES = auto()  # batches that grow until their mean and variance decide
+    BY_BOUNDS = auto()  # rows in proportion to bounds on what a proxy leaves of them
+    ALL = auto()  # all rows, whose sums at the current point are kept
     NONE = auto()
 
     @property
@@ -69,38 +50,21 @@ class NeedsDistinctRowsError(ValueError):
 
 
 class AcceptanceTest(Protocol):
-    """The interface of a test; a class that inherits from this one is by default one of Metropolis and Hastings.
+    """The interface of a test; a class that inherits from this one is by default one of Metropolis and Hastings."""
 
-    Attributes
-    ----------
-    reads : Reads
-        Which rows it reads.
-    corrects_noise : bool
-        Whether the noise of the batch is part of the test, so that a decision may differ from that on all rows.
-    needs_all_rows : str
-        Why it cannot decide on rows that were drawn before sampling; empty where it can.
-    broken_bound : str
-        What it means that a row exceeds its bound, and what to do; empty for a test without bounds.
-    error : str
-        How the chain errs, in a few words; empty where it leaves the posterior as it is.
-    rows : RowSource
-        How rows of equal weight are drawn.
-    draw_noise : DrawNoise
-    decide : Decide
-        The log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
-    threshold : Threshold
-    probability : callable
-        Acceptance probability at the log ratio of all rows.
-    """
-
-    reads: ClassVar[Reads] = Reads.BATCHES
+    reads: ClassVar[Reads] = Reads.BATCHES  # which rows it reads
+    #: Whether the noise of the batch is part of the test, so that a decision may differ from that on all rows.
     corrects_noise: ClassVar[bool] = False
+    #: Why it cannot decide on rows that were drawn before sampling; empty where it can.
     needs_all_rows: ClassVar[str] = "it reads all rows where fewer do not decide"
+    #: What it means that a row exceeds its bound, and what to do; empty for a test without bounds.
     broken_bound: ClassVar[str] = ""
-    rows: ClassVar[RowSource] = Uniform()
+    rows: ClassVar[RowSource] = Uniform()  # how rows of equal weight are drawn
     draw_noise: ClassVar[DrawNoise] = staticmethod(draw_log_uniform)
+    #: The log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
     decide: ClassVar[Decide] = staticmethod(decide_against_threshold)
     threshold: ClassVar[Threshold] = staticmethod(log_uniform_threshold)
+    #: Acceptance probability at the log ratio of all rows.
     probability: ClassVar[Callable[..., float]] = staticmethod(metropolis_probability)
 
     @property
@@ -122,13 +86,7 @@ class AcceptanceTest(Protocol):
         ...
 
     def with_replacement(self) -> AcceptanceTest:
-        """Return the test for rows that are drawn with replacement and weights.
-
-        Raises
-        ------
-        NeedsDistinctRowsError
-            With the reason, where there is none.
-        """
+        """Return the test for rows that are drawn with replacement and weights, or raise a NeedsDistinctRowsError."""
         raise NeedsDistinctRowsError("it is written for rows drawn without replacement and with equal weight")
 
     def as_recorded(self, settings: Mapping[str, float]) -> AcceptanceTest:

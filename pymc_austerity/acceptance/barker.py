@@ -38,28 +38,14 @@ class BarkerNoise(NamedTuple):
 
 
 class BarkerLooks(NamedTuple):
-    """The looks of the minibatch test, and what it needs at each.
+    """The looks of the minibatch test, and what it needs at each."""
 
-    Attributes
-    ----------
-    sizes : numpy.ndarray of int64
-        Rows read by the end of each look; the last is N.
-    variance : float
-        σ².
-    tolerance : float
-        Largest normality error.
-    skewness : bool
-        Whether the noise is skewed against that of the batch.
-    atoms, cumulative : numpy.ndarray
-        The correction distribution.
-    """
-
-    sizes: np.ndarray
-    variance: float
-    tolerance: float
-    skewness: bool
-    atoms: np.ndarray
-    cumulative: np.ndarray
+    sizes: np.ndarray  # rows read by the end of each look; the last is N
+    variance: float  # σ²
+    tolerance: float  # largest normality error
+    skewness: bool  # whether the noise is skewed against that of the batch
+    atoms: np.ndarray  # of the correction distribution
+    cumulative: np.ndarray  # its probabilities, summed
 
 
 @njit
@@ -173,33 +159,18 @@ class Barker(AcceptanceTest):
     Rows are read until the estimated variance s² of the log ratio is below σ².  Then N(0, σ² − s²) noise brings the
     variance to σ², and a variable of the correction distribution makes the sum logistic.  At all rows the noise is
     logistic itself.
-
-    Parameters
-    ----------
-    batch_size : int
-        Rows of the first look, m in the paper.
-    sigma : float
-        σ.  Smaller reads more rows; the correction is off by less than 1e-7 up to 1, by 2e-5 at 1.2, by .002 at 1.5
-        and by .011 at 1.7.
-    growth : float
-        By how much the batch grows from look to look.
-    normality_tol : float, optional
-        Largest distance of the batch mean from normal, by the bound of Corollary 1.  A worst case: 0.1
-        takes fourteen thousand rows even where they are normal.
-    skewness : bool
-        Take the skewness of the rows into account to first order, in the noise (the term of Appendix A.5) and in the
-        estimate, which is biased because reading stops when the sample variance is small.
-
-    Raises
-    ------
-    ValueError
-        For settings outside their range.
     """
 
-    batch_size: int
+    batch_size: int  # rows of the first look, m in the paper
+    #: σ.  Smaller reads more rows; the correction is off by less than 1e-7 up to 1, by 2e-5 at 1.2, by .002 at 1.5 and
+    #: by .011 at 1.7.
     sigma: float = 1.0
-    growth: float = 1.5
+    growth: float = 1.5  # by how much the batch grows from look to look
+    #: Largest distance of the batch mean from normal, by the bound of Corollary 1.  A worst case: 0.1 takes fourteen
+    #: thousand rows even where they are normal.
     normality_tol: float | None = None
+    #: Take the skewness of the rows into account to first order, in the noise (the term of Appendix A.5) and in the
+    #: estimate, which is biased because reading stops when the sample variance is small.
     skewness: bool = False
 
     corrects_noise: ClassVar[bool] = True

@@ -38,31 +38,15 @@ ReadRows = Callable[..., "Reading"]
 
 
 class Reading(NamedTuple):
-    """What has been read of the rows at one transition.
+    """What has been read of the rows at one transition."""
 
-    Attributes
-    ----------
-    n : int
-        Rows read.
-    mean, m2 : float
-        Mean of l_i, and sum of its squared deviations from it.
-    shape : Shape
-        Higher moments, where the test reads them.
-    status : int
-        See `Decision`.
-    settled : bool
-        Whether a row alone settles the decision: it is impossible under θ′, or an error.
-    row : int
-        The row that stops the chain, or −1.
-    """
-
-    n: int
-    mean: float
-    m2: float
-    shape: Shape
-    status: int
-    settled: bool
-    row: int
+    n: int  # rows read
+    mean: float  # of l_i
+    m2: float  # sum of the squared deviations of l_i from it
+    shape: Shape  # higher moments, where the test reads them
+    status: int  # see `Decision`
+    settled: bool  # whether a row alone settles the decision: it is impossible under θ′, or an error
+    row: int  # the row that stops the chain, or −1
 
 
 NOTHING_READ = Reading(0, 0.0, 0.0, NO_SHAPE, DECIDED, False, -1)
@@ -148,16 +132,7 @@ def _judging(decide: Decide, threshold_of: Threshold) -> Callable[..., tuple[int
 
 
 def read_by_looks(reader: RowReader, decide: Decide, threshold_of: Threshold, reads_shape: bool) -> Conclude:
-    """Compile the reading of ever larger batches until one decides.
-
-    Parameters
-    ----------
-    reader : RowReader
-    decide : Decide
-    threshold_of : Threshold
-    reads_shape : bool
-        Whether `decide` looks at the higher moments.
-    """
+    """Compile the reading of ever larger batches until one decides; `reads_shape` if `decide` uses higher moments."""
     source = reader.source
     read = _batch_of(reader.terms, source.draw, source.weigh, source.weighted, reads_shape)
     judge = _judging(decide, threshold_of)

@@ -109,16 +109,9 @@ def _population_sd(t: np.ndarray) -> np.ndarray:
 
 
 class BoundedLooks(NamedTuple):
-    """The looks of a test that stops outside ``per_sd × sd + per_bound × C``.
+    """The looks of a test that stops outside ``per_sd × sd + per_bound × C``."""
 
-    Attributes
-    ----------
-    sizes : numpy.ndarray of int64
-        Rows read by the end of each look; the last is N.
-    per_sd, per_bound : numpy.ndarray of float64
-    """
-
-    sizes: np.ndarray
+    sizes: np.ndarray  # rows read by the end of each look; the last is N
     per_sd: np.ndarray
     per_bound: np.ndarray
 
@@ -143,30 +136,13 @@ class ConcentrationBound(AcceptanceTest):
 
     Look number k may fail with probability δ_k = (p − 1)/(p k^p)·δ, so that all looks together decide wrongly with
     probability at most δ, and the acceptance probability is off by at most δ (Lemma 3.1), whatever the rows.
-
-    Parameters
-    ----------
-    delta : float
-        δ, between 0 and 1.
-    gamma : float
-        γ, by which the batch grows from look to look.
-    p : float
-        How fast the looks use up δ, above 1.
-    batch_size : int
-        Rows of the first look.
-    inequality : callable
-        `empirical_bernstein_serfling`, `empirical_bernstein`, `hoeffding_serfling` or another of this form.
-
-    Raises
-    ------
-    ValueError
-        For settings outside their range.
     """
 
-    delta: float = 0.01
-    gamma: float = 2.0
-    p: float = 2.0
-    batch_size: int = 50
+    delta: float = 0.01  # δ, between 0 and 1
+    gamma: float = 2.0  # γ, by which the batch grows from look to look
+    p: float = 2.0  # how fast the looks use up δ, above 1
+    batch_size: int = 50  # rows of the first look
+    #: `empirical_bernstein_serfling`, `empirical_bernstein`, `hoeffding_serfling` or another of this form.
     inequality: Inequality = empirical_bernstein_serfling
 
     needs_all_rows: ClassVar[str] = (
@@ -211,13 +187,7 @@ class ConcentrationBound(AcceptanceTest):
         return BoundedLooks(sizes, per_sd, per_bound)
 
     def with_replacement(self) -> ConcentrationBound:
-        """Refuse rows drawn with replacement.
-
-        Raises
-        ------
-        NeedsDistinctRowsError
-            Always.
-        """
+        """Refuse rows drawn with replacement."""
         raise NeedsDistinctRowsError(
             "its inequalities bound the mean of rows drawn without replacement and with equal weight"
         )

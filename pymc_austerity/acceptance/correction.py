@@ -34,43 +34,20 @@ _FORMAT = 2
 
 
 class Correction(NamedTuple):
-    """A discrete distribution, symmetric about zero, and how well it does.
+    """A discrete distribution, symmetric about zero, and how well it does."""
 
-    Attributes
-    ----------
-    sigma : float
-        Standard deviation σ of the normal variable that it is added to.
-    atoms : numpy.ndarray, shape (A,)
-        Values, increasing.
-    cumulative : numpy.ndarray, shape (A,)
-        Probability of each value or a smaller one; the last is 1.
-    error : float
-        Largest difference between the distribution function of N(0, σ²) + C_σ and the logistic one.
-    """
-
-    sigma: float
-    atoms: np.ndarray
-    cumulative: np.ndarray
-    error: float
+    sigma: float  # standard deviation σ of the normal variable that it is added to
+    atoms: np.ndarray  # values, increasing, shape (A,)
+    cumulative: np.ndarray  # probability of each value or a smaller one; the last is 1, shape (A,)
+    error: float  # largest difference between the distribution function of N(0, σ²) + C_σ and the logistic one
 
 
 @lru_cache(maxsize=8)
 def correction(sigma: float) -> Correction:
-    """Return C_σ, computed once for each σ and then read from the user's cache folder.
+    """Return C_σ for σ between 0 and π/√3, computed once for each σ and then read from the user's cache folder.
 
-    Parameters
-    ----------
-    sigma : float
-        Between 0 and π/√3, the standard deviation of the logistic distribution.
-
-    Returns
-    -------
-    Correction
-
-    Notes
-    -----
-    The folder is ``platformdirs.user_cache_dir("pymc-austerity")``; where it cannot be written the distribution
-    is computed anew in each process, in about half a second.
+    The folder is ``platformdirs.user_cache_dir("pymc-austerity")``; where it cannot be written the distribution is
+    computed anew in each process, in about half a second.
     """
     path = Path(platformdirs.user_cache_dir("pymc-austerity")) / f"correction-v{_FORMAT}-{sigma:.17g}.npz"
     found = _read(path, sigma)

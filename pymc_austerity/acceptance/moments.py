@@ -18,47 +18,27 @@ Threshold = Callable[..., float]
 
 
 class Shape(NamedTuple):
-    """Sums of powers of l_i − centre, which can be added up batch by batch.
+    """Sums of powers of l_i − centre, which can be added up batch by batch."""
 
-    Attributes
-    ----------
-    centre : float
-        Mean of the first batch.
-    absolute, signed_squares, cubes, absolute_cubes : float
-        Sums of |x|, x|x|, x³ and |x|³ with x = l_i − centre.
-    """
-
-    centre: float
-    absolute: float
-    signed_squares: float
-    cubes: float
-    absolute_cubes: float
+    centre: float  # mean of the first batch
+    absolute: float  # Σ|x| with x = l_i − centre
+    signed_squares: float  # Σx|x|
+    cubes: float  # Σx³
+    absolute_cubes: float  # Σ|x|³
 
 
 NO_SHAPE = Shape(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Moments(NamedTuple):
-    """Moments of l_i after some rows.
+    """Moments of l_i after some rows."""
 
-    Attributes
-    ----------
-    n, n_total : int
-        Rows read, and rows there are.
-    mean, sd : float
-        Sample mean and standard deviation (n − 1) of l_i.
-    bound : float
-        A number C with |l_i| ≤ C for all rows; infinite where none was asked for.
-    shape : Shape
-        Higher moments of l_i; zero unless the test reads them.
-    """
-
-    n: int
-    n_total: int
-    mean: float
-    sd: float
-    bound: float = np.inf
-    shape: Shape = NO_SHAPE
+    n: int  # rows read
+    n_total: int  # rows there are
+    mean: float  # of l_i over the rows read
+    sd: float  # sample standard deviation (n − 1) of l_i
+    bound: float = np.inf  # a number C with |l_i| ≤ C for all rows; infinite where none was asked for
+    shape: Shape = NO_SHAPE  # higher moments of l_i; zero unless the test reads them
 
 
 @njit

@@ -33,21 +33,11 @@ _GRID = 96
 
 
 class LooksOfDesign(NamedTuple):
-    """The looks of a sequential test before the last one, which reads all rows and decides exactly.
+    """The looks of a sequential test before the last one, which reads all rows and decides exactly."""
 
-    Attributes
-    ----------
-    information : numpy.ndarray, shape (J,)
-        t_j, increasing.
-    bounds : numpy.ndarray, shape (J,)
-        G_j: the test stops when |z_j| > G_j.
-    shares : numpy.ndarray, shape (J + 1,)
-        Rows read until each look and until the last, divided by N.
-    """
-
-    information: np.ndarray
-    bounds: np.ndarray
-    shares: np.ndarray
+    information: np.ndarray  # t_j, increasing, shape (J,)
+    bounds: np.ndarray  # G_j: the test stops when |z_j| > G_j, shape (J,)
+    shares: np.ndarray  # rows read until each look and until the last, divided by N, shape (J + 1,)
 
 
 def looks_of_design(test: SequentialT, n_rows: int) -> LooksOfDesign:
@@ -78,21 +68,11 @@ def _nodes(bound: float, sd: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stopping_probabilities(looks: LooksOfDesign, mu_std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities that a test stops at each look below and above its threshold.
+    """Return the probabilities that a test stops at each look below and above its threshold, of shape (J, M).
 
     The density of z among tests that go on is carried from look to look for μ_std = 0.  Every other μ_std follows from
     it by the likelihood ratio exp(μ_std √t z − μ_std² t/2) of a Brownian motion with drift, so that one pass over the
-    looks serves all values.
-
-    Parameters
-    ----------
-    looks : LooksOfDesign
-    mu_std : numpy.ndarray, shape (M,)
-        Values of (μ − μ0) √(N − 1)/σ_l, increasing and not negative.
-
-    Returns
-    -------
-    below, above : numpy.ndarray, shape (J, M)
+    looks serves all M values of `mu_std` = (μ − μ0) √(N − 1)/σ_l, increasing and not negative.
     """
     root = np.sqrt(looks.information)
     below, above = np.zeros((2, root.size, mu_std.size))

@@ -17,18 +17,10 @@ _MAX_VARIANCE_PER_ROW = 0.25
 
 
 class PenaltyLooks(NamedTuple):
-    """The looks of the test.
+    """The looks of the test."""
 
-    Attributes
-    ----------
-    sizes : numpy.ndarray of int64
-        Rows read by the end of each look; the last is N.
-    max_variance : float
-        Variance of the log ratio up to which it is decided on a batch.
-    """
-
-    sizes: np.ndarray
-    max_variance: float
+    sizes: np.ndarray  # rows read by the end of each look; the last is N
+    max_variance: float  # variance of the log ratio up to which it is decided on a batch
 
 
 @njit
@@ -69,25 +61,11 @@ class NoisePenalty(AcceptanceTest):
     The batch grows until the variance of the estimated log ratio is below `max_variance`; the test then accepts with
     probability min(1, exp(Δ* − s²/2 − …)), which keeps the exact posterior when Δ* is normal.  At all rows it is
     Metropolis–Hastings.
-
-    Parameters
-    ----------
-    batch_size : int
-        Rows of the first look.
-    max_variance : float
-        Largest variance to decide on.  Acceptance falls with it like 2Φ(−s/2).
-    growth : float
-        By how much the batch grows from look to look.
-
-    Raises
-    ------
-    ValueError
-        For settings outside their range.
     """
 
-    batch_size: int
-    max_variance: float = 1.0
-    growth: float = 1.5
+    batch_size: int  # rows of the first look
+    max_variance: float = 1.0  # largest variance to decide on.  Acceptance falls with it like 2Φ(−s/2)
+    growth: float = 1.5  # by how much the batch grows from look to look
 
     corrects_noise: ClassVar[bool] = True
     needs_all_rows: ClassVar[str] = ""

@@ -45,11 +45,7 @@ def log_factor(v: float) -> float:
 def thin(rng: np.random.Generator, limits: np.ndarray, new: np.ndarray, old: np.ndarray) -> tuple[float, int]:
     """Return Σ log φ′_i/φ_i over the rows that are kept, and the place of one that breaks its bound or −1.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    limits, new, old : numpy.ndarray, shape (B,)
-        c_i M, −R_i(θ′) and −R_i(θ) of the rows drawn.
+    `limits`, `new` and `old` are c_i M, −R_i(θ′) and −R_i(θ) of the B rows drawn.
     """
     total = 0.0
     for k in range(limits.size):
@@ -91,13 +87,7 @@ class ScalableSubsampling(AcceptanceTest):
         return Looks(np.array([n_rows]), np.zeros(1))
 
     def with_replacement(self) -> ScalableSubsampling:
-        """Refuse weights beside those of the bounds.
-
-        Raises
-        ------
-        NeedsDistinctRowsError
-            Always.
-        """
+        """Refuse weights beside those of the bounds."""
         raise NeedsDistinctRowsError("it draws rows by their bounds, and where they ask for all without replacement")
 
     def remedy(self) -> str:

@@ -15,31 +15,17 @@ from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, che
 class SequentialT(AcceptanceTest):
     """The sequential t-test of Korattikara, Chen and Welling (2014, Algorithm 1).
 
-    After n rows, drawn without replacement, the standard error of the mean of l_i is
-    s = sd/√n · √(1 − (n−1)/(N−1)).  The test stops when P(t_{n−1} > |mean − μ0|/s) < ε.
-
-    Parameters
-    ----------
-    epsilon : float
-        Error allowed at each look, in [0, 0.5].  0 reads all rows, 0.5 decides on the first batch.
-    batch_size : int
-        Rows a look, at least 2.
-    replacement : bool
-        Whether rows are drawn with replacement, which leaves out the finite-population correction.
-    alpha : float
-        Shape of the boundary, in [0.5, 1] (appendix D, after Wang and Tsiatis 1987): with a share π of the rows read
-        the test stops beyond G0·π^{0.5−α} standard errors, G0 = Φ⁻¹(1 − ε).  0.5 is Pocock's boundary, the same at
-        every look; 1 is O'Brien and Fleming's, which hardly ever stops early.
-
-    Raises
-    ------
-    ValueError
-        For settings outside their range.
+    After n rows, drawn without replacement, the standard error of the mean of l_i is s = sd/√n · √(1 − (n−1)/(N−1)).
+    The test stops when P(t_{n−1} > |mean − μ0|/s) < ε.
     """
 
-    epsilon: float
-    batch_size: int
+    epsilon: float  # error allowed at each look, in [0, 0.5].  0 reads all rows, 0.5 decides on the first batch
+    batch_size: int  # rows a look, at least 2
+    #: Whether rows are drawn with replacement, which leaves out the finite-population correction.
     replacement: bool = False
+    #: Shape of the boundary, in [0.5, 1] (appendix D, after Wang and Tsiatis 1987): with a share π of the rows read the
+    #: test stops beyond G0·π^{0.5−α} standard errors, G0 = Φ⁻¹(1 − ε).  0.5 is Pocock's boundary, the same at every
+    #: look; 1 is O'Brien and Fleming's, which hardly ever stops early.
     alpha: float = 0.5
 
     def __post_init__(self) -> None:

@@ -26,19 +26,9 @@ class FixedBatch(AcceptanceTest):
 
     The batch likelihood is raised to the power N/n (Gao, section 2).  The noise of the batch makes the chain
     over-dispersed, the more the smaller the batch; there is no error bound.  For baselines and negative controls.
-
-    Parameters
-    ----------
-    batch_size : int
-        Rows a decision, n in the paper; all rows decide exactly.
-
-    Raises
-    ------
-    ValueError
-        For fewer than two rows.
     """
 
-    batch_size: int
+    batch_size: int  # rows a decision, n in the paper; all rows decide exactly
 
     decide = staticmethod(decide_at_once)
 

@@ -39,26 +39,16 @@ _CHUNK = 16_384
 
 
 class WhitenedCones(NamedTuple):
-    """What the compiled bound needs to know, first that of `Whitened`.
-
-    Attributes
-    ----------
-    directions : numpy.ndarray, shape (E, L)
-        The m, in columns.
-    direction : numpy.ndarray of int64, shape (G,)
-        Number of the m of each cone.
-    off : numpy.ndarray, shape (G,)
-        ε_g.
-    """
+    """What the compiled bound needs to know, first that of `Whitened`."""
 
     coordinates: np.ndarray
     whiten: np.ndarray
     radius: float
     power: int
     outwards: float
-    directions: np.ndarray
-    direction: np.ndarray
-    off: np.ndarray
+    directions: np.ndarray  # the m, in columns, shape (E, L)
+    direction: np.ndarray  # number of the m of each cone, shape (G,)
+    off: np.ndarray  # ε_g, shape (G,)
 
     @property
     def evaluate(self) -> EvaluateBound:
@@ -103,17 +93,9 @@ def rows_in_cones(
 ) -> tuple[WhitenedCones, BoundCones] | None:
     """Return rows in cones, or None where that is not known or not worth its time.
 
-    Parameters
-    ----------
-    bounds : numpy.ndarray, shape (N,)
-        c_i.
-    directions_of : callable
-        Returns d_i for each of some rows, as rows of a matrix; None where they read more than one predictor.
-    rows : Rows
-    whitened : Whitened
-        For all rows alike.
-    span : float
-        M of a typical decision, for all rows alike.
+    `bounds` are the c_i, of shape (N,); `directions_of` returns d_i for each of some rows, as rows of a matrix, and
+    None where they read more than one predictor; `whitened` and `span`, the M of a typical decision, are for all rows
+    alike.
     """
     n_directions = min(_DIRECTIONS, len(rows) // _ROWS_EACH)
     read = np.minimum(1.0, bounds * span)

@@ -65,16 +65,7 @@ _CHOICES = (
 
 
 def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
-    """Return the bound that a user asked for.
-
-    Raises
-    ------
-    ValueError
-        ``"lipschitz"`` where no such bound is known for the model, a function that does not return one number, or an
-        unknown name.
-    TypeError
-        Something that is neither a name nor a function.
-    """
+    """Return the bound that a user asked for, or raise a ValueError or TypeError that says what can be asked for."""
     if bound == "scan":
         return Scan()
     if bound == "lipschitz":

@@ -24,15 +24,7 @@ def _not_expanded(*region: Any) -> np.ndarray:
 
 
 def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
-    """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood.
-
-    Raises
-    ------
-    ValueError
-        ``"auto"`` where none is known for the model, with the reason, or an unknown name.
-    TypeError
-        Something that is neither a name nor a function.
-    """
+    """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood."""
     likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
     if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:
         raise UnsupportedModelError(

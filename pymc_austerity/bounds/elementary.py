@@ -27,27 +27,14 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Elementary:
-    """A smooth function of one number.
+    """A smooth function of one number."""
 
-    Attributes
-    ----------
-    derivatives : sequence of callable
-        The function and its first four derivatives.
-    turning : sequence of tuple of float
-        For each of them, where it turns from rising to falling or back.
-    domain : tuple of float
-        Open interval on which the derivatives hold.
-    relative : tuple of float
-        Relative error of the computed function and of each of its derivatives.
-    absolute : float
-        Error where terms of size one cancel.
-    """
-
-    derivatives: Sequence[Function]
-    turning: Sequence[tuple[float, ...]] = ((),) * 5
-    domain: tuple[float, float] = (-np.inf, np.inf)
+    derivatives: Sequence[Function]  # the function and its first four derivatives
+    turning: Sequence[tuple[float, ...]] = ((),) * 5  # for each of them, where it turns from rising to falling or back
+    domain: tuple[float, float] = (-np.inf, np.inf)  # open interval on which the derivatives hold
+    #: Relative error of the computed function and of each of its derivatives.
     relative: tuple[float, ...] = (_RELATIVE,) * 5
-    absolute: float = 0.0
+    absolute: float = 0.0  # error where terms of size one cancel
 
     def range(self, order: int, x: Interval) -> Interval:
         """Return an enclosure of the derivative of that order over `x`.

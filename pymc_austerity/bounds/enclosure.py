@@ -12,18 +12,10 @@ from pymc_austerity.bounds.interval_series import Series
 
 
 class Enclosure(Protocol):
-    """Enclosures of the derivatives of every variable of a graph over one box.
+    """Enclosures of the derivatives of every variable of a graph over one box."""
 
-    Attributes
-    ----------
-    moving : frozenset of Variable
-        Variables that depend on θ.
-    known : mapping of Variable to numpy.ndarray
-        Values of the others that the graph reads.
-    """
-
-    moving: frozenset[Variable]
-    known: Mapping[Variable, np.ndarray]
+    moving: frozenset[Variable]  # variables that depend on θ
+    known: Mapping[Variable, np.ndarray]  # values of the others that the graph reads
 
     def __call__(self, var: Variable) -> Series:
         """Return the enclosure of one variable."""

@@ -31,20 +31,11 @@ class NotSmooth(Exception):
 class Series:
     """An array of functions on a box, by enclosures of their derivatives, each found when it is asked for.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the array.
-    value, centre : callable
-        Return the range over the box, and an enclosure of the value at its centre.
-    terms : callable or None
-        ``terms(degree)`` returns the coefficients of a degree from 1 by the powers they belong to; what is not there
-        is zero.  None for what does not depend on the variables.
-    radius : float
-        r.
-    directional : numpy.ndarray or None
-        Of a part of which only the largest |D^K g[v, …, v]|/K! is known, with K the degree that is wanted in the end
-        and v in the box of r = 1.  Such a part can be added, weighted and picked from.
+    `value` and `centre` return the range over the box and an enclosure of the value at its centre.  ``terms(degree)``
+    returns the coefficients of a degree from 1 by the powers they belong to; what is not there is zero, and `terms` is
+    None for what does not depend on the variables.  `radius` is r.  `directional` is given for a part of which only the
+    largest |D^K g[v, …, v]|/K! is known, with K the degree that is wanted in the end and v in the box of r = 1; such a
+    part can be added, weighted and picked from.
     """
 
     def __init__(

@@ -13,13 +13,7 @@ import numpy as np
 
 
 class Interval(NamedTuple):
-    """All numbers from `lo` to `hi`, entry by entry.
-
-    Attributes
-    ----------
-    lo, hi : numpy.ndarray
-        The same array where the number is known.
-    """
+    """All numbers from `lo` to `hi`, entry by entry; the two are the same array where the number is known."""
 
     lo: np.ndarray
     hi: np.ndarray

@@ -34,24 +34,14 @@ _SLACK = 1 + 1e-9
 
 
 class Slope(NamedTuple):
-    """The predictor η of an observed variable, and limits on the derivatives of its log-likelihood.
-
-    Attributes
-    ----------
-    predictor : Variable
-    steepest : Variable
-        Largest |∂ℓ/∂η|.
-    classes : bool
-        Whether the last axis of η holds the classes of one softmax; the derivatives are then along a direction, in
-        units of the largest difference of two of its entries.
-    third : Variable or None
-        Largest |∂³ℓ/∂η³|, where one is known.
-    """
+    """The predictor η of an observed variable, and limits on the derivatives of its log-likelihood."""
 
     predictor: Variable
-    steepest: Variable
+    steepest: Variable  # largest |∂ℓ/∂η|
+    #: Whether the last axis of η holds the classes of one softmax; the derivatives are then along a direction, in units
+    #: of the largest difference of two of its entries.
     classes: bool = False
-    third: Variable | None = None
+    third: Variable | None = None  # largest |∂³ℓ/∂η³|, where one is known
 
 
 #: Largest third central moment of a variable on [0, 1]: |p(1 − p)(1 − 2p)| at p = (3 − √3)/6.
@@ -124,33 +114,15 @@ def _logistic(op: rvs.LogisticRV, mu: Variable, s: Variable) -> Slope:
 
 @dataclass(frozen=True)
 class LinearPredictor:
-    """The predictor of one observed variable, compiled for all rows.
+    """The predictor of one observed variable, compiled for all rows."""
 
-    Attributes
-    ----------
-    predict : callable
-        Predictors of all rows at a point, given by name.
-    steepest : callable
-        L_i, of a shape that broadcasts with the predictors.
-    point : dict of str to array
-        Zero in every variable.
-    blocks : tuple of Block
-        Layout of θ.
-    classes : bool
-        Whether the last axis of the predictors holds the classes of one softmax.
-    third : callable or None
-        Largest |∂³ℓ_i/∂η³|, of the same shape, where it is known.
-    reads_others : bool
-        Whether the predictor reads variables that other steps move.
-    """
-
-    predict: Callable[..., np.ndarray]
-    steepest: Callable[[], np.ndarray]
-    point: dict[str, np.ndarray]
-    blocks: tuple[Block, ...]
-    classes: bool
-    third: Callable[[], np.ndarray] | None
-    reads_others: bool
+    predict: Callable[..., np.ndarray]  # predictors of all rows at a point, given by name
+    steepest: Callable[[], np.ndarray]  # L_i, of a shape that broadcasts with the predictors
+    point: dict[str, np.ndarray]  # zero in every variable
+    blocks: tuple[Block, ...]  # layout of θ
+    classes: bool  # whether the last axis of the predictors holds the classes of one softmax
+    third: Callable[[], np.ndarray] | None  # largest |∂³ℓ_i/∂η³|, of the same shape, where it is known
+    reads_others: bool  # whether the predictor reads variables that other steps move
 
     def extremes(self) -> tuple[float, np.ndarray]:
         """Return max_i L_i‖x_i‖ and, for each entry of θ, max_i L_i|x_id|."""
@@ -200,10 +172,7 @@ def _left_behind(**point: np.ndarray) -> np.ndarray:
 def find_linear_predictors(model: Model, terms: RowTerms, likelihood: RowLikelihood) -> tuple[LinearPredictor, ...]:
     """Find the linear predictors of a model's row-wise terms.
 
-    Raises
-    ------
-    NotImplementedError
-        With the reason, where a term has no known Lipschitz constant in a predictor that is affine in θ.
+    Raises NotImplementedError with the reason where a term has no known Lipschitz constant in a predictor affine in θ.
     """
     if len(terms.sets) > 1:
         names = [s.names for s in terms.sets]

@@ -24,38 +24,21 @@ MOST_PREDICTORS = 8
 
 
 class Predictor(NamedTuple):
-    """Numbers that are affine in θ, as an array that the graph holds.
+    """Numbers that are affine in θ, as an array that the graph holds."""
 
-    Attributes
-    ----------
-    centre : numpy.ndarray
-        Their values at θ̂.
-    slopes : dict of int to numpy.ndarray
-        For each number that a row reads, in the count over all predictors: ‖Lᵀx‖, with x its gradient, and zero at the
-        entries of the array that are other numbers.
-    """
-
-    centre: np.ndarray
+    centre: np.ndarray  # their values at θ̂
+    #: For each number that a row reads, in the count over all predictors: ‖Lᵀx‖, with x its gradient, and zero at the
+    #: entries of the array that are other numbers.
     slopes: dict[int, np.ndarray]
 
 
 class Read(NamedTuple):
-    """What row terms read, for a chunk of rows.
-
-    Attributes
-    ----------
-    n_rows : int
-    predictors : dict of Variable to Predictor
-    cosines : dict of (int, int) to numpy.ndarray
-        Of the angle between the vectors Lᵀx of two numbers, a < b.
-    spreads : dict of Variable to numpy.ndarray
-        For the logarithm of a softmax, the largest ‖Lᵀ(x_k − x_l)‖ of two classes, once for each class.
-    known : dict of Variable to numpy.ndarray
-    """
+    """What row terms read, for a chunk of rows."""
 
     n_rows: int
     predictors: dict[Variable, Predictor]
-    cosines: dict[tuple[int, int], np.ndarray]
+    cosines: dict[tuple[int, int], np.ndarray]  # of the angle between the vectors Lᵀx of two numbers, a < b
+    #: For the logarithm of a softmax, the largest ‖Lᵀ(x_k − x_l)‖ of two classes, once for each class.
     spreads: dict[Variable, np.ndarray]
     known: dict[Variable, np.ndarray]
 

@@ -95,31 +95,10 @@ class RemainderBounds:
         rows: Rows,
         others: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the bounds.
+        """Return the c_i, of shape (N,), infinite for rows of which nothing is known on this ball.
 
-        Parameters
-        ----------
-        centre : numpy.ndarray, shape (D,)
-            θ̂.
-        factor : numpy.ndarray, shape (D, D) or (D,)
-            L, or its diagonal.
-        radius : float
-            ρ; ``numpy.inf`` where the bounds are to hold everywhere.
-        fixed : sequence of numpy.ndarray
-            Values of the shared variables.
-        rows : Rows
-        others : numpy.ndarray, optional
-            Variables of other steps, which no row reads.
-
-        Returns
-        -------
-        numpy.ndarray, shape (N,)
-            c, infinite for rows of which nothing is known on this ball.
-
-        Raises
-        ------
-        NoRemainderBoundError
-            With the operation that stands in the way, in words.
+        `factor` is L, of shape (D, D), or its diagonal; `radius` is ρ, ``numpy.inf`` where the bounds are to hold
+        everywhere. Raises NoRemainderBoundError with the operation that stands in the way, in words.
         """
         others = np.zeros(self._others_size) if others is None else others
         c = np.empty(len(rows))

@@ -19,28 +19,13 @@ from pymc_austerity.rows.by_bounds import RowsByBounds, bound_table
 
 
 class Region(NamedTuple):
-    """Where a proxy expands the rows, and how wide the posterior is there.
+    """Where a proxy expands the rows, and how wide the posterior is there."""
 
-    Attributes
-    ----------
-    centre : numpy.ndarray, shape (D + O,)
-        Of ψ = (θ, others).
-    coordinates : numpy.ndarray of int64, shape (E,)
-        Entries of ψ that the rows read.
-    spread : numpy.ndarray, shape (D, D)
-        A factor of the covariance of the surrogate.
-    order : int
-        Of the expansion, k.
-    fixed : tuple of numpy.ndarray
-        Data that are not indexed by row.
-    rows : Rows
-    """
-
-    centre: np.ndarray
-    coordinates: np.ndarray
-    spread: np.ndarray
-    order: int
-    fixed: tuple[np.ndarray, ...]
+    centre: np.ndarray  # of ψ = (θ, others), shape (D + O,)
+    coordinates: np.ndarray  # entries of ψ that the rows read, shape (E,)
+    spread: np.ndarray  # a factor of the covariance of the surrogate, shape (D, D)
+    order: int  # of the expansion, k
+    fixed: tuple[np.ndarray, ...]  # data that are not indexed by row
     rows: Rows
 
 
@@ -56,31 +41,18 @@ class EvaluateBound(Protocol):
 
 
 class Bound(Protocol):
-    """What a step needs of a bound.
+    """What a step needs of a bound."""
 
-    Attributes
-    ----------
-    is_asked_for : bool
-        Whether the test needs one.
-    reads_theta : bool
-        Whether it is written in the variables of the step, and holds for these alone.
-    known_by_sums : bool
-        Whether sums over the data are sufficient statistics, so that all bounds are zero.
-    """
-
-    is_asked_for: ClassVar[bool] = True
-    reads_theta: ClassVar[bool] = True
+    is_asked_for: ClassVar[bool] = True  # whether the test needs one
+    reads_theta: ClassVar[bool] = True  # whether it is written in the variables of the step, and holds for these alone
+    #: Whether sums over the data are sufficient statistics, so that all bounds are zero.
     known_by_sums: ClassVar[bool] = False
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return what the compiled function needs of the data as they are now.
 
-        Parameters
-        ----------
-        region : Region, optional
-            Of the proxy, where there is one.
-        largest_count : float
-            How many rows of the table a row of the step stands for at most.
+        `region` is that of the proxy, where there is one, and `largest_count` how many rows of the table a row of the
+        step stands for at most.
         """
         return ()
 

@@ -29,27 +29,13 @@ class NoRemainderBoundError(NotImplementedError):
 
 @dataclass(frozen=True, eq=False)
 class RowGraph:
-    """Row terms, simplified, with what they read of θ.
+    """Row terms, simplified, with what they read of θ."""
 
-    Attributes
-    ----------
-    output : Variable
-        Vector of row terms, without the checks of parameters.
-    moving : frozenset of Variable
-        Variables that depend on θ.
-    predictors : tuple of Variable
-        Affine functions of θ through which alone the output reads it.
-    softmaxes : tuple of Variable
-        Logarithms of a softmax over the last axis of further such functions.
-    known : tuple of Variable
-        What else the output reads.
-    """
-
-    output: Variable
-    moving: frozenset[Variable]
-    predictors: tuple[Variable, ...]
-    softmaxes: tuple[Variable, ...]
-    known: tuple[Variable, ...]
+    output: Variable  # vector of row terms, without the checks of parameters
+    moving: frozenset[Variable]  # variables that depend on θ
+    predictors: tuple[Variable, ...]  # affine functions of θ through which alone the output reads it
+    softmaxes: tuple[Variable, ...]  # logarithms of a softmax over the last axis of further such functions
+    known: tuple[Variable, ...]  # what else the output reads
 
 
 def simplified_rows(likelihood: RowLikelihood) -> Variable:

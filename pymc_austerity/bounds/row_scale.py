@@ -31,41 +31,22 @@ _REARRANGES = (
 
 
 class RowScale(NamedTuple):
-    """How the rows read their scale.
+    """How the rows read their scale."""
 
-    Attributes
-    ----------
-    place : int or None
-        Where s lies in θ; None where the rows are quadratic in all that they read.
-    power, slope : float
-        k and c.
-    """
-
-    place: int | None
-    power: float
-    slope: float
+    place: int | None  # where s lies in θ; None where the rows are quadratic in all that they read
+    power: float  # k
+    slope: float  # c
 
 
 class _Form(NamedTuple):
-    """What is known of a variable: e^{ks} p(v) + cs, with data added where it is `shifted`.
+    """What is known of a variable: e^{ks} p(v) + cs, with data added where it is `shifted`."""
 
-    Attributes
-    ----------
-    degree : int
-        Of the polynomial p, whose coefficients are data.
-    power, slope : float
-        k and c.
-    shifted : bool
-        Whether data are added to e^{ks} p(v), which is more than another coefficient where k is not 0.
-    uniform : bool
-        Whether p is of degree 0 and one number, the same for all entries.
-    """
-
-    degree: int = 0
-    power: float = 0.0
-    slope: float = 0.0
+    degree: int = 0  # of the polynomial p, whose coefficients are data
+    power: float = 0.0  # k
+    slope: float = 0.0  # c
+    #: Whether data are added to e^{ks} p(v), which is more than another coefficient where k is not 0.
     shifted: bool = False
-    uniform: bool = False
+    uniform: bool = False  # whether p is of degree 0 and one number, the same for all entries
 
     @property
     def is_product(self) -> bool:
@@ -83,13 +64,7 @@ class _NotOfThisFormError(Exception):
 
 
 def find_row_scale(likelihood: RowLikelihood, candidates: Sequence[int]) -> RowScale | None:
-    """Show op by op that rows are quadratic in what they read, but for a scale that is one of the entries `candidates`.
-
-    Returns
-    -------
-    RowScale or None
-        None where it is not shown.
-    """
+    """Show op by op that rows are quadratic but for a scale that is one of the entries `candidates`, or return None."""
     rows = simplified_rows(likelihood)
     for place in (None, *candidates):
         try:

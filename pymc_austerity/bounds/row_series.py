@@ -46,18 +46,9 @@ _SAME = 0.0
 class RowSeries:
     """Encloses the derivatives of every variable of a graph over one box.
 
-    Parameters
-    ----------
-    moving : frozenset of Variable
-        Variables that depend on θ.
-    predictors : mapping of Variable to Series
-        What is known of the variables through which the graph reads θ.
-    known : mapping of Variable to numpy.ndarray
-        Values of what else it reads.
-    radius : float
-        Half the width of the box in every variable of the series.
-    at_points : callable, optional
-        Returns the same for some points of the box: boxes without width.
+    `moving` are the variables that depend on θ, `predictors` what is known of those through which the graph reads θ,
+    and `known` the values of what else it reads.  `radius` is half the width of the box in every variable of the
+    series; `at_points` returns the same for some points of the box: boxes without width.
     """
 
     def __init__(

@@ -81,21 +81,12 @@ def rows_for_moments(rows: Rows) -> int:
 
 
 def moment_rows(rows: Rows) -> tuple[Rows, float]:
-    """Return a few rows that have, each counted `weight` times, the same first and second sums as all rows.
+    """Return a few rows with the same first and second sums as all rows when each is counted `weight` times, and that.
 
-    The root of the second sums is R of a QR decomposition, whose error is a rounding of each column in its own units;
-    that of eigenvalues of their products is a rounding of the largest column.
-
-    Parameters
-    ----------
-    rows : Rows
-        Arrays of floats, with C columns together.
-
-    Returns
-    -------
-    Rows, float
-        The 2C rows μ ± √C·s_j, with s_j the rows of a root of the covariance, and N/2C.  Rows with counts become
-        rows with counts, which are 1.
+    They are the 2C rows μ ± √C·s_j, with C the columns of all arrays together and s_j the rows of a root of the
+    covariance; the weight is N/2C.  Rows with counts become rows with counts, which are 1.  The root of the second sums
+    is R of a QR decomposition, whose error is a rounding of each column in its own units; that of eigenvalues of their
+    products is a rounding of the largest column.
     """
     n, shapes = rows.n_table, [a.shape[1:] for a in rows.values]
     counts = np.ones(len(rows)) if rows.counts is None else rows.counts

@@ -41,26 +41,13 @@ REMAINDER_CHOICES = (
 
 
 class Whitened(NamedTuple):
-    """What the compiled bound needs to know.
+    """What the compiled bound needs to know."""
 
-    Attributes
-    ----------
-    coordinates : numpy.ndarray of int64, shape (E,)
-    whiten : numpy.ndarray, shape (E, E)
-        L⁻¹.
-    radius : float
-        The bounds hold for ‖z‖ up to it.
-    power : int
-        k + 1.
-    outwards : float
-        What makes up for rounding in z.
-    """
-
-    coordinates: np.ndarray
-    whiten: np.ndarray
-    radius: float
-    power: int
-    outwards: float
+    coordinates: np.ndarray  # shape (E,)
+    whiten: np.ndarray  # L⁻¹, shape (E, E)
+    radius: float  # the bounds hold for ‖z‖ up to it
+    power: int  # k + 1
+    outwards: float  # what makes up for rounding in z
 
     @property
     def evaluate(self) -> EvaluateBound:
@@ -97,37 +84,19 @@ def typical_span(size: int, order: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class WhitenedBound(Bound):
-    """A bound for each row: |l_i| ≤ c_i M(θ, θ′) within the radius.
+    """A bound for each row: |l_i| ≤ c_i M(θ, θ′) within the radius."""
 
-    Attributes
-    ----------
-    sizes : callable
-        ``sizes(order, centre, factor, radius, fixed, rows)`` returns the c_i of an expansion of that order, for θ̂ of
-        shape (D,) and `factor` of shape (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
-    theta_size : int
-        D.
-    find : callable, optional
-        ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
-    likelihood : RowLikelihood, optional
-        That it was read from.
-    in_cones : bool
-        Whether rows may be put in cones.
-    """
-
+    #: ``sizes(order, centre, factor, radius, fixed, rows)`` returns the c_i of an expansion of that order, for θ̂ of
+    #: shape (D,) and `factor` of shape (D, E), with θ − θ̂ = factor·z in the E entries that the rows read.
     sizes: Callable[..., np.ndarray]
-    theta_size: int
+    theta_size: int  # D
+    #: ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
     find: Callable[[RowLikelihood], WhitenedBound] | None = None
-    likelihood: RowLikelihood | None = None
-    in_cones: bool = True
+    likelihood: RowLikelihood | None = None  # that it was read from
+    in_cones: bool = True  # whether rows may be put in cones
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
-        """Return the whitening of the region, and the rows in proportion to their bounds.
-
-        Raises
-        ------
-        ValueError
-            Where no bound is known.
-        """
+        """Return the whitening of the region, and the rows in proportion to their bounds."""
         assert region is not None
         return self.learn(region, region.rows)[0]
 
@@ -181,24 +150,12 @@ class WhitenedBound(Bound):
 
 @dataclass(eq=False)
 class BoundsOfRows:
-    """What a pass does with rows: find the c_i.
+    """What a pass does with rows: find the c_i."""
 
-    Attributes
-    ----------
-    likelihood : RowLikelihood or None
-        From which they are found in another process.
-    at : tuple
-        Order, centre, factor, radius, and the data that are not indexed by row.
-    sizes : callable or None
-        See `WhitenedBound`; None in another process before it is made.
-    found : numpy.ndarray
-        The c_i that were returned last.
-    """
-
-    likelihood: RowLikelihood | None
-    at: tuple[Any, ...]
-    sizes: Callable[..., np.ndarray] | None
-    found: np.ndarray = field(default_factory=lambda: np.empty(0))
+    likelihood: RowLikelihood | None  # from which they are found in another process
+    at: tuple[Any, ...]  # order, centre, factor, radius, and the data that are not indexed by row
+    sizes: Callable[..., np.ndarray] | None  # see `WhitenedBound`; None in another process before it is made
+    found: np.ndarray = field(default_factory=lambda: np.empty(0))  # the c_i that were returned last
 
     @property
     def about(self) -> tuple[np.ndarray, ...]:
@@ -211,13 +168,7 @@ class BoundsOfRows:
         return self
 
     def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = no_op) -> np.ndarray:
-        """Return the c_i.
-
-        Raises
-        ------
-        ValueError
-            Where one is not known.
-        """
+        """Return the c_i, or raise an UnsupportedModelError where one is not known."""
         with _one_at_a_time:
             if self.sizes is None:
                 assert self.likelihood is not None

@@ -38,16 +38,7 @@ class _Kept:
 def addresses(arrays: Sequence[np.ndarray], expected: types.BaseTuple) -> Addresses:
     """Return where some arrays lie, which live as long as what is returned; good in this process.
 
-    Parameters
-    ----------
-    arrays : sequence of numpy.ndarray
-    expected : numba.types.BaseTuple
-        Types that compiled code will take them for: of any others it would read something else.
-
-    Raises
-    ------
-    TypeError
-        For arrays that are not of these types, or whose entries do not lie one behind the other.
+    Raises TypeError for arrays that compiled code would not take for those of the expected types, contiguous.
     """
     found = [(a.dtype, a.ndim) for a in arrays]
     due = [(np.dtype(t.dtype.name), t.ndim) for t in expected.types]

@@ -27,30 +27,16 @@ _NOT_LINKED = "A function of the model that nobody has linked."
 
 
 class Reached(NamedTuple):
-    """A compiled function and where it lies.
+    """A compiled function and where it lies."""
 
-    Attributes
-    ----------
-    function : callable
-        Kept, because the address is as good as the function lives.
-    address : int
-    from_c : callable or None
-        The C function around it, kept for the same reason, where the address is that of such a function.
-    """
-
-    function: Callable[..., Any]
+    function: Callable[..., Any]  # kept, because the address is as good as the function lives
     address: int
+    #: The C function around it, kept for the same reason, where the address is that of such a function.
     from_c: Any = None
 
 
 def reach(function: Callable[..., Any], *arguments: types.Type) -> Reached:
-    """Compile a function for arguments of these types, and find it.
-
-    Parameters
-    ----------
-    function : callable
-        Decorated with `compile.lean_njit.njit`.
-    """
+    """Compile a function that `lean_njit.njit` has decorated for arguments of these types, and find it."""
     return reach_as_called(for_compiled_code(function), arguments)
 
 

@@ -51,16 +51,9 @@ def built_once(build: Callable[P, Built]) -> Callable[P, Built]:
 def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a compiled function look for its machine code on disk before it compiles, and leave it there.
 
-    Parameters
-    ----------
-    function : callable
-        Compiled by numba.  What `lean_njit.njit` has decorated is kept as Python calls it.
-
-    Returns
-    -------
-    callable
-        The same, also where nothing can be kept: with ``pytensor.config.numba__cache`` off or ``NUMBA_DISABLE_JIT``
-        set, where it captures something without a key, or where numba has no such cache.
+    What `lean_njit.njit` has decorated is kept as Python calls it.  Returns the same function, also where nothing can
+    be kept: with ``pytensor.config.numba__cache`` off or ``NUMBA_DISABLE_JIT`` set, where it captures something without
+    a key, or where numba has no such cache.
     """
     compiled: Any = function
     if not is_jitted(compiled) or not config.numba__cache or not hasattr(_written, "rebuild"):

@@ -60,10 +60,7 @@ class NoKeyError(TypeError):
 def code_key(function: Any) -> str:
     """Return the key of a compiled function, which another process gives to the same code and to no other.
 
-    Raises
-    ------
-    NoKeyError
-        For a function that is not of this package, or captures something that cannot be named.
+    Raises NoKeyError for a function that is not of this package, or captures something that cannot be named.
     """
     if not _STAMPS or _stamps() != _STAMPS:
         raise NoKeyError("files of the package have changed since it was imported, or are not there")
@@ -130,13 +127,7 @@ def _package_of(function: FunctionType) -> str:
 
 
 class _Names:
-    """Names what a function is made of, each function once.
-
-    Attributes
-    ----------
-    modules : set of str
-        In which that was found.
-    """
+    """Names what a function is made of, each function once."""
 
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}

@@ -36,15 +36,7 @@ def for_compiled_code(function: Any) -> Any:
 
 
 class LeanDispatcher(CPUDispatcher or object):  # type: ignore[misc]
-    """A compiled function that is made callable from Python when Python calls it.
-
-    Attributes
-    ----------
-    options : dict
-        What `numba.njit` takes, as the decorator was given it.
-    within : CPUDispatcher
-        What compiled code calls, with arguments with which Python has not called before.
-    """
+    """A compiled function that is made callable from Python when Python calls it."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         super().__init__(function, {}, {**options, **_NOT_FROM_C})

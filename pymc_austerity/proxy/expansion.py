@@ -71,42 +71,23 @@ class Taylor:
 
 
 class Expansion(NamedTuple):
-    """The expansion of all rows around one centre, as arrays for compiled code.
+    """The expansion of all rows around one centre, as arrays for compiled code."""
 
-    Attributes
-    ----------
-    centre : numpy.ndarray, shape (D + O,)
-        ψ̂, all of θ and others.
-    coordinates : numpy.ndarray of int64, shape (E,)
-        Entries of ψ that the rows read.
-    gradient : numpy.ndarray, shape (E,)
-        Σ∇ℓ_i(ψ̂).
-    hessian : LinearMap, of E by E
-        Σ∇²ℓ_i(ψ̂); zero at order 1.
-    """
-
-    centre: np.ndarray
-    coordinates: np.ndarray
-    gradient: np.ndarray
-    hessian: LinearMap
+    centre: np.ndarray  # ψ̂, all of θ and others, shape (D + O,)
+    coordinates: np.ndarray  # entries of ψ that the rows read, shape (E,)
+    gradient: np.ndarray  # Σ∇ℓ_i(ψ̂), shape (E,)
+    hessian: LinearMap  # Σ∇²ℓ_i(ψ̂), E by E; zero at order 1
 
 
 class CubicExpansion(NamedTuple):
-    """The expansion of third order.
-
-    Attributes
-    ----------
-    centre, coordinates, gradient, hessian
-        As of `Expansion`; there are too few parameters for a Hessian by its entries.
-    cubic : numpy.ndarray, shape (E(E + 1)(E + 2)/6,)
-        For each triple a ≤ b ≤ c of coordinates, c the fastest, Σ∂³ℓ_i(ψ̂)/∂ψ_a∂ψ_b∂ψ_c, divided by 6 and times the
-        number of different orders of the three: what h_a h_b h_c is multiplied by.
-    """
+    """The expansion of third order, with what `Expansion` has; there are too few parameters for a sparse Hessian."""
 
     centre: np.ndarray
     coordinates: np.ndarray
     gradient: np.ndarray
     hessian: LinearMap
+    #: For each triple a ≤ b ≤ c of coordinates, c the fastest, Σ∂³ℓ_i(ψ̂)/∂ψ_a∂ψ_b∂ψ_c, divided by 6 and times the
+    #: number of different orders of the three: what h_a h_b h_c is multiplied by, shape (E(E + 1)(E + 2)/6,).
     cubic: np.ndarray
 
 
@@ -203,17 +184,8 @@ def check_order(
 ) -> str | None:
     """Check by numbers that the remainder shrinks by 2^(order+1) when the step from the centre halves.
 
-    Parameters
-    ----------
-    both_sides : BothSides
-        Of `compile_remainder`.
-    spread : numpy.ndarray, shape (D + O,)
-        A step of posterior size.
-
-    Returns
-    -------
-    str or None
-        What is wrong, or None.
+    `both_sides` is that of `compile_remainder`, and `spread` a step of posterior size, of shape (D + O,).  Returns what
+    is wrong, or None.
     """
     centre, d = expansion.centre, theta_size
 

@@ -29,20 +29,11 @@ _AHEAD, _AHEAD_WIDE, _WIDE = 4, 1, 1_000
 
 
 class Sums(NamedTuple):
-    """The log-likelihood of all rows around one point of ψ = (θ, others).
+    """The log-likelihood of all rows around one point of ψ = (θ, others)."""
 
-    Attributes
-    ----------
-    value : float
-        Σ ℓ_i.
-    gradient : numpy.ndarray, shape (E,)
-    hessian : numpy.ndarray, shape (E, E)
-        Empty where it was not asked for.
-    """
-
-    value: float
-    gradient: np.ndarray
-    hessian: np.ndarray
+    value: float  # Σ ℓ_i
+    gradient: np.ndarray  # shape (E,)
+    hessian: np.ndarray  # empty where it was not asked for, shape (E, E)
 
     def scaled(self, factor: float) -> Sums:
         """Return the sums times a number."""
@@ -69,25 +60,9 @@ def summed(parts: Iterable[Sums]) -> Sums:
 
 
 class FullPass:
-    """Evaluates Σ ℓ_i, its gradient and its Hessian along some coordinates of ψ = (θ, others).
+    """Evaluates Σ ℓ_i, its gradient and its Hessian along the entries `coordinates` of ψ = (θ, others).
 
-    Memory stays at a few chunks of rows.
-
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    coordinates : numpy.ndarray of int64, shape (E,)
-        Entries of ψ to differentiate by.
-    row_sums : RowSums, optional
-        The derivatives, where they are compiled already.
-
-    Attributes
-    ----------
-    coordinates : numpy.ndarray of int64, shape (E,)
-    theta_size : int
-        Entries of ψ that are θ.
-    rows_read : int
-        Rows evaluated so far, over all calls.
+    Memory stays at a few chunks of rows; `rows_read` counts the rows that were evaluated so far.
     """
 
     def __init__(self, likelihood: RowLikelihood, coordinates: np.ndarray, row_sums: RowSums | None = None):
@@ -104,19 +79,7 @@ class FullPass:
         hessian: bool = True,
         advance: Callable[[int], None] = no_op,
     ) -> Sums:
-        """Sum over all rows.
-
-        Parameters
-        ----------
-        psi : numpy.ndarray
-            θ and the variables of other steps, one behind the other.
-        fixed : sequence of numpy.ndarray
-            Values of the shared variables.
-        rows : Table
-        hessian : bool
-        advance : callable
-            Told the number of rows done, chunk by chunk.
-        """
+        """Sum over all rows at `psi`; `advance` is told the number of rows done, chunk by chunk."""
         work = SumsAt(self, psi, tuple(fixed), hessian)
 
         def learn() -> Sums:
@@ -142,15 +105,7 @@ class FullPass:
 
 
 class SumsAt(NamedTuple):
-    """What a pass does with rows: add up the log-likelihood and its derivatives at one point.
-
-    Attributes
-    ----------
-    of : FullPass
-    psi : numpy.ndarray
-    fixed : tuple of numpy.ndarray
-    hessian : bool
-    """
+    """What a pass does with rows: add up the log-likelihood and its derivatives at one point."""
 
     of: FullPass
     psi: np.ndarray

@@ -19,13 +19,7 @@ _SPARSE = 0.1
 
 
 class CompressedRows(NamedTuple):
-    """A sparse matrix by rows, as in SciPy's ``csr_array``.
-
-    Attributes
-    ----------
-    starts, columns : numpy.ndarray of int64
-    values : numpy.ndarray
-    """
+    """A sparse matrix by rows, as in SciPy's ``csr_array``."""
 
     starts: np.ndarray
     columns: np.ndarray

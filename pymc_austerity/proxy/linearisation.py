@@ -30,20 +30,12 @@ _ROUNDING = 1e-10
 
 
 class Linearisation(NamedTuple):
-    """A quadratic in what the rows read of ψ = (θ, others), concave or held by the prior.
+    """A quadratic in what the rows read of ψ = (θ, others), concave or held by the prior."""
 
-    Attributes
-    ----------
-    centre : numpy.ndarray, shape (D + O,)
-    coordinates : numpy.ndarray of int64, shape (E,)
-    gradient : numpy.ndarray, shape (E,)
-    hessian : LinearMap, of E by E
-    """
-
-    centre: np.ndarray
-    coordinates: np.ndarray
-    gradient: np.ndarray
-    hessian: LinearMap
+    centre: np.ndarray  # shape (D + O,)
+    coordinates: np.ndarray  # shape (E,)
+    gradient: np.ndarray  # shape (E,)
+    hessian: LinearMap  # E by E
 
 
 def linearise(
@@ -56,18 +48,10 @@ def linearise(
 ) -> Linearisation:
     """Return the expansion at ψ̂, such that the surrogate does not grow without bound.
 
-    Parameters
-    ----------
-    coordinates, psi, sums
-        The expansion.
-    curvature_of_prior : callable, optional
-        Returns the Hessian of everything that is not expanded, along `coordinates`.  Where it holds the directions in
-        which the rows curve upwards (one part of the rows is expanded, the other is in the prior) the expansion stays
-        as it is: made concave by itself, it would be far too narrow beside the other.
-    temperature : float
-        By which the log-likelihood of the rows is divided.
-    scaling : Scaling, optional
-        Coordinates in which eigenvalues are compared; those of ψ by default.
+    `curvature_of_prior` returns the Hessian of everything that is not expanded, along `coordinates`.  Where it holds
+    the directions in which the rows curve upwards (one part of the rows is expanded, the other is in the prior) the
+    expansion stays as it is: made concave by itself, it would be far too narrow beside the other.  Eigenvalues are
+    compared in the coordinates of `scaling`.
     """
     scaling = Scaling() if scaling is None else scaling
     hessian = sums.hessian
@@ -101,21 +85,11 @@ def average(
     rows: Table,
     part: Table,
 ) -> Sums:
-    """Return gradient and Hessian of the quadratic about ψ̂ that has those of the log-likelihood on average.
+    """Return gradient and Hessian of the quadratic about ψ̂ that has those of the log-likelihood on average over draws.
 
     Of very many rows a part says how much the averages differ from the expansion, which is that of all rows: a control
-    variate, so that what the part adds of noise is small beside what it mends.
-
-    Parameters
-    ----------
-    sums : Sums
-        The derivatives at ψ̂, which stand in where no draw and its mirror image are points of the posterior.
-    draws : numpy.ndarray, shape (k, D)
-        Draws of θ to average over.
-    psi : numpy.ndarray, shape (D + O,)
-        ψ̂, with the present values of the variables of other steps.
-    part : Table
-        The rows that are averaged over; `rows` itself, or a part of it.
+    variate, so that what the part adds of noise is small beside what it mends.  `sums` are the derivatives at ψ̂, which
+    stand in where no draw and its mirror image are points of the posterior; `draws` are of θ, of shape (k, D).
     """
     scale = len(rows) / len(part)
     at_centre = sums if part is rows else full_pass(psi, fixed, part)

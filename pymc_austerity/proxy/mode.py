@@ -48,21 +48,11 @@ _WIDE, _MOST_DIRECTIONS = 2.0, 20
 
 
 class Mode(NamedTuple):
-    """A point near the posterior mode, and the sums over all rows there.
+    """A point near the posterior mode, and the sums over all rows there."""
 
-    Attributes
-    ----------
-    psi : numpy.ndarray
-        (θ, others) at the mode; coordinates that the rows do not read are those of the start.
-    sums : Sums
-        Log-likelihood, gradient and Hessian of all rows at `psi`.
-    scaling : Scaling
-        The coordinates in which it was searched for.
-    """
-
-    psi: np.ndarray
-    sums: Sums
-    scaling: Scaling
+    psi: np.ndarray  # (θ, others) at the mode; coordinates that the rows do not read are those of the start
+    sums: Sums  # log-likelihood, gradient and Hessian of all rows at `psi`
+    scaling: Scaling  # the coordinates in which it was searched for
 
 
 class ModeNotFoundError(RuntimeError):
@@ -116,18 +106,11 @@ def find_mode(
 ) -> Mode:
     """Search for the posterior mode along the coordinates that the rows read; the others stay at `start`.
 
-    A trust-region Newton method (SciPy's ``trust-exact``) first on a random subset of the rows, whose
-    log-likelihood is scaled up to all rows, then on all rows, where one pass a step gives value, gradient and
-    Hessian together.  Before, on a few rows, it starts from several points, to see whether there is more than one mode.
-    All that in coordinates in which the units of the columns of the data do not matter, see `find_scaling`.
-    `names` are those of all entries of ψ, for the reason where one has no posterior that a mode can stand for.
-
-    Raises
-    ------
-    ModeNotFoundError
-        When the posterior has no mode that can be reached, with the reason.
-    KeyboardInterrupt
-        On Ctrl-C.
+    A trust-region Newton method (SciPy's ``trust-exact``) first on a random subset of the rows, whose log-likelihood is
+    scaled up to all rows, then on all rows, where one pass a step gives value, gradient and Hessian together.  Before,
+    on a few rows, it starts from several points, to see whether there is more than one mode. All that in coordinates in
+    which the units of the columns of the data do not matter, see `find_scaling`. `names` are those of all entries of ψ,
+    for the reason that a ModeNotFoundError gives where no mode can be reached.
     """
     c, (subset, few, _) = full_pass.coordinates, samples
     with setup_progress(progressbar) as progress:
@@ -168,26 +151,15 @@ def find_mode(
 
 
 class Objective(NamedTuple):
-    """The log posterior along some coordinates, its likelihood that of some rows scaled up to all.
+    """The log posterior along some coordinates, its likelihood that of some rows scaled up to all."""
 
-    Attributes
-    ----------
-    evaluate : callable
-        The log-likelihood of the rows and its derivatives at ψ, without the Hessian where ``hessian=False``.
-    scale : float
-    prior : PriorCurvature
-    fixed : sequence of numpy.ndarray
-    coordinates : numpy.ndarray of int64
-    scaling : Scaling
-        From these to the coordinates x of the search.
-    """
-
+    #: The log-likelihood of the rows and its derivatives at ψ, without the Hessian where ``hessian=False``.
     evaluate: Callable[..., Sums]
     scale: float
     prior: PriorCurvature
     fixed: Sequence[np.ndarray]
     coordinates: np.ndarray
-    scaling: Scaling
+    scaling: Scaling  # from these to the coordinates x of the search
 
     def total(self, psi: np.ndarray, likelihood: Sums) -> Sums:
         """Return the log posterior at `psi` and its derivatives by x, given the log-likelihood of the rows there."""
@@ -239,10 +211,7 @@ def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) 
 def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Sequence[str]) -> None:
     """Refuse a mode around which the log posterior hardly falls off: in the flattest direction, and in other wide ones.
 
-    Raises
-    ------
-    ModeNotFoundError
-        With the parameter that has most part in the direction.
+    The error names the parameter that has most part in the direction.
     """
     c = objective.coordinates
     eigenvalues, vectors = _flattest(-total.hessian)

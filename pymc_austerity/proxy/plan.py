@@ -21,42 +21,23 @@ _log = logging.getLogger("pymc_austerity")
 
 @dataclass(frozen=True)
 class ProxyPlan:
-    """Whether a step tries to build a proxy.
-
-    Attributes
-    ----------
-    proxy : Taylor or None
-    floor : float or None
-        Share of uniform draws among weighted rows; None for rows of equal weight.
-    required : bool
-        Whether the step is refused where the proxy cannot be built; otherwise it does without, and says so.
-    excluded : bool
-        Whether the user said ``proxy=None``.
-    otherwise : str
-        What to do where it is required and cannot be built, a sentence.
-    by_statistics : bool
-        Whether the model has sufficient statistics, so that the proxy leaves no remainder.
-    """
+    """Whether a step tries to build a proxy."""
 
     proxy: Taylor | None
-    floor: float | None
+    floor: float | None  # share of uniform draws among weighted rows; None for rows of equal weight
+    #: Whether the step is refused where the proxy cannot be built; otherwise it does without, and says so.
     required: bool
-    excluded: bool = False
+    excluded: bool = False  # whether the user said ``proxy=None``
+    #: What to do where it is required and cannot be built, a sentence.
     otherwise: str = "Sample with proxy=None, or NUTS."
-    by_statistics: bool = False
+    by_statistics: bool = False  # whether the model has sufficient statistics, so that the proxy leaves no remainder
 
     def without(self) -> ProxyPlan:
         """Return the plan that builds none."""
         return replace(self, proxy=None, floor=None, required=False)
 
     def with_bound(self, bound: Bound) -> ProxyPlan:
-        """Return the plan for a step with a bound: without a proxy where the bound is none on what a proxy leaves.
-
-        Raises
-        ------
-        ValueError
-            Where a proxy was asked for.
-        """
+        """Return the plan for a step with a bound: without a proxy where the bound is none on what a proxy leaves."""
         if self.proxy is not None and bound.known_by_sums:
             return replace(self, by_statistics=True)
         if self.proxy is None or bound.of_remainder(self.proxy.order) is not None:
@@ -70,13 +51,7 @@ class ProxyPlan:
         return self.without()
 
     def for_selected(self, selected: SelectedCoefficients, bound: Bound, *at: Any) -> ProxyPlan:
-        """Return the plan for a proxy in the space of the products: none where rows read more, or a bound reads θ.
-
-        Raises
-        ------
-        ValueError
-            Where a proxy was asked for.
-        """
+        """Return the plan for a proxy in the space of the products: none where rows read more, or a bound reads θ."""
         if self.proxy is None:
             return self
         if bound.of_selected(selected.likelihood) is None:
@@ -95,16 +70,7 @@ class ProxyPlan:
     def prepare(self, given: ToLearn, stacklevel: int) -> Prepared | None:
         """Return what is learnt from all rows, or None with a warning that says why there is no proxy.
 
-        Parameters
-        ----------
-        given : ToLearn
-        stacklevel : int
-            Frames from here to the user's code, for the warning.
-
-        Raises
-        ------
-        ValueError
-            Where a proxy was asked for and cannot be built, or is of third order in too many dimensions.
+        `stacklevel` counts the frames from here to the user's code, for the warning.
         """
         assert self.proxy is not None
         if self.proxy.order == 3 and not self.by_statistics:

@@ -48,34 +48,17 @@ _MAX_EXPANDED, _MAX_BY_ENTRIES = WIDE, 6_000
 
 
 class Prepared(NamedTuple):
-    """What a step keeps of its preparation, in arrays that can be pickled.
-
-    Attributes
-    ----------
-    expansion : Expansion, CubicExpansion or ExpansionWithStatistics
-    order : int
-    move : SurrogateState
-        Hamiltonian moves, tuned on the surrogate.
-    normal : SurrogateState
-        The normal approximation of the surrogate: centre and factor.
-    normality : float
-        Share of independent draws from that approximation that the surrogate would accept; 1 where it is normal.
-    draws : numpy.ndarray, shape (k, D)
-        Draws of θ from the surrogate.
-    table : DrawnRows or None
-        Rows with weights, where they were asked for.
-    passes : float
-        Passes over all rows, in rows evaluated divided by N.
-    """
+    """What a step keeps of its preparation, in arrays that can be pickled."""
 
     expansion: Expansion | CubicExpansion | ExpansionWithStatistics
     order: int
-    move: SurrogateState
-    normal: SurrogateState
+    move: SurrogateState  # Hamiltonian moves, tuned on the surrogate
+    normal: SurrogateState  # the normal approximation of the surrogate: centre and factor
+    #: Share of independent draws from that approximation that the surrogate would accept; 1 where it is normal.
     normality: float
-    draws: np.ndarray
-    table: DrawnRows | None
-    passes: float
+    draws: np.ndarray  # draws of θ from the surrogate, shape (k, D)
+    table: DrawnRows | None  # rows with weights, where they were asked for
+    passes: float  # passes over all rows, in rows evaluated divided by N
 
     def region(self, fixed: tuple[np.ndarray, ...], rows: Any) -> Region:
         """Return where the rows are expanded, and how wide the posterior is there."""
@@ -92,33 +75,17 @@ class DiscreteError(NoProxyError):
 
 
 class ToLearn(NamedTuple):
-    """The model and the rows that a proxy is learnt from.
-
-    Attributes
-    ----------
-    likelihood : RowLikelihood
-    derivatives : callable
-        Returns the sums over rows and the log prior, with their derivatives, compiled.
-    remainders : callable
-        Returns the density with remainders in place of the rows, compiled; called once there is a mode.
-    surrogate : Surrogate
-    rows : Table
-    fixed : tuple of numpy.ndarray
-        Data that are not indexed by row.
-    start : numpy.ndarray, shape (D + O,)
-        ψ = (θ, others) to start from.
-    temperature : float
-    compile_kwargs : dict or None
-    progressbar : bool
-    """
+    """The model and the rows that a proxy is learnt from."""
 
     likelihood: RowLikelihood
+    #: Returns the sums over rows and the log prior, with their derivatives, compiled.
     derivatives: Callable[[], tuple[RowSums, PriorCurvature]]
+    #: Returns the density with remainders in place of the rows, compiled; called once there is a mode.
     remainders: Callable[[], Density]
     surrogate: Surrogate
     rows: Table
-    fixed: tuple[np.ndarray, ...]
-    start: np.ndarray
+    fixed: tuple[np.ndarray, ...]  # data that are not indexed by row
+    start: np.ndarray  # ψ = (θ, others) to start from, shape (D + O,)
     temperature: float
     compile_kwargs: dict[str, Any] | None
     progressbar: bool
@@ -127,17 +94,8 @@ class ToLearn(NamedTuple):
 def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     """Find the centre, expand all rows there, tune a move on the surrogate, and weigh the rows.
 
-    Parameters
-    ----------
-    given : ToLearn
-    taylor : Taylor
-    floor : float or None
-        Share of uniform draws among weighted rows; None for no weights.
-
-    Raises
-    ------
-    NoProxyError
-        With the reason: a discrete variable, no mode, derivatives that fail their check.
+    `floor` is the share of uniform draws among weighted rows, None for no weights.  Raises NoProxyError with the
+    reason: a discrete variable, no mode, derivatives that fail their check.
     """
     likelihood, compile_remainders, rows = given.likelihood, given.remainders, given.rows
     fixed, compile_kwargs, progressbar, surrogate = (
@@ -174,16 +132,7 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
 
 
 class Centre(NamedTuple):
-    """Where rows are expanded, what all of them add up to there, moves on the surrogate, and what was expanded in.
-
-    Attributes
-    ----------
-    psi : numpy.ndarray
-    sums : Sums
-    tuned : Tuned
-    coordinates : numpy.ndarray of int
-    rows_read : int
-    """
+    """Where rows are expanded, what all of them add up to there, moves on the surrogate, and what was expanded in."""
 
     psi: np.ndarray
     sums: Sums
@@ -198,12 +147,7 @@ def _around(given: ToLearn, psi: np.ndarray) -> Surroundings:
 
 
 def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
-    """Find the mode, and move to the mean of the surrogate where that is far off.
-
-    Raises
-    ------
-    NoProxyError
-    """
+    """Find the mode, and move to the mean of the surrogate where that is far off."""
     likelihood, rows, fixed, start = given.likelihood, given.rows, given.fixed, given.start
     coordinates = _expanded_coordinates(likelihood)
     samples = draw_samples(rows, coordinates.size)
@@ -234,13 +178,7 @@ def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
 
 
 def _expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:
-    """Return the entries of ψ to expand in.
-
-    Raises
-    ------
-    NoProxyError
-        Where one of them is discrete, or where there are too many.
-    """
+    """Return the entries of ψ to expand in, or refuse discrete ones and too many."""
     discrete = [b.name for b in likelihood.psi_blocks if b.name in likelihood.read and np.dtype(b.dtype).kind != "f"]
     discrete += [b.name for b in likelihood.blocks if np.dtype(b.dtype).kind != "f" and b.name not in discrete]
     if discrete:
@@ -252,13 +190,7 @@ def _expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:
 
 
 def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
-    """Refuse more parameters than a Hessian can be summed for.
-
-    Raises
-    ------
-    NoProxyError
-        Where rows read most of them, or where there are too many for any rows.
-    """
+    """Refuse more parameters than a Hessian can be summed for."""
     few = reads_few_entries(likelihood)
     limit = _MAX_BY_ENTRIES if few else _MAX_EXPANDED
     if n_parameters > limit:
@@ -298,13 +230,7 @@ def _at_given_centre(
     samples: Samples,
     temperature: float,
 ) -> Mode:
-    """Return the centre that the user gave, in place of a mode that is found.
-
-    Raises
-    ------
-    NoProxyError
-        Where the log posterior or a derivative of it is not finite there.
-    """
+    """Return the centre that the user gave, in place of a mode that is found."""
     shapes = {b.name: b.shape for b in likelihood.psi_blocks}
     psi = flatten_onto(start, finite_values("Taylor(centre=)", given, shapes), likelihood.psi_blocks)
     sums = full_pass(psi, fixed, rows)
@@ -329,18 +255,9 @@ def _settle(
 ) -> tuple[np.ndarray, Sums, Tuned]:
     """Tune moves on the surrogate, and move its centre to its mean where that is far off.
 
-    Parameters
-    ----------
-    psi, sums
-        The centre, and what all rows add up to there.
-    given : bool
-        Whether the user gave the centre, which promises that it stays and that one pass is enough.
-    of : tuple of Table
-        All rows, and those that derivatives are averaged over.
-    around : Surroundings
-        Of the surrogate.
-    scaling : Scaling
-        Of the coordinates that the rows read.
+    `psi` is the centre and `sums` what all rows add up to there.  That the user `given` it promises that it stays and
+    that one pass is enough.  `of` are all rows, and those that derivatives are averaged over; `around` the surroundings
+    of the surrogate, and `scaling` that of the coordinates that the rows read.
     """
     rows, part = of
     run_pilot, d, c = build_pilot(surrogate.trajectory), full_pass.theta_size, full_pass.coordinates

@@ -23,30 +23,15 @@ _one_at_a_time = Lock()
 
 @dataclass(eq=False)
 class SizesOfRows:
-    """What a pass does with rows: find how much the proxy typically leaves of each.
-
-    Attributes
-    ----------
-    likelihood : RowLikelihood
-    order : int
-    options : dict
-        From which remainders are compiled in another process.
-    pairs : sequence of tuple of numpy.ndarray
-        Draws of θ between which remainders change.
-    psi : numpy.ndarray
-        The centre.
-    fixed : tuple of numpy.ndarray
-    both_sides : callable or None
-        The remainders, compiled; None in another process before they are.
-    """
+    """What a pass does with rows: find how much the proxy typically leaves of each."""
 
     likelihood: RowLikelihood
     order: int
-    options: dict[str, Any]
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]]
-    psi: np.ndarray
+    options: dict[str, Any]  # from which remainders are compiled in another process
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]]  # draws of θ between which remainders change
+    psi: np.ndarray  # the centre
     fixed: tuple[np.ndarray, ...]
-    both_sides: BothSides | None
+    both_sides: BothSides | None  # the remainders, compiled; None in another process before they are
 
     @property
     def about(self) -> tuple[np.ndarray, ...]:
@@ -94,12 +79,7 @@ def remainder_sizes(
     rows: Rows,
     advance: Callable[[int], None] = no_op,
 ) -> np.ndarray:
-    """Return the root mean square of r_i(θ′) − r_i(θ) over some pairs of draws, for every row, in one pass.
-
-    Returns
-    -------
-    numpy.ndarray of float32, shape (N,)
-    """
+    """Return the root mean square of r_i(θ′) − r_i(θ) over some pairs of draws, for each of the N rows, in one pass."""
     sizes = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), CHUNK):
         stop = min(start + CHUNK, len(rows))

@@ -45,42 +45,23 @@ Hessian = Callable[..., np.ndarray]
 
 
 class Derivatives(NamedTuple):
-    """Addresses of a model's derivatives.
+    """Addresses of a model's derivatives."""
 
-    Attributes
-    ----------
-    value_and_gradient : int
-        Σ ℓ_i and its gradient by ψ.
-    along : int
-        The derivative along a direction of ψ: of the gradient, or of η where the rows read ψ through one predictor η.
-    weight : int
-        ∂²ℓ_i/∂η_i², where there is one predictor.
-    entries : int
-        What of ∂η_i/∂ψ rows pick by their data, where it is few of many; `along` is then of the rest of η.
-    """
-
-    value_and_gradient: int
+    value_and_gradient: int  # Σ ℓ_i and its gradient by ψ
+    #: The derivative along a direction of ψ: of the gradient, or of η where the rows read ψ through one predictor η.
     along: int
-    weight: int = 0
+    weight: int = 0  # ∂²ℓ_i/∂η_i², where there is one predictor
+    #: What of ∂η_i/∂ψ rows pick by their data, where it is few of many; `along` is then of the rest of η.
     entries: int = 0
 
 
 class RowSums(NamedTuple):
-    """Sums over a chunk of rows, for one model.
-
-    Attributes
-    ----------
-    sums : Sums
-    derivatives : Derivatives
-    reached : tuple of Reached
-        What lies at these addresses.
-    by_entries : bool
-        Whether a Hessian takes the time and memory of the entries of its rows, and not of whole rows.
-    """
+    """Sums over a chunk of rows, for one model."""
 
     sums: Sums
     derivatives: Derivatives
-    reached: tuple[Reached, ...]
+    reached: tuple[Reached, ...]  # what lies at these addresses
+    #: Whether a Hessian takes the time and memory of the entries of its rows, and not of whole rows.
     by_entries: bool = False
 
     def __call__(self, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> Any:

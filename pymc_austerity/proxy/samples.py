@@ -18,21 +18,11 @@ _MAX_ROWS, _PART = 100_000, 20_000
 
 
 class Samples(NamedTuple):
-    """Rows drawn uniformly from all over the data, the same whatever the seed of the chains.
+    """Rows drawn uniformly from all over the data, the same whatever the seed of the chains."""
 
-    Attributes
-    ----------
-    search : Rows
-        On which the mode is searched first.
-    few : Rows
-        Some of these, on which it is searched from several starts.
-    average : Rows
-        Over which derivatives are averaged: all rows, or of very many a part.
-    """
-
-    search: Rows
-    few: Rows
-    average: Rows
+    search: Rows  # on which the mode is searched first
+    few: Rows  # some of these, on which it is searched from several starts
+    average: Rows  # over which derivatives are averaged: all rows, or of very many a part
 
 
 def draw_samples(rows: Table, n_coordinates: int) -> Samples:

@@ -33,16 +33,10 @@ _ROUNDING = 1e-14
 
 
 class Scaling(NamedTuple):
-    """The map ψ = Sx along the coordinates that the rows read; x = ψ where there is no matrix.
+    """The map ψ = Sx along the coordinates that the rows read; x = ψ where there is no matrix."""
 
-    Attributes
-    ----------
-    matrix, inverse : numpy.ndarray, shape (E, E), or None
-        S and S⁻¹.
-    """
-
-    matrix: np.ndarray | None = None
-    inverse: np.ndarray | None = None
+    matrix: np.ndarray | None = None  # S, shape (E, E)
+    inverse: np.ndarray | None = None  # S⁻¹
 
     def outward(self, x: np.ndarray) -> np.ndarray:
         """Return ψ = Sx."""
@@ -96,21 +90,10 @@ def find_scaling(
     few: Rows,
     before: Scaling | None = None,
 ) -> Scaling:
-    """Return coordinates that are well scaled; the user's own where these are.
+    """Return coordinates that are well scaled; those in use before, or the user's own, where these are.
 
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    coordinates : numpy.ndarray of int64, shape (E,)
-        Entries of ψ that the rows read.
-    curvature : numpy.ndarray, shape (E, E)
-        Minus the Hessian of the log posterior along them at `psi`, divided by the number of rows of the table.
-    psi : numpy.ndarray
-    fixed : sequence of numpy.ndarray
-    few : Rows
-        A few rows, on which it is looked at what predictors read.
-    before : Scaling, optional
-        Coordinates in use, which stay where they are well scaled at `psi` too.
+    `curvature`, of shape (E, E), is minus the Hessian of the log posterior along `coordinates` at `psi`, divided by the
+    number of rows of the table.  On `few` rows it is looked at what predictors read.
     """
     before = Scaling() if before is None else before
     if not np.isfinite(curvature).all() or _is_well_scaled(before.of_hessian(curvature)):

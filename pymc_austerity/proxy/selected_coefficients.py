@@ -30,21 +30,12 @@ Products = Callable[..., np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class SelectedCoefficients:
-    """The model with all coefficients included, and the map from θ = (β, γ, …) to its parameters.
+    """The model with all coefficients included, and the map from θ = (β, γ, …) to its parameters."""
 
-    Attributes
-    ----------
-    likelihood : RowLikelihood
-        Of the full model: θ without the indicators.
-    of : Products
-    coefficients, indicators : numpy.ndarray of int64, shape (E,)
-        For each parameter of the full model, its position in θ and that of its indicator, −1 where it has none.
-    """
-
-    likelihood: RowLikelihood
+    likelihood: RowLikelihood  # of the full model: θ without the indicators
     of: Products
-    coefficients: np.ndarray
-    indicators: np.ndarray
+    coefficients: np.ndarray  # position in θ of each parameter of the full model, shape (E,)
+    indicators: np.ndarray  # that of its indicator, −1 where it has none, shape (E,)
 
     def at_theta(self, remainders: Density) -> Density:
         """Return the remainders of the full model as functions of θ."""

@@ -19,27 +19,15 @@ from pymc_austerity.rows import Rows
 
 
 class ExpansionWithStatistics(NamedTuple):
-    """The expansion, for proposals, and the rows that stand for all, for decisions.
-
-    Attributes
-    ----------
-    centre, coordinates, gradient, hessian
-        As of `Expansion`.
-    fixed : tuple of numpy.ndarray
-        Data that are not indexed by row.
-    few : tuple of numpy.ndarray
-        The arrays of the rows that stand for all.
-    weight : float
-        How many rows each of them counts for.
-    """
+    """An `Expansion`, for proposals, and the rows that stand for all, for decisions."""
 
     centre: np.ndarray
     coordinates: np.ndarray
     gradient: np.ndarray
     hessian: LinearMap
-    fixed: tuple[np.ndarray, ...]
-    few: tuple[np.ndarray, ...]
-    weight: float
+    fixed: tuple[np.ndarray, ...]  # data that are not indexed by row
+    few: tuple[np.ndarray, ...]  # the arrays of the rows that stand for all
+    weight: float  # how many rows each of them counts for
 
 
 def with_statistics(expansion: Expansion, rows: Rows, fixed: Sequence[np.ndarray]) -> ExpansionWithStatistics:

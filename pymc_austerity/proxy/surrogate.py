@@ -48,66 +48,32 @@ Trajectory = Callable[..., tuple[np.ndarray, float, float, float]]
 
 
 class PathSearch(NamedTuple):
-    """The paths that tuning chooses from, and their jumps so far, as arrays.
+    """The paths that tuning chooses from, and their jumps so far, as arrays."""
 
-    Attributes
-    ----------
-    lengths : numpy.ndarray, shape (K,)
-    transitions : numpy.ndarray of int64, shape (K,)
-        Trajectories of that length between two tests.
-    jumps, costs : numpy.ndarray, shape (K,)
-        Squared jumps of each choice so far, in the whitened space, and what they cost.
-    choice : numpy.ndarray of int64, shape (1,)
-        The choice in use.
-    last : numpy.ndarray, shape (D,)
-        The draw before.
-    """
-
-    lengths: np.ndarray
-    transitions: np.ndarray
-    jumps: np.ndarray
-    costs: np.ndarray
-    choice: np.ndarray
-    last: np.ndarray
+    lengths: np.ndarray  # shape (K,)
+    transitions: np.ndarray  # trajectories of that length between two tests, shape (K,)
+    jumps: np.ndarray  # squared jumps of each choice so far, in the whitened space, shape (K,)
+    costs: np.ndarray  # what they cost
+    choice: np.ndarray  # the choice in use, shape (1,)
+    last: np.ndarray  # the draw before, shape (D,)
 
 
 class SurrogateState(NamedTuple):
-    """State of a move on the surrogate, as arrays.
+    """State of a move on the surrogate, as arrays."""
 
-    Attributes
-    ----------
-    log_scale : numpy.ndarray, shape (1,)
-        Log of the leapfrog step size in the whitened space, or of √(1 − ρ²).
-    factor, whiten : numpy.ndarray, shape (D, D), or the diagonal
-        θ = centre + factor·x has about unit covariance in x; `whiten` is the inverse of `factor`.
-    centre : numpy.ndarray, shape (D,)
-    target : numpy.ndarray, shape (1,)
-        Acceptance rate that tuning aims at.
-    t : numpy.ndarray of int64, shape (1,)
-    search : PathSearch
-    linearisation : Linearisation
-        In place of the likelihood: it steers, and is in no sum that a test uses.
-    """
-
-    log_scale: np.ndarray
-    factor: np.ndarray
-    whiten: np.ndarray
-    centre: np.ndarray
-    target: np.ndarray
-    t: np.ndarray
+    log_scale: np.ndarray  # log of the leapfrog step size in the whitened space, or of √(1 − ρ²), shape (1,)
+    factor: np.ndarray  # θ = centre + factor·x has about unit covariance in x, shape (D, D), or the diagonal
+    whiten: np.ndarray  # its inverse
+    centre: np.ndarray  # shape (D,)
+    target: np.ndarray  # acceptance rate that tuning aims at, shape (1,)
+    t: np.ndarray  # shape (1,)
     search: PathSearch
-    linearisation: Linearisation
+    linearisation: Linearisation  # in place of the likelihood: it steers, and is in no sum that a test uses
 
     def with_factor(self, factor: np.ndarray, step_size: float, scaling: Scaling = _UNSCALED) -> SurrogateState:
         """Return the state with another mass matrix, and tuning started anew.
 
-        Parameters
-        ----------
-        factor : numpy.ndarray
-            In the coordinates x of `scaling`, in which it can be inverted.
-        step_size : float
-        scaling : Scaling
-            Of θ; none for a diagonal.
+        `factor` is in the coordinates x of `scaling`, in which it can be inverted; a diagonal has no scaling.
         """
         if factor.ndim == 1:
             whiten = 1 / factor
@@ -140,19 +106,11 @@ def path_search(choices: Sequence[tuple[float, int]], size: int) -> PathSearch:
 
 
 class Surrogate(NamedTuple):
-    """The compiled surrogate of one model.
-
-    Attributes
-    ----------
-    evaluate : Evaluate
-    trajectory : Trajectory
-    prior_slope : Reached
-        What both find by its address in ``surroundings.links``.
-    """
+    """The compiled surrogate of one model."""
 
     evaluate: Evaluate
     trajectory: Trajectory
-    prior_slope: Reached
+    prior_slope: Reached  # what both find by its address in ``surroundings.links``
 
     @property
     def links(self) -> Links:
@@ -236,15 +194,7 @@ def adapt_step_size(state: SurrogateState, acceptance: float) -> None:
 def towards_target(log_scale: float, rate: float, target: float, t: int) -> float:
     """Move a log scale towards its target acceptance rate.
 
-    Robbins and Monro (1951), as in Andrieu and Thoms (2008, Algorithm 4).
-
-    Parameters
-    ----------
-    log_scale : float
-    rate : float
-        Acceptance probability of proposal number `t` (from 1), or whether it was accepted.
-    target : float
-        Acceptance rate to reach.
-    t : int
+    Robbins and Monro (1951), as in Andrieu and Thoms (2008, Algorithm 4).  `rate` is the acceptance probability of
+    proposal number `t` (from 1), or whether it was accepted.
     """
     return log_scale + (rate - target) / t**_GAIN_EXPONENT

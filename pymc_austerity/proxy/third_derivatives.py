@@ -33,12 +33,7 @@ class TooManyTriplesError(UnsupportedModelError):
 
 
 def check_triples(likelihood: RowLikelihood) -> None:
-    """Check that the triples of the coordinates that the rows read can be summed and stored.
-
-    Raises
-    ------
-    TooManyTriplesError
-    """
+    """Check that the triples of the coordinates that the rows read can be summed and stored."""
     size, eta = read_coordinates(likelihood).size, _predictor(likelihood)[2]
     limit = _MAX_WITHOUT_PREDICTOR if eta is None else _MAX_COORDINATES
     if size > limit:

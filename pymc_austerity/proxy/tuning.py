@@ -53,20 +53,11 @@ RunPilot = Callable[..., np.ndarray]
 
 
 class Tuned(NamedTuple):
-    """Moves on a surrogate, and draws from it.
+    """Moves on a surrogate, and draws from it."""
 
-    Attributes
-    ----------
-    normal : SurrogateState
-        The normal approximation of the surrogate: centre and factor.
-    move : SurrogateState
-        Hamiltonian moves.
-    draws : numpy.ndarray, shape (k, D)
-    """
-
-    normal: SurrogateState
-    move: SurrogateState
-    draws: np.ndarray
+    normal: SurrogateState  # the normal approximation of the surrogate: centre and factor
+    move: SurrogateState  # Hamiltonian moves
+    draws: np.ndarray  # shape (k, D)
 
 
 def is_off_centre(draws: np.ndarray, psi: np.ndarray, coordinates: np.ndarray) -> bool:
@@ -94,12 +85,8 @@ def tune_moves(
 ) -> Tuned:
     """Return the normal approximation of the surrogate, Hamiltonian moves tuned on it, and draws from it.
 
-    Parameters
-    ----------
-    around : Surroundings
-        Of the surrogate.
-    scaling : Scaling
-        Of θ: the coordinates in which the scales of different directions can be compared.
+    `around` are the surroundings of the surrogate; `scaling` is that of θ, the coordinates in which the scales of
+    different directions can be compared.
     """
     temperature = around.temperature
     _, slope, curvature = prior(psi, fixed, np.arange(d))
