@@ -1,4 +1,4 @@
-"""What differs between PyMC 5.28 and PyMC 6, and nothing else."""
+"""What differs between PyMC 5.28 with ArviZ 0.x and PyMC 6 with ArviZ 1.x, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytensor.compile.builders as _builders
 import pytensor.gradient as _gradient
+import xarray as xr
 from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
@@ -18,7 +19,15 @@ try:
 except ImportError:  # PyTensor 2
     from pytensor.tensor.slinalg import SolveBase
 
-__all__ = ["DEFERRED_SYMBOLIC_OPS", "ChainSetup", "SolveBase", "inner_graph", "pushforward", "replace_parts"]
+__all__ = [
+    "DEFERRED_SYMBOLIC_OPS",
+    "ChainSetup",
+    "SolveBase",
+    "as_sampling_result",
+    "inner_graph",
+    "pushforward",
+    "replace_parts",
+]
 
 _pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 
@@ -42,6 +51,14 @@ def pushforward(output: Any, at: Any, direction: Any) -> Any:
     """Return the forward-mode derivative of `output` by `at` along `direction`; zero where it does not depend on it."""
     derivative = _pushforward(output, at, direction, disconnected_outputs="ignore", return_disconnected="none")
     return output.zeros_like() if derivative is None else derivative
+
+
+def as_sampling_result(groups: Mapping[str, xr.Dataset]) -> Any:
+    """Return groups as ``pm.sample`` does: ``arviz.InferenceData`` with ArviZ 0.x, ``xarray.DataTree`` with 1.x."""
+    import arviz as az  # a second to load, which processes that draw the chains never need
+
+    is_old = int(az.__version__.partition(".")[0]) < 1
+    return az.InferenceData(**groups) if is_old else xr.DataTree.from_dict(dict(groups))
 
 
 class ChainSetup:

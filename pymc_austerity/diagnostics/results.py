@@ -214,11 +214,3 @@ def check_labels(labels: Mapping[str, pd.Index], reference: str) -> None:
 def as_dataset(result: "xr.Dataset | xr.DataTree") -> xr.Dataset:
     """Return what an ArviZ function gave as a Dataset: ArviZ 1.x may wrap it in a DataTree."""
     return result.to_dataset() if isinstance(result, xr.DataTree) else result
-
-
-def as_sampling_result(groups: Mapping[str, xr.Dataset]) -> SamplingResult:
-    """Return groups in the form in which ``pm.sample`` returns them."""
-    import arviz as az
-
-    is_old = int(az.__version__.partition(".")[0]) < 1
-    return az.InferenceData(**groups) if is_old else xr.DataTree.from_dict(dict(groups))

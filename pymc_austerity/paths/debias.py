@@ -7,11 +7,8 @@ all rows (Lemma 1), although it mostly reads a few hundred of them.
 
 from __future__ import annotations
 
-import itertools
-import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import closing
 from functools import partial
 from typing import Literal
 
@@ -20,14 +17,12 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha, check_phi
 from pymc_austerity.paths.convergence_rate import choose
-from pymc_austerity.paths.doubts import warn
-from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of
-from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, level_of, wants_rng
-from pymc_austerity.paths.replication_progress import ReplicationProgress
-from pymc_austerity.paths.truncation import path_sizes
-from pymc_austerity.paths.workers import JobError, Workers, WorkersLostError
+from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of, warn
+from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, wants_rng
+from pymc_austerity.paths.replication_progress import Stopping
+from pymc_austerity.paths.runs import Seed, as_seed, checked_sizes, replicate
+from pymc_austerity.paths.workers import JobError, Workers
 from pymc_austerity.user_input import takes
 
 
@@ -137,7 +132,8 @@ def debias(
     >>> int(result.rows_touched.sum()) < len(x)
     True
     """
-    check_phi(phi, "row numbers")
+    if not callable(phi):
+        raise TypeError(f"phi must be a function of row numbers, found {type(phi).__name__}.")
     stopping = Stopping(replications, tolerance, max_seconds)
     if stopping.never:
         raise ValueError("Nothing says when to stop. Give replications=, tolerance= or max_seconds=.")
@@ -150,14 +146,15 @@ def debias(
             settings.require_seed(seed)
         done = finished_replicates(append)
     else:
-        sizes = path_sizes(n_rows, min_batch, ratio)
-        check_alpha(alpha, sizes, ratio)
+        sizes = checked_sizes(n_rows, min_batch, ratio, alpha)
     with Workers(phi, executor) as workers:
         if append is None:
             pilot = partial(_pilot, workers, phi, n_rows, seed, pilot_paths)
             choice = choose(alpha, sizes, ratio, cost, pilot_paths, pilot)
             settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
-        stopped = _replicate(workers, phi, settings, stopping, done, progressbar)
+        job = Replication(settings.truncation, n_rows, settings.seed, wants_rng(phi))
+        begin = partial(workers.run, job, deadline=stopping.deadline)
+        stopped = replicate(begin, settings, stopping, done, progressbar, resumable=True)
     result = result_dataset(done, settings, stopped)
     warn(result.attrs["doubts"])
     return result
@@ -173,65 +170,3 @@ def _pilot(
     except JobError as error:
         raise ReplicationError(f"In the pilot for alpha='auto': {error}", None) from error
     return np.stack([paths[i] for i in sorted(paths)])
-
-
-def _replicate(
-    workers: Workers,
-    phi: Phi,
-    settings: Settings,
-    stopping: Stopping,
-    done: dict[int, Replicate],
-    progressbar: bool,
-) -> str:
-    """Fill `done` with replications until a stopping rule holds, and say which one did."""
-    everything: Iterable[int] = itertools.count() if stopping.replications is None else range(stopping.replications)
-    had = frozenset(done)
-    missing = (i for i in everything if i not in had)
-    job = Replication(settings.truncation, settings.n_rows, settings.seed, wants_rng(phi))
-    with ReplicationProgress(stopping, done, progressbar) as progress:
-        try:
-            _collect(workers.run(job, () if progress.update() else missing, stopping.deadline), progress)
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            return _warn_cut(done, settings, "interrupted by the user")
-        except WorkersLostError as error:
-            if not done:
-                raise
-            return _warn_cut(done, settings, f"workers lost: {error}")
-        except (JobError, ValueError) as error:
-            finished = result_dataset(done, settings, "phi failed") if done else None
-            raise ReplicationError(str(error), finished) from error
-    if progress.precise_at is not None:
-        # Replications run ahead on other workers are dropped: the result must not depend on their number.
-        for index in [i for i in done if i >= progress.precise_at]:
-            del done[index]
-        return "tolerance reached"
-    return "replications done" if stopping.complete(len(done)) else "max_seconds reached"
-
-
-def _collect(todo: Generator[tuple[int, Replicate], None, None], progress: ReplicationProgress) -> None:
-    """Take replications in until they are precise enough or done."""
-    # Apart from the `try` of an interrupt: where a loop jumps back, CPython's table of exceptions leaves its own out.
-    with closing(todo) as results:
-        for index, replicate in results:
-            if progress.add(index, replicate):
-                break
-
-
-def _warn_cut(done: Mapping[int, Replicate], settings: Settings, why: str) -> str:
-    missing = sorted(set(range(max(done))) - set(done))
-    levels = [level_of(settings.truncation, settings.seed, i) for i in missing]
-    holes = (
-        f" {len(missing)} replications begun earlier are not among them (truncated at batches {levels}); to "
-        "leave out long ones biases the estimate."
-        if missing
-        else ""
-    )
-    warnings.warn(
-        f"Run stopped, {why}: {len(done)} finished replications are returned.{holes} "
-        "Pass the result as append= to go on and fill the gaps.",
-        UserWarning,
-        stacklevel=5,
-    )
-    return why

@@ -19,6 +19,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from pymc_austerity.argument_kinds import check_fields
+from pymc_austerity.compat import as_sampling_result
 from pymc_austerity.paths.subset_model import SubsetModel
 
 Subset = Mapping[str, NDArray[Any]]
@@ -37,16 +38,25 @@ def default_sampler() -> InnerSampler:
     return NutpieNUTS() if find_spec("nutpie") else PyMCNUTS()
 
 
-def _check_settings(sampler: Any) -> None:
-    check_fields(sampler)
-    if min(sampler.draws, sampler.chains) < 1 or sampler.tune < 0 or not 0 < sampler.target_accept < 1:
-        raise ValueError(
-            f"{sampler} needs draws= and chains= of at least 1, tune= from 0 on, and target_accept= in (0, 1)."
-        )
+@dataclass(frozen=True)
+class _Settings:
+    """Settings that every NUTS has."""
+
+    draws: int = 500
+    tune: int = 300
+    chains: int = 1
+    target_accept: float = 0.8
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if min(self.draws, self.chains) < 1 or self.tune < 0 or not 0 < self.target_accept < 1:
+            raise ValueError(
+                f"{self} needs draws= and chains= of at least 1, tune= from 0 on, and target_accept= in (0, 1)."
+            )
 
 
 @dataclass(frozen=True)
-class NutpieNUTS:
+class NutpieNUTS(_Settings):
     """NUTS by nutpie, on one compiled model that is handed new data.
 
     Parameters
@@ -57,14 +67,6 @@ class NutpieNUTS:
     target_accept : float
         Acceptance that the step size is tuned to.
     """
-
-    draws: int = 500
-    tune: int = 300
-    chains: int = 1
-    target_accept: float = 0.8
-
-    def __post_init__(self) -> None:
-        _check_settings(self)
 
     def prepare(self, subset_model: SubsetModel) -> Draw:
         """Compile with nutpie's numba backend."""
@@ -79,23 +81,16 @@ class NutpieNUTS:
         known = {var.name for f in (compiled.logp_func, compiled.expand_func) for var in f.get_shared()}
 
         def draw(subset: Subset, rng: np.random.Generator, tune: int = self.tune, draws: int = self.draws) -> Any:
-            return nutpie.sample(
-                compiled.with_data(**{name: array for name, array in subset.items() if name in known}),
-                draws=draws,
-                tune=tune,
-                chains=self.chains,
-                cores=1,
-                seed=int(rng.integers(2**31)),
-                target_accept=self.target_accept,
-                progress_bar=False,
-                save_warmup=False,
-            )
+            of_subset = compiled.with_data(**{name: array for name, array in subset.items() if name in known})
+            seed = int(rng.integers(2**31))
+            options = {"target_accept": self.target_accept, "progress_bar": False, "save_warmup": False}
+            return nutpie.sample(of_subset, draws=draws, tune=tune, chains=self.chains, cores=1, seed=seed, **options)
 
         return draw
 
 
 @dataclass(frozen=True)
-class PyMCNUTS:
+class PyMCNUTS(_Settings):
     """PyMC's own NUTS on one compiled log-density, put back to its first state for every subset.
 
     Parameters
@@ -105,14 +100,6 @@ class PyMCNUTS:
     target_accept : float
         Acceptance that the step size is tuned to.
     """
-
-    draws: int = 500
-    tune: int = 300
-    chains: int = 1
-    target_accept: float = 0.8
-
-    def __post_init__(self) -> None:
-        _check_settings(self)
 
     def prepare(self, subset_model: SubsetModel) -> Draw:
         """Compile the log-density, its gradient, and the way back from unconstrained draws."""
@@ -151,7 +138,7 @@ class PyMCNUTS:
                 name: _labelled(name, np.array([[values[i] for values in kept] for kept in chains]), dims, model)
                 for i, name in enumerate(names)
             }
-            return _inference_data(xr.Dataset(posterior))
+            return as_sampling_result({"posterior": xr.Dataset(posterior)})
 
         return draw
 
@@ -178,12 +165,3 @@ def _labelled(name: str, values: NDArray[Any], dims: Mapping[str, Any], model: p
     inner = dims.get(name) or [f"{name}_dim_{i}" for i in range(values.ndim - 2)]
     coords = {dim: list(model.coords[dim]) for dim in inner if model.coords.get(dim) is not None}
     return xr.DataArray(values, dims=("chain", "draw", *inner), coords=coords)
-
-
-def _inference_data(posterior: xr.Dataset) -> Any:
-    """Wrap draws as ArviZ does: InferenceData in 0.x, a DataTree in 1.x."""
-    import arviz as az  # loaded when it is asked, as in `pymc_austerity.diagnostics.convergence`
-
-    if az.__version__.startswith("0."):
-        return az.InferenceData(posterior=posterior)
-    return xr.DataTree.from_dict({"/posterior": posterior})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,11 @@ import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from pymc_austerity.paths.convergence_rate import Choice
-from pymc_austerity.paths.doubts import doubts, unseen_variance
+from pymc_austerity.paths.convergence_rate import MAX_BETA, MIN_BETA, Choice, squared_errors
 from pymc_austerity.paths.truncation import FloatArray, Truncation, path_sizes
+
+#: Share of the variance that may be missing from a standard error.
+_MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,7 @@ class Settings:
         asked = {"n_rows": n_rows, "min_batch": min_batch, "ratio": ratio}
         if alpha != "auto":
             asked["alpha"] = alpha
-        had = {
-            "n_rows": self.n_rows,
-            "min_batch": self.min_batch,
-            "ratio": self.ratio,
-            "alpha": self.choice.alpha,
-        }
+        had = {"n_rows": self.n_rows, "min_batch": self.min_batch, "ratio": self.ratio, "alpha": self.choice.alpha}
         changed = [f"{name}: {had[name]} there, {value} here" for name, value in asked.items() if had[name] != value]
         if changed:
             raise ValueError(
@@ -106,13 +104,8 @@ def settings_of(result: xr.Dataset) -> Settings:
         )
     n_rows, min_batch, ratio = int(attrs["n_rows"]), int(attrs["min_batch"]), float(attrs["ratio"])
     entropy, spawn_key = json.loads(attrs["seed"])
-    choice = Choice(
-        float(attrs["alpha"]),
-        float(attrs["beta"]),
-        float(attrs["beta_error"]),
-        str(attrs["alpha_reason"]),
-        int(attrs["pilot_rows"]),
-    )
+    alpha, beta, error = (float(attrs[name]) for name in ("alpha", "beta", "beta_error"))
+    choice = Choice(alpha, beta, error, str(attrs["alpha_reason"]), int(attrs["pilot_rows"]))
     seed = SeedSequence(entropy, spawn_key=tuple(spawn_key))
     return Settings(n_rows, min_batch, ratio, path_sizes(n_rows, min_batch, ratio), choice, seed)
 
@@ -161,11 +154,7 @@ def result_dataset(done: Mapping[int, Replicate], settings: Settings, stopped: s
         {
             "replicate": ((*along, *inner), values),
             "level": (along, levels),
-            "rows_touched": (
-                along,
-                np.array([r.rows for r in replicates], dtype=np.int64),
-                {"units": "rows"},
-            ),
+            "rows_touched": (along, np.array([r.rows for r in replicates], dtype=np.int64), {"units": "rows"}),
             "seconds": (along, np.array([r.seconds for r in replicates]), {"units": "s"}),
             "estimate": ((*along, *inner), estimate),
             "standard_error": ((*along, *inner), error),
@@ -180,3 +169,52 @@ def result_dataset(done: Mapping[int, Replicate], settings: Settings, stopped: s
             "doubts": doubts(settings.truncation, settings.choice, int(levels.max()), len(levels)),
         },
     )
+
+
+def unseen_variance(law: Truncation, choice: Choice, deepest: int) -> float:
+    """Share of the variance that comes from truncations deeper than `deepest`.
+
+    A standard error cannot know about jumps that have not occurred yet; where α is near β every batch size
+    adds about as much variance as the one before, however rare it is.
+    """
+    errors = squared_errors(law.sizes, float(np.clip(_rate(choice), MIN_BETA, MAX_BETA)))
+    by_level = law.variance_by_level(errors)
+    return float(by_level[deepest - 1 :].sum() / by_level.sum()) if by_level.sum() > 0 else 0.0
+
+
+def doubts(law: Truncation, choice: Choice, deepest: int, count: int) -> str:
+    """Return sentences on why the standard error of a run may be too small; none where there is no reason.
+
+    `deepest` is the largest truncation that occurred in `count` replications.
+    """
+    unseen, beta, found = unseen_variance(law, choice, deepest), _rate(choice), []
+    if unseen > _MOST:
+        found.append(
+            f"{unseen:.0%} of the variance comes from batches of more than {law.sizes[deepest - 1]:,} rows, which none "
+            f"of {count} replications reached, if β = {beta:.2g}. The standard error does not hold it, and intervals "
+            "cover too rarely. Choose a smaller alpha, or more replications."
+        )
+    if choice.beta <= choice.beta_error:
+        found.append(
+            f"The fitted convergence rate is not clearly positive (β = {choice.beta:.2f} ± {choice.beta_error:.2f}): "
+            "on the pilot paths φ does not come closer to its value on all rows as batches grow, and its variance may "
+            "not exist. Draw more inside φ, raise min_batch, or read all rows."
+        )
+    elif law.alpha >= beta and unseen > 0:
+        found.append(
+            f"alpha = {law.alpha:.3g} is not below the convergence rate β = {beta:.2g} "
+            f"({'fitted' if np.isfinite(choice.beta) else 'the largest of random subsets'}), so that the variance of a "
+            "replication grows without bound with the rows. Choose a smaller alpha."
+        )
+    return " ".join(found)
+
+
+def warn(sentences: str) -> None:
+    """Warn of the doubts about a result, if there are any."""
+    if sentences:
+        warnings.warn(f"The standard error may say too little. {sentences}", UserWarning, stacklevel=3)
+
+
+def _rate(choice: Choice) -> float:
+    """Return β as fitted, or the largest that it can be."""
+    return min(choice.beta, MAX_BETA) if np.isfinite(choice.beta) else MAX_BETA

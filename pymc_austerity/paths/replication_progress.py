@@ -1,18 +1,55 @@
-"""The progress bar of a run, and the point where it has become precise enough."""
+"""When a run ends, its progress bar, and the point where it has become precise enough."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import MutableMapping
+from dataclasses import dataclass, field
 from types import TracebackType
 
 import numpy as np
+from numpy.typing import ArrayLike
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pymc_austerity.paths.arguments import Stopping
 from pymc_austerity.paths.replicates import Replicate
 
 #: A standard error from fewer replications is too uncertain (15 % at 25) to stop a run.
 _MIN_REPLICATIONS = 25
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When a run ends: at a number of replications, a standard error, or seconds from now, whichever comes first."""
+
+    replications: int | None
+    tolerance: ArrayLike | None
+    max_seconds: float | None
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        replications, tolerance, max_seconds = self.replications, self.tolerance, self.max_seconds
+        if replications is not None and replications < 1:
+            raise ValueError(f"replications must be a whole number of at least 1, found {replications}.")
+        if tolerance is not None and not (np.asarray(tolerance) > 0).all():
+            raise ValueError(
+                f"tolerance is a standard error in the unit of phi and must be positive, found {tolerance}."
+            )
+        if max_seconds is not None and not max_seconds > 0:
+            raise ValueError(f"max_seconds must be positive, found {max_seconds}.")
+
+    @property
+    def never(self) -> bool:
+        """Whether nothing ends the run."""
+        return self.replications is None and self.tolerance is None and self.max_seconds is None
+
+    @property
+    def deadline(self) -> float:
+        """Value of `time.monotonic` after which no replication begins."""
+        return float("inf") if self.max_seconds is None else self.began + self.max_seconds
+
+    def complete(self, finished: int) -> bool:
+        """Whether `finished` replications are those asked for."""
+        return self.replications is not None and finished >= self.replications
 
 
 class ReplicationProgress:
@@ -28,13 +65,8 @@ class ReplicationProgress:
         self._count = 0
         self._mean = self._squares = np.zeros(())
         self.precise_at: int | None = None
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            disable=not show,
-        )
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        self._bar = Progress(*columns, disable=not show)
         self._task = self._bar.add_task("replications", total=stopping.replications)
 
     def __enter__(self) -> ReplicationProgress:

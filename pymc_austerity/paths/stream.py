@@ -9,26 +9,27 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from pymc_austerity.paths.arguments import Seed, Stopping, as_seed, check_alpha, check_phi
 from pymc_austerity.paths.block_reader import Block, BlockReader, StreamEndedError, StreamError
 from pymc_austerity.paths.convergence_rate import choose
-from pymc_austerity.paths.doubts import warn
-from pymc_austerity.paths.remaining_bias import Increments, with_remaining_bias
-from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset
+from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset, warn
 from pymc_austerity.paths.replication import Phi, ReplicationError, level_of, telescope, walk, wants_rng
-from pymc_austerity.paths.replication_progress import ReplicationProgress
-from pymc_austerity.paths.truncation import path_sizes
+from pymc_austerity.paths.replication_progress import Stopping
+from pymc_austerity.paths.runs import Seed, as_seed, checked_sizes, replicate
+from pymc_austerity.paths.truncation import FloatArray
 from pymc_austerity.paths.workers import JobError, complaint
 from pymc_austerity.user_input import takes
+
+#: A mean increment from fewer paths says nothing about what remains.
+_MIN_PATHS = 10
 
 
 @takes()
@@ -104,20 +105,22 @@ def debias_stream(
     >>> bool(abs(result.estimate[-1] - 2) < 4 * result.standard_error[-1])
     True
     """
-    check_phi(phi, "rows")
     stopping = Stopping(replications, tolerance, max_seconds)
-    sizes = path_sizes(n_max, min_batch, ratio)
-    check_alpha(alpha, sizes, ratio)
+    sizes = checked_sizes(n_max, min_batch, ratio, alpha)
     seed = as_seed(random_seed)
     walker = _Walker(phi, BlockReader(batches), seed)
     choice = choose(alpha, sizes, ratio, cost, pilot_paths, partial(_pilot, walker, pilot_paths))
     settings = Settings(n_max, min_batch, ratio, sizes, choice, seed)
     done: dict[int, Replicate] = {}
-    increments = Increments(len(sizes))
-    stopped = _replicate(walker, settings, stopping, done, increments, progressbar)
+    increments = _Increments(len(sizes))
+    begin = partial(walker.replications, settings, increments, stopping.deadline)
+    try:
+        stopped = replicate(begin, settings, stopping, done, progressbar, resumable=False)
+    except StreamEndedError:
+        stopped = _end_of_stream(walker.reader, len(done), stopping.never)
     result = result_dataset(done, settings, stopped)
     warn(result.attrs["doubts"])
-    return with_remaining_bias(result, increments, settings, walker.reader.rows_read)
+    return _with_remaining_bias(result, increments, settings, walker.reader.rows_read)
 
 
 class _Walker:
@@ -137,6 +140,21 @@ class _Walker:
         except Exception as error:
             raise JobError(complaint(index, f"{type(error).__name__}: {error}")) from error
 
+    def replications(
+        self, settings: Settings, increments: _Increments, deadline: float, indices: Iterable[int]
+    ) -> Generator[tuple[int, Replicate], None, None]:
+        """Yield replications, of which the first begins whatever the time."""
+        law = settings.truncation
+        for index in indices:
+            if index and time.monotonic() >= deadline:
+                return
+            begun, level = time.perf_counter(), level_of(law, settings.seed, index)
+            path = self.path(settings.sizes[:level], index)
+            value = telescope(path, law)
+            seconds = time.perf_counter() - begun
+            increments.add(path)
+            yield index, Replicate(level, law.rows(level), seconds, value)
+
 
 def _pilot(walker: _Walker, count: int, sizes: tuple[int, ...]) -> NDArray[np.float64]:
     """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
@@ -150,61 +168,6 @@ def _pilot(walker: _Walker, count: int, sizes: tuple[int, ...]) -> NDArray[np.fl
         raise ReplicationError(f"In the pilot for alpha='auto': {error}", None) from error
 
 
-def _replicate(
-    walker: _Walker,
-    settings: Settings,
-    stopping: Stopping,
-    done: dict[int, Replicate],
-    increments: Increments,
-    progressbar: bool,
-) -> str:
-    """Fill `done` with replications until a stopping rule holds or the stream ends, and say which it was."""
-    with ReplicationProgress(stopping, done, progressbar) as progress:
-        try:
-            return _walk_on(walker, settings, stopping, done, increments, progress)
-        except StreamEndedError:
-            return _end_of_stream(walker.reader, len(done), stopping.never)
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            why = "interrupted by the user"
-            warnings.warn(
-                f"Run stopped, {why}: {len(done)} finished replications are returned.", UserWarning, stacklevel=4
-            )
-            return why
-        except (JobError, ValueError, StreamError) as error:
-            who = "stream failed" if isinstance(error, StreamError) else "phi failed"
-            finished = result_dataset(done, settings, who) if done else None
-            raise ReplicationError(str(error), finished) from error
-
-
-def _walk_on(
-    walker: _Walker,
-    settings: Settings,
-    stopping: Stopping,
-    done: dict[int, Replicate],
-    increments: Increments,
-    progress: ReplicationProgress,
-) -> str:
-    """Replicate until a stopping rule holds."""
-    # Apart from the `try` of an interrupt: where a loop jumps back, CPython's table of exceptions leaves its own out.
-    law = settings.truncation
-    while not done or time.monotonic() < stopping.deadline:
-        index = len(done)
-        begun = time.perf_counter()
-        level = level_of(law, settings.seed, index)
-        path = walker.path(settings.sizes[:level], index)
-        value = telescope(path, law)
-        seconds = time.perf_counter() - begun
-        precise = progress.add(index, Replicate(level, law.rows(level), seconds, value))
-        increments.add(path)
-        if precise:
-            return "tolerance reached"
-        if stopping.complete(len(done)):
-            return "replications done"
-    return "max_seconds reached"
-
-
 def _end_of_stream(reader: BlockReader, finished: int, expected: bool) -> str:
     if not finished:
         raise ValueError(
@@ -215,6 +178,67 @@ def _end_of_stream(reader: BlockReader, finished: int, expected: bool) -> str:
             f"The stream ended after {reader.rows_read} rows and {finished} replications; {reader.cut} rows of an "
             "unfinished one are not used.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return "stream ended"
+
+
+class _Increments:
+    """Mean and standard error of φ_t − φ_{t−1} at each level, and the paths that reached it."""
+
+    def __init__(self, levels: int):
+        self.paths = np.zeros(levels, dtype=np.int64)
+        self._sums: list[Any] = [0.0] * levels
+        self._squares: list[Any] = [0.0] * levels
+
+    def add(self, path: Sequence[NDArray[np.float64] | xr.DataArray]) -> None:
+        """Take in φ along one path, from the first batch on."""
+        before = np.zeros_like(np.asarray(path[0]))
+        for level, value in enumerate(path):
+            increment = np.asarray(value) - before
+            self.paths[level] += 1
+            self._sums[level] = self._sums[level] + increment
+            self._squares[level] = self._squares[level] + increment**2
+            before = np.asarray(value)
+
+    def means(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean increments and their standard errors, each of shape (L, ...); NaN where there is none."""
+        shape = np.shape(self._sums[0])
+        counts = self.paths.reshape(-1, *[1] * len(shape)).astype(float)
+        sums = np.stack([np.broadcast_to(s, shape) for s in self._sums])
+        squares = np.stack([np.broadcast_to(s, shape) for s in self._squares])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = sums / counts
+            error = np.sqrt(np.maximum(squares / counts - mean**2, 0) / (counts - 1))
+        return mean, error
+
+
+def _with_remaining_bias(result: xr.Dataset, increments: _Increments, settings: Settings, rows_read: int) -> xr.Dataset:
+    """Add the increments, and the bias that they let expect, to the result of a run."""
+    mean, error = increments.means()
+    inner = result.replicate.dims[1:]
+    result["increment"] = (("batch", *inner), mean)
+    result["increment_error"] = (("batch", *inner), error)
+    result["paths"] = ("batch", increments.paths)
+    seen = np.flatnonzero(increments.paths[1:] >= _MIN_PATHS) + 1
+    if len(seen):
+        last = int(seen[-1])
+        n = np.asarray(settings.sizes, dtype=float)
+        # A bias b/n steps by b/n_s − b/n_{s−1} and ends at b/n_max.
+        scale = 1 / n[-1] / (1 / n[last] - 1 / n[last - 1])
+        bias, bias_error = mean[last] * scale, error[last] * abs(scale)
+        reason = (
+            f"The estimate is unbiased for phi on n_max = {settings.n_rows} rows. Towards an endless stream a bias "
+            f"remains, estimated from the mean increment between {settings.sizes[last - 1]} and {settings.sizes[last]} "
+            f"rows ({increments.paths[last]} paths), if the bias falls like 1/n from there on."
+        )
+    else:
+        bias, bias_error = np.full_like(mean[0], np.nan), np.full_like(mean[0], np.nan)
+        reason = (
+            f"The estimate is unbiased for phi on n_max = {settings.n_rows} rows. Fewer than {_MIN_PATHS} paths went "
+            "beyond the first batch, too few to tell what bias remains towards an endless stream."
+        )
+    result["remaining_bias"] = (inner, bias)
+    result["remaining_bias_error"] = (inner, bias_error)
+    result.attrs |= {"remaining_bias_reason": reason, "rows_read": rows_read, "n_max": settings.n_rows}
+    return result

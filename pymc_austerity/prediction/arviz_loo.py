@@ -10,9 +10,10 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp
 
+from pymc_austerity.compat import as_sampling_result
 from pymc_austerity.diagnostics import SamplingResult, effective_draws
 from pymc_austerity.diagnostics.convergence import of_entries
-from pymc_austerity.diagnostics.results import as_sampling_result, by_entry, posterior_variables
+from pymc_austerity.diagnostics.results import by_entry, posterior_variables
 
 #: Numbers that are given to ArviZ at once.
 _AT_ONCE = 8_000_000

@@ -10,9 +10,10 @@ from pymc.model import Model
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
+from pymc_austerity.compat import as_sampling_result
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.diagnostics import SamplingResult
-from pymc_austerity.diagnostics.results import as_sampling_result, group
+from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.paths.subset_model import subset_model
 from pymc_austerity.prediction.chosen_rows import ROW, chosen_rows

@@ -1,4 +1,3 @@
-import inspect
 import itertools
 import re
 import warnings
@@ -9,7 +8,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from pymc_austerity.paths import ReplicationError, debias, replication
+from pymc_austerity.paths import ReplicationError, debias, replication, runs
 from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 N_ROWS, SHRINK = 1_000, 100.0
@@ -74,9 +73,7 @@ def test_bias_of_a_truncation_that_never_reaches_the_end_is_seen(monkeypatch):
 
 @pytest.mark.slow
 def test_bias_of_a_last_batch_that_is_not_all_rows_is_seen(monkeypatch):
-    right = path_sizes
-    # `paths.debias` is the function, so its module is patched through it.
-    monkeypatch.setitem(inspect.unwrap(debias).__globals__, "path_sizes", lambda *arguments: right(*arguments)[:-1])
+    monkeypatch.setattr(runs, "path_sizes", lambda *arguments: path_sizes(*arguments)[:-1])
     with pytest.raises(AssertionError):
         assert_unbiased(z_scores())
 

@@ -8,7 +8,6 @@ from scipy import stats
 
 from pymc_austerity.paths import ReplicationError, debias
 from pymc_austerity.paths.convergence_rate import Choice
-from pymc_austerity.paths.doubts import unseen_variance
 from pymc_austerity.paths.replicates import (
     Replicate,
     Settings,
@@ -16,6 +15,7 @@ from pymc_austerity.paths.replicates import (
     result_dataset,
     running_moments,
     settings_of,
+    unseen_variance,
 )
 from pymc_austerity.paths.stream import debias_stream
 from pymc_austerity.paths.truncation import path_sizes
