@@ -8,23 +8,19 @@ it is made again, and only then is the log-probability derived.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
-from pytensor import scalar
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
@@ -32,13 +28,12 @@ from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
 from pymc_austerity.likelihood.assigned_rows import assign_by_mask
-from pymc_austerity.likelihood.axis import NotRowWiseError
-from pymc_austerity.likelihood.model_graph import ASSIGNS, plain_draw, row_axis_in
+from pymc_austerity.likelihood.model_graph import ASSIGNS, is_array_leaf, plain_draw, row_axis_in
+from pymc_austerity.likelihood.row_numbers import RowNumbering
+from pymc_austerity.likelihood.scans import scan_of_batch
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
 _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
-#: What a scan may have that carries nothing from one step to the next.
-_OF_A_MAP = {"n_seqs", "n_nit_sot", "n_non_seqs"}
 
 
 class BatchRebuild:
@@ -55,8 +50,8 @@ class BatchRebuild:
         Length of the batch, an int64 scalar.
     masks : mapping of Variable to Variable, optional
         Of variables of which constant rows are set or raised, the mask of these rows in the batch.
-    numbers : collection of Variable, optional
-        Batches of arrays whose entry i is i, by which an entry of each row may be chosen.
+    numbering : RowNumbering, optional
+        Finds the numbers of rows, by which an entry of each row may be chosen.
     """
 
     def __init__(
@@ -65,11 +60,11 @@ class BatchRebuild:
         n_rows: int,
         n_batch: Variable,
         masks: Mapping[Variable, Variable] | None = None,
-        numbers: Collection[Variable] = (),
+        numbering: RowNumbering | None = None,
     ):
         self._memo = dict(replace)
         self._masks = masks or {}
-        self._numbers = numbers
+        self._numbering = numbering
         self._n_rows = n_rows
         self._n_batch = n_batch
 
@@ -94,6 +89,10 @@ class BatchRebuild:
     def define(self, var: Variable, replacement: Variable) -> None:
         """Record what takes the place of `var` in graphs rebuilt later."""
         self._memo[var] = replacement
+
+    def written_out(self, node: Apply) -> list[Variable]:
+        """Return the outputs of a scan for the batch, as `scan_of_batch` writes them."""
+        return scan_of_batch(node, [self(i) for i in node.inputs], self, self._within)
 
     def resize(self, rv: Variable, shape: Sequence[Any], given: Mapping[int, Variable] | None = None) -> Variable:
         """Rebuild a random variable with the batch dimensions `shape`; of its node some inputs may be `given`."""
@@ -140,9 +139,9 @@ class BatchRebuild:
 
     def _outputs_again(self, node: Apply, inputs: list[Variable]) -> list[Variable]:
         if isinstance(node.op, Scan):
-            return _apply_map(node.op, inputs)
+            return self.written_out(node)
         if isinstance(node.op, AdvancedSubtensor) and inputs[0] is not node.inputs[0]:
-            inputs = [inputs[0], *map(self._own_rows, inputs[1:])]
+            return self._indexed(node, inputs)
         if isinstance(node.op, ASSIGNS) and (assigned := assign_by_mask(node, inputs, self._masks)) is not None:
             return [assigned]
         return node.clone_with_new_inputs(inputs, strict=False).outputs
@@ -154,20 +153,34 @@ class BatchRebuild:
             return call(*inputs, return_list=True)
         # The inner graph was typed for N rows, so it is written out, and rebuilt like the graph around it.
         inner_inputs, inner_outputs = inner_graph(op)
-        given = dict(zip(inner_inputs, inputs, strict=True))
-        inside = BatchRebuild(given, self._n_rows, self._n_batch, self._masks, self._numbers)
+        inside = self._within(dict(zip(inner_inputs, inputs, strict=True)))
         return [inside(output) for output in inner_outputs]
 
-    def _own_rows(self, index: Variable) -> Variable:
-        """Return an index of rows of a batch, where it has the numbers of these rows among all rows."""
-        numbers = index
-        while numbers.owner is not None and _only_turns(numbers.owner):
-            numbers = numbers.owner.inputs[0]
-        if numbers not in self._numbers:
-            return index
-        own = pt.arange(self._n_batch).dimshuffle(0, *["x"] * (numbers.type.ndim - 1))
-        (index,) = graph_replace([index], {numbers: pt.cast(own, numbers.type.dtype)}, strict=False)
-        return index
+    def _within(self, given: Mapping[Variable, Variable]) -> BatchRebuild:
+        """Return what makes the graph within an op again, with its inputs `given`."""
+        return BatchRebuild(given, self._n_rows, self._n_batch, self._masks, self._numbering)
+
+    def _indexed(self, node: Apply, inputs: list[Variable]) -> list[Variable]:
+        """Return the entries of rows of a batch that an index takes.
+
+        One that numbers all rows numbers those of the batch.  By other data a row picks any entry of an array of data.
+        """
+        again = node.clone_with_new_inputs(inputs, strict=False)
+        if self._numbering is None:
+            return again.outputs
+        if (unfolded := self._numbering.unfolded(again)) is not None:
+            table, *indices = unfolded
+            own = [self._numbering.of_batch(i) for i in indices]
+            if any(numbers is not None for numbers in own):
+                return [table[tuple(i if n is None else n for i, n in zip(indices, own, strict=True))]]
+        indices = inputs[1:]
+        own = [self._numbering.of_batch(i) for i in indices]
+        final = [i if n is None else n for i, n in zip(indices, own, strict=True)]
+        if not (is_array_leaf(node.inputs[0]) and final == indices != node.inputs[1:]):
+            return node.clone_with_new_inputs([inputs[0], *final], strict=False).outputs
+        picked = node.clone_with_new_inputs([node.inputs[0], *final], strict=False).outputs
+        self._memo.update(zip(picked, picked, strict=True))  # the array stays whole where this is made again
+        return picked
 
     def _patch_shape(self, shape: Variable) -> Variable:
         """Replace the constant number of rows by the length of the batch in a shape input."""
@@ -208,17 +221,3 @@ class BatchRebuild:
                 ]
                 return pt.stack(lengths)
         return size
-
-
-def _only_turns(node: Apply) -> bool:
-    cast = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, scalar.Cast)
-    return cast or isinstance(node.op, DimShuffle | Reshape)
-
-
-def _apply_map(op: Scan, inputs: Sequence[Variable]) -> list[Variable]:
-    """Return the outputs of a scan that computes each row from that row alone, as one operation on all rows."""
-    if any(getattr(op.info, f.name) for f in fields(op.info) if f.name not in _OF_A_MAP):
-        raise NotRowWiseError("a scan carries a state from one step to the next, as from row to row")
-    inner, outputs = inner_graph(op)
-    outer = dict(zip(inner, [*op.outer_seqs(inputs), *op.outer_non_seqs(inputs)], strict=True))
-    return list(vectorize_graph(outputs, replace=outer))

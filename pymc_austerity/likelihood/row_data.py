@@ -80,6 +80,8 @@ def _arrays_of(of: RowSet) -> list[np.ndarray]:
             f"Data array {of.leaves[0].label} has no rows left, so that there is nothing for a step to read. Set data "
             "with rows by pm.set_data, or leave out of the model what has none and build the step anew."
         )
+    for numbers in of.numbered:
+        numbers.require(len(arrays[0]))
     stated = [t.name for t in of.terms.terms if t.value is not None and has_total_size(t.variable)]
     if stated and len(arrays[0]) != of.terms.n_rows:
         raise UnsupportedModelError(

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from pymc.model import Model
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.scan.op import Scan
 
 from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
 from pymc_austerity.likelihood.batch_density import batch_term, shapes_without_draws
@@ -18,6 +19,7 @@ from pymc_austerity.likelihood.model_graph import is_assigned, variables_in
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import RowLeaf, find_row_leaves
+from pymc_austerity.likelihood.row_numbers import NumberedRows, RowNumbering
 from pymc_austerity.likelihood.row_terms import Candidates, SetTerms
 from pymc_austerity.likelihood.sparse_rows import find_sparse_products
 from pymc_austerity.likelihood.term_refusals import refuse_joint, said_of_lag
@@ -48,11 +50,14 @@ class RowSet(NamedTuple):
         Vector: the log-likelihood of the rows of a batch, a graph of value variables and batches.
     leaves : tuple of RowLeaf
         The data arrays that it reads.
+    numbered : tuple of NumberedRows
+        Data that have to number the rows.
     """
 
     terms: SetTerms
     rows: Variable
     leaves: tuple[RowLeaf, ...]
+    numbered: tuple[NumberedRows, ...]
 
 
 def row_sets(model: Model, candidates: Candidates) -> tuple[RowSet, ...]:
@@ -129,7 +134,7 @@ def _summed(model: Model, terms: SetTerms, read: Mapping[str, list[Variable]]) -
         raise UnsupportedModelError(
             f"None of {sorted(read)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
         )
-    batches = _Batches(terms.n_rows, data[0].batch.shape[0], found)
+    batches = _Batches(terms.n_rows, data[0].batch.shape[0], found, [])
     # Before pm.logp, which would derive densities for random variables that it still finds in the graph.
     others = dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
     rebuild = batches.rebuild(found, others | dict.fromkeys(_row_lengths(model, terms), batches.length))
@@ -145,7 +150,7 @@ def _summed(model: Model, terms: SetTerms, read: Mapping[str, list[Variable]]) -
         row, batches = _proved_rows(term.name, build, batches)
         rows.append(row)
     total = sum(rows[1:], start=rows[0])
-    return RowSet(terms, total, batches.read_by(total))
+    return RowSet(terms, total, batches.read_by(total), tuple(batches.numbered))
 
 
 def _row_lengths(model: Model, terms: SetTerms) -> list[Variable]:
@@ -164,18 +169,32 @@ class _Batches(NamedTuple):
     length : Variable
         Length of the batch.
     leaves : mapping of Variable to RowLeaf
+    numbered : list of NumberedRows
+        Data by which rows choose an entry of their own, as they are found.
     """
 
     n_rows: int
     length: Variable
     leaves: Mapping[Variable, RowLeaf]
+    numbered: list[NumberedRows]
 
     def rebuild(self, found: Mapping[Variable, RowLeaf], others: Mapping[Variable, Variable]) -> BatchRebuild:
         """Return what makes graphs again with the batches in place of `found`, and `others` replaced too."""
         arrays = {var: leaf.in_graph for var, leaf in found.items() if not is_assigned(var)}
         masks = {var: leaf.batch for var, leaf in found.items() if is_assigned(var)}
-        numbers = {leaf.batch for leaf in found.values() if leaf.numbers_rows}
-        return BatchRebuild({**arrays, **others}, self.n_rows, self.length, masks, numbers)
+        numbering = RowNumbering(set(self.leaves.values()), self.n_rows, self.length, self.numbered)
+        return BatchRebuild({**arrays, **others}, self.n_rows, self.length, masks, numbering)
+
+    def without_scans(self, term: Variable) -> Variable:
+        """Write out the scans over rows in a density, as that of `pymc.GARCH11` has one."""
+        batches = {leaf.batch for leaf in self.leaves.values()}
+        nodes = [node for node in io_toposort([], [term]) if isinstance(node.op, Scan)]
+        rebuild = self.rebuild({}, {})
+        for node in nodes:
+            if batches & set(ancestors(node.inputs)):
+                for old, new in zip(node.outputs, rebuild.written_out(node), strict=True):
+                    rebuild.define(old, new)
+        return rebuild(term) if nodes else term
 
     def axis_of(self, term: Variable) -> RowAxis | None:
         """Return the axis of a term that has its rows, proved from the graph."""
@@ -185,6 +204,7 @@ class _Batches(NamedTuple):
         """Return the leaves, of masks and numbers of rows only those that are read."""
         read = set(ancestors([rows]))
         spare = {leaf for var, leaf in self.leaves.items() if is_assigned(var) or leaf.numbers_rows}
+        spare.update(*(numbers.leaves for numbers in self.numbered))
         return tuple(leaf for leaf in dict.fromkeys(self.leaves.values()) if leaf not in spare or leaf.batch in read)
 
 
@@ -215,7 +235,7 @@ def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) ->
 
 
 def _proved(name: str, build: Callable[[], Variable], batches: _Batches) -> tuple[Variable, RowAxis | None, _Batches]:
-    term = shapes_without_draws(build())
+    term = batches.without_scans(shapes_without_draws(build()))
     if term.type.ndim == 0:
         raise NotRowWiseError("it is summed over the rows before it can be split: return one entry per row")
     try:

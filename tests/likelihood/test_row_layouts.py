@@ -2,12 +2,15 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from rowwise import AS_WRITTEN, by_numpy, evaluated, moved, read
 
 from pymc_austerity.groups import GroupsNotFoundError, find_groups
 from pymc_austerity.likelihood import NotRowWiseError, flatten, read_model, row_predictor
+from pymc_austerity.likelihood.scans import MOST_STEPS
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 N, K = 40, 4
 _rng = np.random.default_rng(39)
@@ -103,6 +106,56 @@ def time_and_choice():
     return log_softmax()[np.arange(N), CHOICE % 3] + pm.Normal("trend") * np.arange(N) / N
 
 
+def volatility(steps):
+    """Variances of a GARCH(1, 1) with one series a row, by a function that adds one step to the other."""
+    a, b = pm.Beta("a", 2, 5), pm.Beta("b", 2, 2)
+    start = scale() * pt.ones(N)
+    following = steps(lambda y, v, start, a, b: start + a * y**2 + b * v, start, [start, a, b])
+    pm.Normal("y", 0.0, pt.sqrt(pt.concatenate([start[None], following]).T), observed=WALK)
+
+
+def by_scan(step, start, others, series=None):
+    series = pt.as_tensor(WALK.T[:-1]) if series is None else series
+    found = pytensor.scan(step, [series], [start], others)
+    return found[0] if isinstance(found, tuple) else found  # PyTensor 2 returns updates too
+
+
+def by_loop(step, start, others):
+    states = [start]
+    for t in range(WALK.shape[1] - 1):
+        states.append(step(WALK[:, t], states[-1], *others))
+    return pt.stack(states[1:])
+
+
+def two_states_and_two_lags():
+    """A scan with two states, one of which reads two steps before, and an output that is none."""
+
+    def step(y, before, last, level, b):
+        new = b * last + 0.1 * before
+        return new, level + 0.1 * y, new + y
+
+    b, start = beta(1)[0], pt.ones((2, N))
+    states = [{"initial": start, "taps": [-2, -1]}, pt.zeros(N), None]
+    found = pytensor.scan(step, [pt.as_tensor(WALK.T)], states, [b])
+    _, level, sums = found[0] if len(found) == 2 else found
+    pm.Normal("y", (level + sums).T, 1.0, observed=WALK)
+
+
+def volatility_of_pymc():
+    pm.GARCH11("y", omega=scale(), alpha_1=pm.Beta("a", 2, 5), beta_1=0.3, initial_vol=1.0, observed=WALK)
+
+
+def parameters_by_scan():
+    """What a scan makes of parameters alone stays as it is."""
+    b = beta(1)[0]
+    found = pytensor.scan(lambda last, b: last + b, None, [pt.zeros(())], [b], n_steps=3)
+    return (found[0] if isinstance(found, tuple) else found)[-1] * X[:, 0]
+
+
+def flat(position, of=log_softmax):
+    return potential(lambda: of().flatten()[position()])
+
+
 SPLIT = {
     "dot with the transpose": normal(lambda: pm.math.dot(beta(), X.T)),
     "a transposed array": normal(lambda: beta() @ XT),
@@ -144,9 +197,33 @@ SPLIT = {
     "chosen along an axis": potential(lambda: pt.take_along_axis(log_softmax(), CHOICE[:, None] % 3, axis=1)[:, 0]),
     "chosen by two columns": potential(lambda: log_softmax()[np.arange(N)[:, None], CHOICE[:, None] % 3][:, 0]),
     "numbers of rows as data too": potential(time_and_choice),
+    "chosen by numbers in pm.Data": potential(lambda: log_softmax()[pm.Data("i", np.arange(N)), CHOICE % 3]),
+    "chosen by both in pm.Data": potential(
+        lambda: log_softmax()[pm.Data("i", np.arange(N)), pm.Data("k", CHOICE % 3)]
+    ),
+    "chosen by a mask": potential(lambda: log_softmax()[np.eye(3, dtype=bool)[CHOICE % 3]]),
+    "chosen in a flat table": flat(lambda: np.arange(N) * 3 + CHOICE % 3),
+    "chosen in a flat table, two terms": flat(lambda: np.arange(N) * 3 + pm.Data("k", CHOICE % 3)),
+    "chosen in a flat table, arange": flat(lambda: pt.arange(N) * 3 + CHOICE % 3),
+    "chosen in a flat table, pm.Data": flat(lambda: pm.Data("i", np.arange(N) * 3 + CHOICE % 3)),
+    "chosen in a flat table, rows last": flat(lambda: CHOICE % 3 * N + np.arange(N), lambda: log_softmax(0)),
+    "chosen in a flat table, its shape": potential(
+        lambda: (lp := log_softmax()).ravel()[pt.arange(lp.shape[0]) * lp.shape[1] + CHOICE % 3]
+    ),
+    "chosen by pt.take": potential(lambda: pt.take(log_softmax(), np.arange(N) * 3 + CHOICE % 3)),
+    "rows of an array by their numbers": normal(lambda: beta(1)[0] * pt.as_tensor(Y2)[pm.Data("i", np.arange(N)), 1]),
+    "rows of an array by other numbers": normal(lambda: beta(1)[0] * pm.Data("x", X[:, 0])[GROUP]),
     "random walks": random_walk,
     "random walks of two": two_walks,
     "autoregressions": autoregression,
+    "volatilities by a scan": lambda: volatility(by_scan),
+    "volatilities by a scan of pm.Data": lambda: volatility(
+        lambda *given: by_scan(*given, series=pm.Data("series", WALK).T[:-1])
+    ),
+    "volatilities by a loop": lambda: volatility(by_loop),
+    "volatilities by pm.GARCH11": volatility_of_pymc,
+    "two states by a scan": two_states_and_two_lags,
+    "parameters by a scan": normal(parameters_by_scan),
 }  # fmt: skip
 
 
@@ -179,7 +256,18 @@ def transposed_in_place():
 MIXED = {
     "a reshape in place of a transpose": transposed_in_place,
     "entries of other rows": potential(lambda: log_softmax()[np.arange(N)[::-1], CHOICE % 3]),
-    "entries of rows by pm.Data": potential(lambda: log_softmax()[pm.Data("r", np.arange(N)), CHOICE % 3]),
+    "entries of rows by pm.Data": potential(lambda: log_softmax()[pm.Data("r", np.arange(N)[::-1]), CHOICE % 3]),
+    "entries of the row before in a flat table": flat(lambda: (np.arange(N) * 3 + CHOICE % 3 + 3) % (3 * N)),
+    "a mask with two marks in a row": potential(lambda: log_softmax()[np.roll(np.eye(N, 3, dtype=bool), 1, axis=1)]),
+    "a state from row to row": normal(
+        lambda: by_scan(lambda x, v, b: b * v + x, pt.zeros(()), [scale()], pt.as_tensor(Y))
+    ),
+    "a state that meets all rows": lambda: volatility(
+        lambda step, start, others: by_scan(lambda y, v, *o: step(y, v.mean(), *o), start, others)
+    ),
+    "states in another order": lambda: volatility(
+        lambda step, start, others: by_scan(lambda y, v, *o: step(y, v[::-1], *o), start, others)
+    ),
     "the row before": potential(lambda: log_softmax()[np.arange(N) - 1, CHOICE % 3]),
     "a mean over rows on the second axis": normal(lambda: beta() @ (XT - pt.as_tensor(XT).mean(axis=1, keepdims=True))),
     "a sum over rows in a product": normal(lambda: X @ (pt.as_tensor(XT) @ pt.as_tensor(X)) @ beta()),
@@ -243,3 +331,18 @@ def test_a_summed_potential_is_told_by_its_rows(rows):
         pm.Potential("y", pt.logsumexp(terms, axis=0).sum())
     with pytest.raises(NotRowWiseError, match=r"'y' reads an array with 40 rows but is a single number.*Leave out"):
         read_model(model, model.value_vars, None, None)
+
+
+@pytest.mark.parametrize("numbers", [np.arange(N)[::-1].copy(), np.arange(N - 1)])
+def test_numbers_of_rows_must_stay_those(numbers):
+    model, data = read(SPLIT["chosen by both in pm.Data"])
+    with model:
+        pm.set_data({"i": numbers})
+    with pytest.raises(UnsupportedModelError, match="'i' of 'y'.* numbered the rows"):
+        data.changed()
+
+
+def test_a_scan_of_many_steps_is_refused_with_their_number():
+    series = np.zeros((N, MOST_STEPS + 2))
+    with pytest.raises(NotRowWiseError, match=f"over {MOST_STEPS + 1} steps"):
+        read(lambda: volatility(lambda *given: by_scan(*given, series=pt.as_tensor(series.T[:-1]))))
