@@ -21,7 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.type import TensorType
 
-from pymc_austerity.likelihood.model_graph import plain_indices
+from pymc_austerity.likelihood.model_graph import is_array_leaf, plain_indices
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -103,9 +103,7 @@ class RowNumbering:
     def _read(self, index: Variable) -> NumberedRows | None:
         roots = _roots(index)
         if not _are_data(roots - self._leaves.keys()):
-            index = rewrite_graph(
-                index, include=("ShapeOpt", "canonicalize"), clone=True
-            )  # lengths, free of what they are of
+            index = _simplified(index)  # lengths are free then of what they are the lengths of
             roots = _roots(index)
         read = tuple(leaf for batch, leaf in self._leaves.items() if batch in roots)
         return NumberedRows(index, read) if read and _are_data(roots - self._leaves.keys()) else None
@@ -150,4 +148,4 @@ def _simplified(index: Variable) -> Variable:
 
 
 def _are_data(roots: Collection[Variable]) -> bool:
-    return all(isinstance(v, Constant | SharedVariable) for v in roots)
+    return all(isinstance(v, Constant) or is_array_leaf(v) for v in roots)
