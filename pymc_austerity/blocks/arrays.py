@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_austerity.blocks.source import Block, Loaded, Part
+from pymc_austerity.blocks.source import Block, Loaded, Part, refuse_duplicates, require_columns
 from pymc_austerity.digests import digest_of
 from pymc_austerity.rows import require_whole
 from pymc_austerity.rows.mapped import MappedFile, received, sent
@@ -52,11 +52,7 @@ class Arrays:
     """Arrays of equal length by name, or a pandas data frame: with a shape, and slices that NumPy can take."""
 
     def __init__(self, arrays: Mapping[str, Any] | pd.DataFrame):
-        if isinstance(arrays, pd.DataFrame) and not arrays.columns.is_unique:
-            twice = arrays.columns[arrays.columns.duplicated()][0]
-            raise ValueError(
-                f"Blocks: several columns are named {twice!r}, and it is not known which is meant. Rename all but one."
-            )
+        refuse_duplicates(list(arrays), "Blocks")
         arrays = {str(name): a if hasattr(a, "shape") else np.asarray(a) for name, a in arrays.items()}
         lengths = {name: int(a.shape[0]) if a.shape else 0 for name, a in arrays.items()}
         if len(set(lengths.values())) > 1:
@@ -81,11 +77,7 @@ class Arrays:
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield slices."""
-        if missing := [name for name in columns if name not in self._arrays]:
-            raise ValueError(
-                f"columns: there is no array {missing[0]!r}, only {list(self._arrays)}. Say which array each container "
-                "of the model is."
-            )
+        require_columns(columns, list(self._arrays), "there is", "array")
         for start in range(0, self._n_rows, size):
             stop = min(start + size, self._n_rows)
             yield Slices(start, stop - start, {name: _slice(self._arrays[name], start, stop) for name in columns})

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pymc_austerity.blocks.parquet import as_bytes, column_of, import_pyarrow, refuse_duplicates
-from pymc_austerity.blocks.source import Block, Part
+from pymc_austerity.blocks.parquet import as_bytes, column_of, import_pyarrow
+from pymc_austerity.blocks.source import Block, Part, refuse_duplicates, require_columns
 from pymc_austerity.digests import digest_of_all
 
 _REMEDY = "Give a function without arguments that makes it anew for each pass: Blocks(lambda: ...)."
@@ -63,11 +63,7 @@ class ArrowStreams:
         waiting: list[Any] = []
         n, first = 0, 0
         for batch in self._batches(import_pyarrow()):
-            if missing := [name for name in columns if name not in batch.schema.names]:
-                raise ValueError(
-                    f"columns: the stream has no column {missing[0]!r}, only {batch.schema.names}. Say which column "
-                    "each container of the model is."
-                )
+            require_columns(columns, batch.schema.names, "the stream has")
             batch, start = batch.select(list(columns)), 0
             while start < batch.num_rows:
                 taken = batch.slice(start, size - n)
@@ -84,7 +80,7 @@ class ArrowStreams:
     def _batches(self, pa: Any) -> Iterator[Any]:
         made, self._first = self._make() if self._first is None else self._first, None
         reader = pa.RecordBatchReader.from_stream(made)
-        refuse_duplicates(reader.schema, "Blocks")
+        refuse_duplicates(reader.schema.names, "Blocks")
         yield from reader
 
 

@@ -19,6 +19,7 @@ from pymc_austerity.blocks.parquet import ParquetFiles
 from pymc_austerity.blocks.passes import Cluster, Threads
 from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table import BlockTable
+from pymc_austerity.blocks.table_passes import Passes
 from pymc_austerity.blocks.yielded import Yielded
 from pymc_austerity.rows import Slots
 from pymc_austerity.user_input import check_seed, shown
@@ -155,23 +156,10 @@ class Blocks:
         progressbar: bool,
         model_key: str = "",
     ) -> BlockTable:
-        """Return the rows as the containers of a model take them.
+        """Return the rows as the containers of a model take them; called by the steps.
 
-        Parameters
-        ----------
-        containers : sequence of Container
-        coords : mapping
-            Coordinates of the model.
-        wrong_row : callable
-            See `Reader`.
-        progressbar : bool
-        model_key : str
-            Differs between models, for the checkpoint.
-
-        Raises
-        ------
-        TypeError, ValueError, ImportError
-            See the class.
+        The `coords` are those of the model, `wrong_row` is that of `Reader`, and the `model_key` differs between
+        models, for the checkpoint.
         """
         columns, labels = match_columns(containers, self.columns, self.codes, coords)
         reader, source = Reader(tuple(containers), columns, labels, wrong_row), self._open()
@@ -185,7 +173,7 @@ class Blocks:
         }
         executor = Threads() if self.client is None else Cluster(self.client)
         slots, checkpoint = Slots(self.pool, 0.0, int(self.random_seed)), Checkpoint(self.checkpoint, identity)
-        return BlockTable(source, reader, slots, self.chains, executor, checkpoint, progressbar)
+        return BlockTable(Passes(source, reader, executor, checkpoint), slots, self.chains, progressbar)
 
     def _open(self) -> Source:
         refuse_read_once(self.source)

@@ -11,20 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pymc_austerity.blocks.source import BadRowError, Block, Loaded, Part
+from pymc_austerity.blocks.source import BadRowError, Block, Loaded, Part, length_of
 from pymc_austerity.rows import Rows
 
 _one_at_a_time = Lock()
 
 #: Rows whose columns are put side by side at once.
 _SOME_ROWS = 1_024
-
-
-class Categories(NamedTuple):
-    """A column of categories: which of `values` each row has, shape (n,); −1 for none."""
-
-    numbers: np.ndarray
-    values: np.ndarray
 
 
 class Container(NamedTuple):
@@ -65,7 +58,7 @@ class Reader:
         Rows that are `known` were looked at in an earlier pass, and a checksum will tell whether they are the same.
         """
         found = [(block, self._columns_of(block, known)) for block in part.blocks()]
-        starts = np.cumsum([0, *(_length(columns[0][0]) for _, columns in found)])
+        starts = np.cumsum([0, *(length_of(columns[0][0]) for _, columns in found)])
         arrays = tuple(np.empty((int(starts[-1]), *c.shape), c.dtype) for c in self.containers)
         for (block, columns), start, stop in zip(found, starts[:-1], starts[1:], strict=True):
             taken = tuple(array[start:stop] for array in arrays)
@@ -87,7 +80,7 @@ class Reader:
 
     def _columns_of(self, block: Block, known: bool) -> list[list[np.ndarray]]:
         """Return the columns of each container, in its type or one that can be cast to it."""
-        lengths = {name: _length(column) for name, column in block.columns.items()}
+        lengths = {name: length_of(column) for name, column in block.columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(
                 f"{block.where}: the columns of a block differ in length: {lengths}. Row i of each must belong to the "
@@ -99,9 +92,8 @@ class Reader:
 
     def _columns_for(self, container: Container, block: Block, known: bool) -> list[np.ndarray]:
         names = self.columns[container.name]
-        columns = [
-            self._column(container, block, name, known) for name in ([names] if isinstance(names, str) else names)
-        ]
+        each = [names] if isinstance(names, str) else names
+        columns = [self._column(container, block, name, known) for name in each]
         inner = max((column.shape[1:] for column in columns), key=len)
         shape = inner if isinstance(names, str) else (len(columns), *inner)
         if shape != container.shape:
@@ -115,61 +107,60 @@ class Reader:
         column = as_column(block.columns[name], block, name)
         if container.name in self.labels:
             column = _codes(column, self.labels[container.name], block, name)
-        elif isinstance(column, Categories):
+        elif isinstance(column, pd.Categorical):
             raise ValueError(
-                f"{block.where}: column {name!r} holds labels such as {_said(column.values[0])}, and the model holds "
-                f"codes in {container.name!r}. Say which coordinate they belong to, codes={{{container.name!r}: 'name "
-                "of the coordinate'}, or give the labels in the order of their codes."
+                f"{block.where}: column {name!r} holds labels such as {_said(column.categories[0])}, and the model "
+                f"holds codes in {container.name!r}. Say which coordinate they belong to, "
+                f"codes={{{container.name!r}: 'name of the coordinate'}}, or give the labels in the order of their "
+                "codes."
             )
         return _converted(column, container, block, name, known)
 
 
-def as_column(values: Any, block: Block, name: str) -> np.ndarray | Categories:
+def as_column(values: Any, block: Block, name: str) -> np.ndarray | pd.Categorical:
     """Return a column as it was yielded, nothing of it missing, as an array or as categories."""
-    if isinstance(values, Categories):
-        column: np.ndarray | Categories = values
-    elif isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
-        categorical = pd.Categorical(values)
-        column = Categories(np.asarray(categorical.codes), np.asarray(categorical.categories))
+    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        column = pd.Categorical(values)
     elif np.ma.isMaskedArray(values):
-        if np.ma.getmaskarray(values).any():
-            bad = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
-            _missing(block, bad, name)
-        column = np.asarray(values)
+        _missing(block, np.ma.getmaskarray(values), name)
+        return np.asarray(values)
     else:
         if isinstance(values, pd.Series):
             _missing(block, values.isna().to_numpy() & (values.dtype.kind != "f"), name)
-        column = np.asarray(values)
-        if column.dtype.kind in "OUST":
-            numbers, found = pd.factorize(column)
-            column = Categories(numbers, np.asarray(found))
-    if isinstance(column, Categories):
-        _missing(block, column.numbers < 0, name)
+        array = np.asarray(values)
+        if array.dtype.kind not in "OUST":
+            return array
+        codes, found = pd.factorize(array)
+        column = pd.Categorical.from_codes(codes, pd.Index(found))
+    _missing(block, column.codes < 0, name)
     return column
 
 
-def _missing(block: Block, bad: np.ndarray, name: str) -> None:
+def _refuse(block: Block, bad: np.ndarray, said: Callable[[int], str]) -> None:
+    """Refuse the first row of which any entry is bad."""
     if bad.any():
-        row = block.first + int(np.flatnonzero(bad)[0])
-        raise BadRowError(block.where, row, f"column {name!r} is missing. Leave such rows out, or impute them.")
+        row = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
+        raise BadRowError(block.where, block.first + row, said(row))
 
 
-def _codes(column: np.ndarray | Categories, labels: pd.Index, block: Block, name: str) -> np.ndarray:
+def _missing(block: Block, bad: np.ndarray, name: str) -> None:
+    _refuse(block, bad, lambda row: f"column {name!r} is missing. Leave such rows out, or impute them.")
+
+
+def _codes(column: np.ndarray | pd.Categorical, labels: pd.Index, block: Block, name: str) -> np.ndarray:
     """Return the places of labels among those that the model knows."""
-    if isinstance(column, Categories):
-        of_value = labels.get_indexer(pd.Index(column.values))
-        codes = of_value[column.numbers]
-        said = column.values[column.numbers] if (codes < 0).any() else None
+    if isinstance(column, pd.Categorical):
+        codes = labels.get_indexer(column.categories)[column.codes]
     else:
-        codes, said = labels.get_indexer(pd.Index(column)), column
-    if (codes < 0).any():
-        row = int(np.flatnonzero(codes < 0)[0])
-        assert said is not None
-        raise BadRowError(
-            block.where, block.first + row,
-            f"column {name!r} is {_said(said[row])}, which is none of the {len(labels)} labels that the model knows. "
-            "Give the model's coordinate all labels, or leave the row out.",
-        )  # fmt: skip
+        codes = labels.get_indexer(pd.Index(column))
+
+    def unknown(row: int) -> str:
+        return (
+            f"column {name!r} is {_said(column[row])}, which is none of the {len(labels)} labels that the model knows. "
+            "Give the model's coordinate all labels, or leave the row out."
+        )
+
+    _refuse(block, codes < 0, unknown)
     return codes
 
 
@@ -207,14 +198,8 @@ def _converted(column: np.ndarray, container: Container, block: Block, name: str
         what = "is not finite. A batch that meets such a row has no log-likelihood. Leave it out, or impute it"
     else:
         return converted
-    if bad.any():
-        row = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
-        raise BadRowError(block.where, block.first + row, f"column {name!r}, {column[row]}, {what}.")
+    _refuse(block, bad, lambda row: f"column {name!r}, {column[row]}, {what}.")
     return converted
-
-
-def _length(column: Any) -> int:
-    return len(column.numbers) if isinstance(column, Categories) else int(np.shape(column)[0])
 
 
 def match_columns(

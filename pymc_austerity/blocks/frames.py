@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pymc_austerity.blocks.source import Block, Loaded, Part
+from pymc_austerity.blocks.source import Block, Loaded, Part, require_columns
 from pymc_austerity.blocks.yielded import checked
 
 
@@ -49,6 +49,7 @@ def _length(block: Mapping[str, Any]) -> int:
 
 
 def _lengths(blocks: Any) -> list[int]:
+    """Return the rows of a partition of a bag, as a partition of another."""
     return [sum(map(_length, blocks))]
 
 
@@ -77,11 +78,7 @@ class DaskPartitions:
         """Yield the partitions, of whatever size."""
         chosen = self._collection
         if self._is_frame:
-            if missing := [name for name in columns if name not in chosen.columns]:
-                raise ValueError(
-                    f"columns: the frame has no column {missing[0]!r}, only {list(chosen.columns)}. Say which column "
-                    "each container of the model is."
-                )
+            require_columns(columns, list(chosen.columns), "the frame has")
             chosen = chosen[list(columns)]
         for number, (delayed, n) in enumerate(zip(chosen.to_delayed(), self._lengths, strict=True)):
             yield Partition(number, n, tuple(columns), delayed)

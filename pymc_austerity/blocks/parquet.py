@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from pymc_austerity.blocks.columns import Categories
-from pymc_austerity.blocks.cut import cut
-from pymc_austerity.blocks.source import BadRowError, Block, Part
+from pymc_austerity.blocks.source import BadRowError, Block, Part, cut, refuse_duplicates, require_columns
 from pymc_austerity.digests import digest_of_all
 
 #: Rows that are decoded at once, where a row group has more.
@@ -43,7 +42,7 @@ class ParquetFiles:
             raise TypeError(f"filter={filter!r} must be an expression such as pyarrow.dataset.field('year') == 2013.")
         if not isinstance(dataset, pa.dataset.Dataset):
             dataset = _opened(pa, dataset)
-        refuse_duplicates(dataset.schema, "Blocks")
+        refuse_duplicates(dataset.schema.names, "Blocks")
         self._dataset, self._filter = dataset, filter
         self._counted: list[Span] | None = None
 
@@ -69,11 +68,7 @@ class ParquetFiles:
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield all rows: those of a row group, or of several where they are small, of several files if need be."""
-        if missing := [name for name in columns if name not in self._dataset.schema.names]:
-            raise ValueError(
-                f"columns: the files have no column {missing[0]!r}, only {self._dataset.schema.names}. Say which "
-                "column each container of the model is."
-            )
+        require_columns(columns, self._dataset.schema.names, "the files have")
         chosen, waiting, n = tuple(columns), list[Span](), 0
 
         def part() -> FilePart:
@@ -106,7 +101,7 @@ class ParquetFiles:
         groups = [fragment]
         if splits:
             groups = _of_file(import_pyarrow(), fragment, lambda file: file.split_by_row_group())
-            refuse_duplicates(fragment.physical_schema, where)
+            refuse_duplicates(fragment.physical_schema.names, where)
         for group in groups:
             if self._filter is not None:
                 n = group.to_table(schema=self._dataset.schema, columns=[], filter=self._filter).num_rows
@@ -138,16 +133,8 @@ def _opened(pa: Any, source: Any) -> Any:
         raise ValueError(f"Blocks({paths!r}): there is no {error}.") from error
     except (OSError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         for fragment in pa.dataset.dataset(paths, schema=pa.schema([]), **options).get_fragments():
-            refuse_duplicates(_of_file(pa, fragment, lambda f: f.physical_schema), fragment.path)
+            refuse_duplicates(_of_file(pa, fragment, lambda f: f.physical_schema).names, fragment.path)
         raise ValueError(f"Blocks({paths!r}) cannot be read: {error}") from error
-
-
-def refuse_duplicates(schema: Any, where: str) -> None:
-    """Refuse two columns of one name."""
-    if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
-        raise ValueError(
-            f"{where}: several columns are named {twice[0]!r}, and it is not known which is meant. Rename all but one."
-        )
 
 
 def _of_file(pa: Any, fragment: Any, read: Callable[[Any], Any]) -> Any:
@@ -199,13 +186,8 @@ def as_bytes(batch: Any) -> np.ndarray:
 
 def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any]:
     try:
-        yield from fragment.to_batches(
-            schema=part.schema,
-            columns=list(part.columns),
-            filter=part.filter,
-            batch_size=_BATCH,
-            batch_readahead=_AHEAD,
-        )
+        what = {"schema": part.schema, "columns": list(part.columns), "filter": part.filter}
+        yield from fragment.to_batches(**what, batch_size=_BATCH, batch_readahead=_AHEAD)
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(
             f"{where} cannot be read: {error}. If the file was changed after its first pass, build the step again."
@@ -213,7 +195,7 @@ def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any
 
 
 def column_of(pa: Any, column: Any, where: str, first: int, name: str) -> Any:
-    """Return a column as an array, or as numbers of categories."""
+    """Return a column as an array, or as categories."""
     if column.null_count:
         row = int(np.flatnonzero(pa.compute.is_null(column).to_numpy(zero_copy_only=False))[0])
         raise BadRowError(
@@ -230,7 +212,7 @@ def column_of(pa: Any, column: Any, where: str, first: int, name: str) -> Any:
         column = column.dictionary_encode()
     if isinstance(column, pa.DictionaryArray):
         numbers = column.indices.to_numpy(zero_copy_only=False)
-        return Categories(numbers, column.dictionary.to_pandas().to_numpy())
+        return pd.Categorical.from_codes(numbers, column.dictionary.to_pandas().to_numpy())
     if pa.types.is_fixed_size_list(kind):
         return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), kind.list_size)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
 
 
 class Block(NamedTuple):
@@ -66,3 +69,56 @@ class BadRowError(ValueError):
 
     def __reduce__(self) -> Any:
         return BadRowError, self._said
+
+
+def cut(blocks: Iterable[Block], size: int) -> Iterator[Loaded]:
+    """Yield the rows of blocks of any length in parts of `size`, and what is left in a last one.
+
+    A block whose columns differ in length is yielded as it is, for whoever reads it to refuse.
+    """
+    waiting: list[Block] = []
+    n = 0
+    for block in blocks:
+        lengths = {length_of(column) for column in block.columns.values()}
+        if len(lengths) > 1:
+            yield Loaded(n + max(lengths), (*waiting, block))
+            return
+        start, length = 0, next(iter(lengths), 0)
+        while start < length:
+            stop = min(length, start + size - n)
+            taken = {name: _rows(column, start, stop) for name, column in block.columns.items()}
+            waiting.append(Block(block.where, block.first + start, taken))
+            n, start = n + stop - start, stop
+            if n == size:
+                yield Loaded(n, tuple(waiting))
+                waiting, n = [], 0
+    if n:
+        yield Loaded(n, tuple(waiting))
+
+
+def length_of(column: Any) -> int:
+    """Return the number of rows of a column, as it was yielded."""
+    return int(np.shape(column)[0])
+
+
+def _rows(column: Any, start: int, stop: int) -> Any:
+    if isinstance(column, pd.Series):
+        return column.iloc[start:stop]
+    return column[start:stop] if hasattr(column, "__getitem__") else np.asarray(column)[start:stop]
+
+
+def require_columns(names: Iterable[str], there: Sequence[str], whose: str, kind: str = "column") -> None:
+    """Refuse names of columns that a source does not have."""
+    if missing := [name for name in names if name not in there]:
+        raise ValueError(
+            f"columns: {whose} no {kind} {missing[0]!r}, only {list(there)}. Say which {kind} each container of the "
+            "model is."
+        )
+
+
+def refuse_duplicates(names: Sequence[Any], where: str) -> None:
+    """Refuse two columns of one name."""
+    if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+        raise ValueError(
+            f"{where}: several columns are named {twice[0]!r}, and it is not known which is meant. Rename all but one."
+        )

@@ -7,10 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.blocks.checkpoint import Checkpoint
-from pymc_austerity.blocks.columns import Reader
-from pymc_austerity.blocks.passes import Executor
-from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table_passes import Passes
 from pymc_austerity.blocks.table_pools import OnOneThread, drawn_by_bounds, drawn_by_size
 from pymc_austerity.digests import digest_of, number_of
@@ -26,18 +22,8 @@ class BlockTable:
     sampling has `slots`, and is for `shares` chains.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        reader: Reader,
-        slots: Slots,
-        shares: int,
-        executor: Executor,
-        checkpoint: Checkpoint,
-        progressbar: bool,
-    ):
-        self._passes = Passes(source, reader, executor, checkpoint)
-        self._n_arrays = len(reader.containers)
+    def __init__(self, passes: Passes, slots: Slots, shares: int, progressbar: bool):
+        self._passes, self._n_arrays = passes, len(passes.reader.containers)
         self._slots, self._shares, self._shown = slots, shares, progressbar
         self._example: Rows | None = None
         self.reading_passes = 0

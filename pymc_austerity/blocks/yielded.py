@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.blocks.cut import cut
-from pymc_austerity.blocks.source import Block, Part
+from pymc_austerity.blocks.source import Block, Part, cut
 
 
 class Yielded:

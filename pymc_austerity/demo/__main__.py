@@ -11,9 +11,16 @@ import arviz as az
 import numpy as np
 import pandas as pd
 
-from pymc_austerity.demo.demo_data import rand_health_insurance, rows_from_file, synthetic
 from pymc_austerity.demo.figure import figure
-from pymc_austerity.demo.regression import FAMILIES, STEPS, kind_of, regression
+from pymc_austerity.demo.regression import (
+    FAMILIES,
+    STEPS,
+    kind_of,
+    rand_health_insurance,
+    regression,
+    rows_from_file,
+    synthetic,
+)
 from pymc_austerity.demo.runs import Deadline, Run, effective_draws, nutpie_until, run_until
 from pymc_austerity.diagnostics import compare, data_usage
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pymc_austerity.blocks.columns import Categories, Container, Reader, match_columns
+from pymc_austerity.blocks.columns import Container, Reader, match_columns
 from pymc_austerity.blocks.source import BadRowError, Block
 
 X = Container("X", np.dtype("float64"), (2,))
@@ -38,7 +38,7 @@ def test_a_matrix_may_be_one_column():
 @pytest.mark.parametrize(
     "labels",
     [
-        Categories(np.array([1, 0, 1, 0]), np.array(["LA", "NY"])),
+        pd.Categorical.from_codes(np.array([1, 0, 1, 0]), np.array(["LA", "NY"])),
         pd.Series(pd.Categorical(["NY", "LA", "NY", "LA"])),
         np.array(["NY", "LA", "NY", "LA"]),
         pd.Series(["NY", "LA", "NY", "LA"]),
@@ -60,7 +60,7 @@ BAD = {
     "not finite": ({"a": np.array([0, 1, 2, np.nan])}, r"part-7.parquet, row 103: column 'a', nan, is not finite"),
     "too large": ({"y": np.array([0, 1, 300, 1])}, r"row 102: column 'y', 300, does not fit into the int8 of 'y'"),
     "masked": ({"a": MASKED}, r"row 102: column 'a' is missing"),
-    "no category": ({"g": Categories(np.array([0, -1, 0, 0]), np.array(["NY"]))}, r"row 101: column 'g' is missing"),
+    "no category": ({"g": pd.Categorical.from_codes([0, -1, 0, 0], ["NY"])}, r"row 101: column 'g' is missing"),
     "missing string": ({"g": pd.Series(["NY", "NY", None, "NY"])}, r"row 102: column 'g' is missing"),
     "new label": (
         {"g": np.array(["NY", "NY", "NY", "Rome"])},
