@@ -26,33 +26,33 @@ class Deciding(Protocol):
 
 
 #: The newest step of each model, and descriptions of all that were built for it.  They live as long as the model.
-_NEWEST: WeakKeyDictionary[Model, Deciding] = WeakKeyDictionary()
-_DESCRIPTIONS: WeakKeyDictionary[Model, dict[str, None]] = WeakKeyDictionary()
+_BUILT: WeakKeyDictionary[Model, tuple[Deciding | None, tuple[str, ...]]] = WeakKeyDictionary()
 
 
 def remember(model: Model, step: Deciding) -> None:
     """Note that `step` was built for `model`; what it decides by may change with the data."""
-    _NEWEST[model] = step
-    _DESCRIPTIONS.setdefault(model, {})[step.decider.parts.describe()] = None
+    _, described = _built_for(model)
+    _BUILT[model] = step, tuple(dict.fromkeys([*described, step.decider.parts.describe()]))
+
+
+def _built_for(model: Model) -> tuple[Deciding | None, tuple[str, ...]]:
+    return _BUILT.get(model, (None, ()))
 
 
 @contextmanager
 def not_remembered(model: Model) -> Iterator[None]:
     """Forget at the end the steps that are built for a model meanwhile."""
-    newest, described = _NEWEST.get(model), dict(_DESCRIPTIONS.get(model, {}))
+    before = _built_for(model)
     try:
         yield
     finally:
-        _DESCRIPTIONS[model] = described
-        _NEWEST.pop(model, None)
-        if newest is not None:
-            _NEWEST[model] = newest
+        _BUILT[model] = before
 
 
 def find_decider(model: Model) -> Decider:
     """Return the decider of the one step that was built for a model in this session; refuse to guess among several."""
-    described = list(_DESCRIPTIONS.get(model, {}))
-    if not described:
+    step, described = _built_for(model)
+    if step is None:
         raise ValueError(
             "step: no step of pymc_austerity was built for this model in this session, so the test of the run is "
             "unknown. Build the step again with the same settings, inside the model's context, and pass it as step=."
@@ -62,13 +62,13 @@ def find_decider(model: Model) -> Decider:
             f"step: {len(described)} different steps were built for this model, {'; '.join(described)}, and idata does "
             "not say which of them ran. Pass the one that did as step=."
         )
-    _NEWEST[model].follow_data()
-    return as_population(_NEWEST[model].decider)
+    step.follow_data()
+    return as_population(step.decider)
 
 
 def data_of_step(step: object, model: Model) -> int | None:
     """Return the number of the data of a step, or of the newest of a model for None, where it is known."""
-    key = getattr(_NEWEST.get(model) if step is None else step, "model_key", None)
+    key = getattr(_built_for(model)[0] if step is None else step, "model_key", None)
     return None if key is None else int(key.data)
 
 

@@ -24,7 +24,7 @@ from pymc_austerity.diagnostics.place_of_draws import (
     states_of_place,
 )
 from pymc_austerity.diagnostics.population import sample_of_rows
-from pymc_austerity.diagnostics.reliability_report import Reliability, table_of
+from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
 from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
 from pymc_austerity.diagnostics.time_allowance import Allowance
@@ -34,7 +34,6 @@ from pymc_austerity.diagnostics.verdicts import (
     judge_location,
     judge_movement,
     not_looked_at,
-    overall,
 )
 from pymc_austerity.kernel import Decider
 
@@ -84,13 +83,11 @@ class ChecksOfDecisions:
         findings += check(["movement", "location", "scale"], self._place)
         if self.is_exact:
             findings += check(["batch means"], lambda: judge_exact_decisions(stats))
-        if self._needs_spots():
+        if not self.is_exact or self.n_states is not None or not self.place_is_known:
             findings += check(["spot check", "means", "spread"], self._spots)
         findings += check(["proxy", "sums"] if self.decider.density.expands else [], self._proxy)
-        return Reliability(overall(findings), table_of(findings), self.table, self._all_passes(), self._looked_at())
-
-    def _needs_spots(self) -> bool:
-        return not self.is_exact or self.n_states is not None or not self.place_is_known
+        passes = float(self.passes + self.on_all_rows.passes)
+        return report_of(findings, passes, self.table, self._looked_at())
 
     def _place(self) -> list[Finding]:
         """Judge whether the chains move, and whether the draws lie where the posterior is."""
@@ -143,26 +140,27 @@ class ChecksOfDecisions:
 
     def _look_at_states(self, checked: SpotCheck, scale: Relaxations) -> None:
         """Look at the states that are planned, within the time, and at each twice as often while these do not tell."""
-        n = len(self.states.theta)
+        n, allowance = len(self.states.theta), self.allowance
+
+        def has_time() -> bool:
+            return allowance.has_time(checked.seconds_of_finalists)
+
         # Any first part of the golden ratio's multiples is spread evenly.
         order = np.arange(n) if self.n_states else np.argsort(np.argsort(np.arange(n) * (5**0.5 - 1) / 2 % 1))
         try:
-            with self.allowance.not_counted():  # the loop over decisions is compiled for the first state
+            with allowance.not_counted():  # the loop over decisions is compiled for the first state
                 checked.look_at(self.states, int(order[0]))
             for k in order[1:]:
-                if len(checked.spots) >= 2 and not self._has_time(checked):
+                if len(checked.spots) >= 2 and not has_time():
                     return
                 checked.look_at(self.states, int(k))
-            while self.n_states is None and self._has_time(checked) and not checked.tells(scale):
+            while self.n_states is None and has_time() and not checked.tells(scale):
                 for k in range(n):
-                    if not self._has_time(checked):
+                    if not has_time():
                         return
                     checked.repeat(k)
         except KeyboardInterrupt:
-            self.allowance.stopped = True
-
-    def _has_time(self, checked: SpotCheck) -> bool:
-        return self.allowance.has_time(checked.seconds_of_finalists)
+            allowance.stopped = True
 
     def _relaxations(self) -> Relaxations:
         _, names = entries_of_theta(self.mixing, self.model, self.decider)
@@ -184,9 +182,6 @@ class ChecksOfDecisions:
         if self.decider.density.expands and not self.on_all_rows.pairs:
             self.on_all_rows.propose(self.states, self.own, self.of_rows)
         return self.on_all_rows.judge_proxy()
-
-    def _all_passes(self) -> float:
-        return float(self.passes + self.on_all_rows.passes)
 
     def _looked_at(self) -> str:
         k = len(self.population.rows)

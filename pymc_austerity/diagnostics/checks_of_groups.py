@@ -13,7 +13,7 @@ from pymc_austerity.diagnostics.density_on_rows import DensityOnRows, density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.mixing import Mixing, chains_of, entries_of_theta
 from pymc_austerity.diagnostics.place_of_draws import find_place, judged_place, states_of_place
-from pymc_austerity.diagnostics.reliability_report import Reliability, table_of
+from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
 from pymc_austerity.diagnostics.results import SamplingResult, group
 from pymc_austerity.diagnostics.time_allowance import Allowance
 from pymc_austerity.diagnostics.verdicts import (
@@ -23,7 +23,6 @@ from pymc_austerity.diagnostics.verdicts import (
     TRUST,
     Finding,
     judge_acceptance,
-    overall,
 )
 from pymc_austerity.likelihood import read_model
 
@@ -60,7 +59,7 @@ def report_of_groups(
     names = ["acceptance", "refresh", "groups", "slowest"]
     findings += allowance.check(names, lambda: _of_record(idata, mixing))
     findings += allowance.check(["location", "scale"], place)
-    return Reliability(overall(findings), table_of(findings), pd.DataFrame(), sum(d.passes for d in density))
+    return report_of(findings, sum(d.passes for d in density), pd.DataFrame())
 
 
 def _of_record(idata: SamplingResult, mixing: Mixing) -> list[Finding]:

@@ -1,7 +1,4 @@
-"""How far runs are from a reference run, parameter by parameter.
-
-Effective sample sizes and Monte Carlo errors are ArviZ's; this file only arranges them.
-"""
+"""How far runs are from a reference run, parameter by parameter, by ArviZ's effective sizes and Monte Carlo errors."""
 
 from __future__ import annotations
 
@@ -26,8 +23,6 @@ from pymc_austerity.diagnostics.results import (
 from pymc_austerity.diagnostics.same_data import check_same_data
 from pymc_austerity.diagnostics.shared_randomness import Paired
 from pymc_austerity.user_input import takes
-
-__all__ = ["compare"]
 
 #: √n times the Kolmogorov–Smirnov distance of agreeing samples has this mean, √(π/2)·ln 2.
 _KS_MEAN = float(np.sqrt(np.pi / 2) * np.log(2))
@@ -185,7 +180,8 @@ def compare(
             table["differs"] = ""
         table["ess"] = summary["ess"]
         table["ess_per_s"] = summary["ess"] / sampling_seconds(results[run])
-        table["rows_per_draw"] = _mean_rows(results[run])
+        rows = evaluations_per_draw(results[run])
+        table["rows_per_draw"] = np.nan if rows is None else float(rows.mean())
         tables[run] = table
     combined = pd.concat(tables, names=["run", "parameter"]).swaplevel()
     # Runs of one parameter together, both in the order given.
@@ -215,9 +211,3 @@ def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
     effective = summary["ess_median"].fillna(summary["ess"]).clip(upper=draws.sizes["chain"] * draws.sizes["draw"])
     summary["size"] = effective.where(summary["sd"] > 0, np.inf)
     return summary
-
-
-def _mean_rows(idata: SamplingResult) -> float:
-    """Return the mean rows read for a draw, NaN where the run does not tell."""
-    rows = evaluations_per_draw(idata)
-    return np.nan if rows is None else float(rows.mean())

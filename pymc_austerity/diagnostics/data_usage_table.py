@@ -21,8 +21,6 @@ from pymc_austerity.diagnostics.results import (
 )
 from pymc_austerity.user_input import takes
 
-__all__ = ["data_usage"]
-
 
 @takes()
 def data_usage(

@@ -41,16 +41,13 @@ def check_has_variables(idata: SamplingResult, model: Model) -> None:
         )
 
 
-class DrawnPoints(NamedTuple):
-    """Some draws of a run in the unconstrained space, by names of value variables, and where they stand in it."""
+def drawn_points(
+    idata: SamplingResult, model: Model, n_points: int
+) -> tuple[list[dict[str, np.ndarray]], np.ndarray, np.ndarray]:
+    """Return evenly spaced draws of all chains, all of them where they are no more than `n_points`.
 
-    points: list[dict[str, np.ndarray]]
-    chain: np.ndarray
-    draw: np.ndarray
-
-
-def drawn_points(idata: SamplingResult, model: Model, n_points: int) -> DrawnPoints:
-    """Return evenly spaced draws of all chains, all of them where they are no more than `n_points`."""
+    Draws are in the unconstrained space, by the names of value variables; beside them are their chains and places.
+    """
     check_has_variables(idata, model)
     posterior = group(idata, "posterior")
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -63,7 +60,7 @@ def drawn_points(idata: SamplingResult, model: Model, n_points: int) -> DrawnPoi
     unconstrain = _compile_transforms(model)
     names = [value.name for value in (model.rvs_to_values[rv] for rv in model.free_RVs)]
     points = [dict(zip(names, uninterrupted(unconstrain, *(v[i] for v in values)))) for i in range(len(place))]
-    return DrawnPoints(points, chain, draw)
+    return points, chain, draw
 
 
 def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelData, n_states: int) -> DrawnStates:

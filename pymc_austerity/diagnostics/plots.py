@@ -21,8 +21,6 @@ from pymc_austerity.user_input import takes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_comparison", "plot_data_usage"]
-
 # Okabe and Ito's colours, told apart with any kind of colour vision, dark ones first; line styles change
 # along with them so that a print without colour still distinguishes the runs.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")

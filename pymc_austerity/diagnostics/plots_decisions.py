@@ -25,8 +25,6 @@ from pymc_austerity.user_input import takes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_decisions", "plot_error", "plot_spot_check"]
-
 #: Decisions drawn one by one at most: more cover each other.
 _MOST_DECISIONS = 400
 #: Points of a curve of errors.

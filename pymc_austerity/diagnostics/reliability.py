@@ -15,8 +15,6 @@ from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
 from pymc_austerity.user_input import check_seed, model_of, takes
 
-__all__ = ["reliability"]
-
 #: Groups of checks that one after the other advance the bar.
 _CHECKS = 6
 

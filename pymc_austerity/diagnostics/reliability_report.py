@@ -8,7 +8,7 @@ from textwrap import wrap
 
 import pandas as pd
 
-from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, NOT_KNOWN, TRUST, Finding
+from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, NOT_KNOWN, TRUST, Finding, overall
 
 #: Columns of a terminal.
 _WIDTH = 80
@@ -90,6 +90,7 @@ class Reliability:
         return f"<p><b>{escape(self.advice)}</b></p>{table}{note}"
 
 
-def table_of(findings: list[Finding]) -> pd.DataFrame:
-    """Return the table of checks."""
-    return pd.DataFrame([f._asdict() for f in findings]).set_index("check")
+def report_of(findings: list[Finding], passes: float, states: pd.DataFrame, looked_at: str = "all rows") -> Reliability:
+    """Put together what was found."""
+    checks = pd.DataFrame([f._asdict() for f in findings]).set_index("check")
+    return Reliability(overall(findings), checks, states, passes, looked_at)

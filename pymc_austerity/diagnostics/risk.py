@@ -15,8 +15,6 @@ from pymc_austerity.user_input import takes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_risk", "risk_over_time"]
-
 #: Draws whose function values are in memory at once.
 _CHUNK = 2_000
 

@@ -27,7 +27,7 @@ def columns_of_step(idata: SamplingResult, variables: Sequence[str], k: int) -> 
     """
     stats = group(idata, "sample_stats")
     n_ours, n_shared = (over_steps(stats[name]).sizes["step"] for name in ("n_rows", "accepted"))
-    shared = k if n_shared == n_ours else _column_that_moves(idata, variables, stats["accepted"])
+    shared = k if n_shared == n_ours else int(np.argmax(_agreement(idata, variables, stats["accepted"])))
     found = {}
     for name, values in stats.items():
         columns = over_steps(values)
@@ -46,11 +46,6 @@ def _agreement(idata: SamplingResult, variables: Sequence[str], accepted: xr.Dat
         moved |= (np.diff(draws, axis=1) != 0).reshape(*moved.shape, -1).any(axis=-1)
     columns = over_steps(accepted).transpose("step", "chain", "draw").to_numpy()
     return np.array([((column[:, 1:] > 0) == moved).mean() for column in columns])
-
-
-def _column_that_moves(idata: SamplingResult, variables: Sequence[str], accepted: xr.DataArray) -> int:
-    """Return the column of acceptances that says when some variables moved."""
-    return int(np.argmax(_agreement(idata, variables, accepted)))
 
 
 def _sums(sizes: np.ndarray, n: int) -> np.ndarray | None:

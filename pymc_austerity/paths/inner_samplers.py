@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,11 +30,6 @@ class InnerSampler(Protocol):
 
     def prepare(self, subset_model: SubsetModel) -> Draw:
         """Compile what does not depend on the rows."""
-
-
-def default_sampler() -> InnerSampler:
-    """Return nutpie where it is installed, else PyMC's NUTS."""
-    return NutpieNUTS() if find_spec("nutpie") else PyMCNUTS()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymc.model import Model
 
 from pymc_austerity.paths.debias import debias
-from pymc_austerity.paths.inner_samplers import CustomSampler, Draw, InnerSampler, default_sampler
+from pymc_austerity.paths.inner_samplers import CustomSampler, Draw, InnerSampler, NutpieNUTS, PyMCNUTS
 from pymc_austerity.paths.subset_model import subset_model
 from pymc_austerity.user_input import model_of, takes
 
@@ -90,15 +91,7 @@ class PartialPosteriorPaths:
         self.row_arrays = tuple(array.label for array in self._subsets.arrays)
 
     def __call__(self, row_numbers: NDArray[np.int64], rng: np.random.Generator) -> ArrayLike | xr.DataArray:
-        """Return the posterior expectation given these rows alone.
-
-        Parameters
-        ----------
-        row_numbers : array of int, shape (n,)
-            Rows of the subset.
-        rng : Generator
-            Source of the sampler's randomness.
-        """
+        """Return the posterior expectation given these rows alone, of shape (n,), drawn by `rng`."""
         return self._summarise(self._compiled()(self._subsets.take(row_numbers), rng))
 
     def compile(self) -> None:
@@ -108,8 +101,7 @@ class PartialPosteriorPaths:
     def _compiled(self) -> Draw:
         if self._draw is None:
             self.compile()
-        assert self._draw is not None
-        return self._draw
+        return cast("Draw", self._draw)
 
     def _summarise(self, draws: Any) -> ArrayLike | xr.DataArray:
         if callable(self._expectation):
@@ -167,8 +159,7 @@ class PartialPosteriorPaths:
 def posterior_means(posterior: xr.Dataset, names: str | tuple[str, ...]) -> xr.DataArray:
     """Return posterior means: of one variable in its own shape, of several along ``quantity``."""
     if isinstance(names, str):
-        mean = posterior[names].mean(("chain", "draw"))
-        return mean.rename(None)
+        return posterior[names].mean(("chain", "draw")).rename(None)
     labels: list[str] = []
     values: list[float] = []
     for name in names:
@@ -191,22 +182,20 @@ def _checked_expectation(
             f"{expectation!r}."
         )
     names = [expectation] if isinstance(expectation, str) else list(expectation)
-    per_row = [name for name in names if name in dropped]
-    if per_row:
+    if per_row := [name for name in names if name in dropped]:
         raise ValueError(
             f"expectation names {per_row}, with one value per row: a subset has other rows. Use a function of the "
             "draws that predicts at fixed points."
         )
     known = [var.name for var in model.free_RVs + model.deterministics]
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    if unknown := [name for name in names if name not in known]:
         raise ValueError(f"expectation names {unknown}, which the model does not have. Known are {known}.")
     return expectation if isinstance(expectation, str) else tuple(names)
 
 
 def _checked_sampler(sampler: Any) -> InnerSampler:
     if sampler is None:
-        return default_sampler()
+        return NutpieNUTS() if find_spec("nutpie") else PyMCNUTS()
     if hasattr(sampler, "prepare"):
         return sampler
     if callable(sampler):

@@ -70,7 +70,7 @@ class Replication:
         """Walk replication `index` to its truncation and sum it up."""
         begun = time.perf_counter()
         of_level, order, inner = _streams(self.seed, _REPLICATION, index)
-        level = _draw_level(self.truncation, of_level)
+        level = self.truncation.draw(np.random.default_rng(of_level))
         sizes = self.truncation.sizes[:level]
         path = walk(phi, draw_rows(self.n_rows, sizes[-1], order), sizes, inner, self.wants_rng)
         value = telescope(path, self.truncation)
@@ -84,11 +84,7 @@ def _streams(seed: SeedSequence, kind: int, index: int) -> list[SeedSequence]:
 
 def level_of(truncation: Truncation, seed: SeedSequence, index: int) -> int:
     """Return the T of a replication, which its seed fixes."""
-    return _draw_level(truncation, _streams(seed, _REPLICATION, index)[0])
-
-
-def _draw_level(truncation: Truncation, seed: SeedSequence) -> int:
-    return truncation.draw(np.random.default_rng(seed))
+    return truncation.draw(np.random.default_rng(_streams(seed, _REPLICATION, index)[0]))
 
 
 def draw_rows(n_rows: int, count: int, seed: SeedSequence) -> NDArray[np.int64]:

@@ -102,7 +102,7 @@ def subset_model(
     # One array decides the length of a subset; all get the same rows.
     first = arrays[0]
     length = first.shared.shape[first.axes[0]]
-    row_dims = [name for name, dim in graph._dim_lengths.items() if _value(dim) == n_rows]
+    row_dims = [name for name, dim in graph._dim_lengths.items() if int(dim.eval(mode=BY_NUMPY)) == n_rows]
     replace: dict[Variable, Variable] = {leaf: array.shared for leaf, array in leaves.items()}
     replace |= {graph._dim_lengths[name]: length for name in row_dims}
     rebuild = _Rebuild(replace, n_rows, length)
@@ -122,19 +122,16 @@ def subset_model(
     return SubsetModel(model_from_fgraph(copy, mutate_fgraph=True), n_rows, arrays, names)
 
 
-def _value(dim: Variable) -> int:
-    return int(dim.eval(mode=BY_NUMPY))
+def observed_lengths(model: Model) -> dict[str, int]:
+    """Return the lengths of the observed variables that have one."""
+    shapes = {rv.name: model.rvs_to_values[rv].shape.eval(mode=BY_NUMPY) for rv in model.observed_RVs}
+    return {name: int(shape[0]) for name, shape in shapes.items() if len(shape)}
 
 
 def _number_of_rows(model: Model, n_rows: int | None) -> int:
     if n_rows is not None:
         return n_rows
-    lengths = {}
-    for rv in model.observed_RVs:
-        shape = tuple(int(n) for n in model.rvs_to_values[rv].shape.eval(mode=BY_NUMPY))
-        if shape:
-            lengths[rv.name] = shape[0]
-    if not lengths:
+    if not (lengths := observed_lengths(model)):
         raise ValueError("The model has no observed array whose length says how many rows there are. Give n_rows=.")
     if len(set(lengths.values())) > 1:
         raise ValueError(

@@ -48,7 +48,6 @@ class WorkersLostError(RuntimeError):
 
 @dataclass(frozen=True)
 class _Failure:
-    index: int
     error: str
     details: str
 
@@ -129,7 +128,7 @@ def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int])
             results.append((index, job(phi, index)))
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
-            results.append((index, _Failure(index, text, traceback.format_exc())))
+            results.append((index, _Failure(text, traceback.format_exc())))
             break
     return results
 

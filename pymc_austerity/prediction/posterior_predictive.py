@@ -8,14 +8,12 @@ import pymc as pm
 import xarray as xr
 from pymc.model import Model
 from pymc.util import RandomGenerator, get_random_generator
-from pytensor.graph.basic import Variable
 
 from pymc_austerity.compat import as_sampling_result
-from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.same_data import check_draws_of
-from pymc_austerity.paths.subset_model import subset_model
+from pymc_austerity.paths.subset_model import observed_lengths, subset_model
 from pymc_austerity.prediction.chosen_rows import ROW, chosen_rows
 from pymc_austerity.user_input import check_seed, model_of, takes
 
@@ -82,7 +80,7 @@ def posterior_predictive(
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
     check_draws_of(model, idata)
-    lengths = {rv.name: int(shape[0]) for rv in model.observed_RVs if (shape := _shape(model, rv))}
+    lengths = observed_lengths(model)
     if observed is not None and observed not in lengths:
         raise ValueError(f"posterior_predictive: observed={observed!r} must be one of {list(lengths)}.")
     if observed is None and len(set(lengths.values())) > 1:
@@ -94,9 +92,8 @@ def posterior_predictive(
     subset = subset_model(model, n_rows)
     numbers = chosen_rows(rows, subset.n_rows, random_seed, "posterior_predictive")
     subset.put(subset.take(numbers))
-    names = [name for name, length in lengths.items() if length == subset.n_rows]
-    if observed is not None:
-        names = [observed]
+    same = [name for name, length in lengths.items() if length == subset.n_rows]
+    names = same if observed is None else [observed]
     seed = get_random_generator(random_seed, copy=False).integers(2**30)
     with subset.model:
         drawn = pm.sample_posterior_predictive(idata, var_names=names, random_seed=int(seed), progressbar=progressbar)
@@ -112,7 +109,3 @@ def _with_rows(array: xr.DataArray, axis: int) -> xr.DataArray:
     """Return an array with its axis of rows named so."""
     dim = array.dims[axis]
     return array.drop_vars([dim], errors="ignore").rename({dim: ROW})
-
-
-def _shape(model: Model, rv: Variable) -> tuple[int, ...]:
-    return tuple(int(n) for n in model.rvs_to_values[rv].shape.eval(mode=BY_NUMPY))

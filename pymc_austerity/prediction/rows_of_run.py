@@ -137,7 +137,7 @@ def read_rows_of_run(
         check_draws_of(model, idata, table.digest)
     else:
         check_draws_of(model, idata)
-    points = drawn_points(idata, model, np.iinfo(np.int64).max).points
+    points, _, _ = drawn_points(idata, model, np.iinfo(np.int64).max)
     others = own.likelihood.other_blocks
     psi = np.array([np.append(coordinates.theta(point), flatten(point, others)) for point in points])
     wrong = [b.name for b in own.likelihood.psi_blocks if not np.isfinite(psi[:, b.start : b.stop]).all()]

@@ -1,5 +1,6 @@
-"""Comparisons that are printed in a terminal, and runs that share random numbers."""
+"""Comparisons of runs: what differs beyond Monte Carlo error, shared random numbers, and how they are printed."""
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -7,33 +8,179 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity.diagnostics import compare
 
-CHAINS, DRAWS, K = 4, 1_000, 40
+CHAINS, DRAWS = 4, 1_000
+SHAPE = (CHAINS, DRAWS)
 
 
-def moving(seed, rho=0.5):
-    """Draws of autoregressive chains of standard normal numbers."""
-    draws = np.random.default_rng(seed).normal(size=(CHAINS, DRAWS, K))
-    for t in range(1, DRAWS):
+def moving(seed, k=40, rho=0.5):
+    """Draws of stationary autoregressive chains of standard normal numbers, independent ones for no correlation."""
+    draws = np.random.default_rng(seed).normal(size=(*SHAPE, k))
+    for t in range(1, DRAWS if rho else 1):
         draws[:, t] = rho * draws[:, t - 1] + np.sqrt(1 - rho**2) * draws[:, t]
     return draws
 
 
-def close_to(draws, seed, by=0.1, rho=0.5):
+def independent(seed, k=1):
+    return moving(seed, k, rho=0.0)
+
+
+def close_to(draws, seed, by=0.1):
     """Draws of the same law, correlated with others in the same place."""
-    return np.sqrt(1 - by**2) * draws + by * moving(seed, rho)
+    return np.sqrt(1 - by**2) * draws + by * moving(seed)
 
 
 @pytest.fixture
-def compared(sampling_result):
-    def compared(draws, reference):
-        results = {"ours": sampling_result({"x": draws}), "NUTS": sampling_result({"x": reference})}
-        return compare(results, reference="NUTS")
+def table(sampling_result):
+    """Compare runs of one variable, of which the last is the reference."""
 
-    return compared
+    def table(level=0.01, **draws):
+        results = {name: sampling_result({"x": x[..., 0] if x.shape[2:] == (1,) else x}) for name, x in draws.items()}
+        return compare(results, reference=list(draws)[-1], level=level)
+
+    return table
+
+
+@pytest.fixture
+def compared(table):
+    return lambda draws, reference: table(ours=draws, NUTS=reference)
 
 
 def of(table, column):
     return table.xs("ours", level="run")[column]
+
+
+def unit_spread(values, within):
+    return abs(values.std() - 1) < within
+
+
+def test_table_by_hand(sampling_result):
+    """Independent draws have the textbook errors of a mean and of a standard deviation, from both runs."""
+    reference, other = independent(1)[..., 0] * 2 + 5, independent(2)[..., 0] * 3 + 6
+    results = {
+        "NUTS": sampling_result({"slope": reference}, seconds=2.0),
+        "other": sampling_result({"slope": other}, seconds=0.5),
+    }
+    found = compare(results, reference="NUTS")
+    row = found.loc[("slope", "other")]
+    ess = float(az.ess(results["other"])["slope"])
+    by_hand = {
+        "mean": other.mean(), "sd": other.std(), "shift": (other.mean() - reference.mean()) / reference.std(),
+        "sd_ratio": other.std() / reference.std(), "ess": ess, "ess_per_s": ess / 0.5,
+    }  # fmt: skip
+    assert row[list(by_hand)].to_dict() == pytest.approx(by_hand)
+    assert found.loc[("slope", "NUTS"), "ess_per_s"] == pytest.approx(float(az.ess(reference)) / 2)
+    n = CHAINS * DRAWS
+    assert row["shift_mcse"] == pytest.approx(np.sqrt((1 + 1.5**2) / n), rel=0.1)
+    assert row["sd_ratio_mcse"] == pytest.approx(1.5 / np.sqrt(n), rel=0.1)
+
+
+@pytest.mark.skipif(az.__version__.startswith("0."), reason="mcse(method='sd') of ArviZ 0.23 fails with recent NumPy")
+def test_error_of_the_standard_deviation_is_that_of_arviz(table):
+    draws, other = moving(4, 1, 0.7), moving(5, 1, 0.7)
+    errors = [float(az.mcse(of[..., 0], method="sd")) for of in (draws, other)]
+    expected = np.hypot(errors[0] * other.std() / draws.std(), errors[1]) / draws.std()
+    assert table(b=other, a=draws).loc[("x", "b"), "sd_ratio_mcse"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_errors_are_calibrated(compared):
+    """Differences over their errors have unit spread; over errors that ignore autocorrelation, not.
+
+    The distances of agreeing runs are what their error says, or smaller: the size of the median is too small for tails.
+    """
+    found = compared(moving(5, 200, 0.8), moving(6, 200, 0.8))
+    # 200 standardised values: their spread has standard error 1/sqrt(400) = 0.05.
+    assert unit_spread(of(found, "shift") / of(found, "shift_mcse"), 0.2)
+    assert unit_spread((of(found, "sd_ratio") - 1) / of(found, "sd_ratio_mcse"), 0.2)
+    assert (of(found, "shift") / np.sqrt(2 / (CHAINS * DRAWS))).std() > 2
+    assert 0.55 < (of(found, "ks") / of(found, "ks_mcse")).mean() < 1.1
+
+
+def test_only_real_differences_are_flagged(table):
+    """A shift by 0.2 moves the distribution function by 0.08; a spread of 1.2 by 0.04, which is close to the 0.039 that
+    4,000 draws each can show at this level.
+    """
+    runs = {
+        "same": independent(8, 100), "slow": moving(9, 100, 0.9), "shifted": independent(10, 100) + 0.2,
+        "wide": independent(11, 100) * 1.2, "both": independent(12, 100) * 1.2 + 0.2, "reference": independent(7, 100),
+    }  # fmt: skip
+    differs = table(**runs)["differs"].groupby("run").agg(set)
+    assert differs["same"] == differs["slow"] == differs["reference"] == {""}
+    assert differs["shifted"] == {"mean, distribution"}
+    assert differs["wide"] <= {"sd", "sd, distribution"}
+    assert differs["both"] <= {"mean, sd", "mean, sd, distribution"}
+
+
+@pytest.mark.slow
+def test_level_is_divided_among_all_questions(table):
+    """At level 1/2 at most about half of all agreeing comparisons show any flag.
+
+    Bonferroni with 60 nearly independent questions flags with probability 1 - exp(-1/2) = 0.39. Binomial(40, 0.39) lies
+    in 4..28 with probability 1 - 3e-5; undivided, it would be 40 of 40. Mean and distribution often flag together,
+    which lowers the probability a little.
+    """
+    pairs = ((independent(2 * seed, 20), independent(2 * seed + 1, 20)) for seed in range(40))
+    assert 4 <= sum((table(0.5, a=a, b=b)["differs"] != "").any() for a, b in pairs) <= 28
+
+
+def test_a_difference_of_shape_alone_is_flagged(table):
+    """Mean and standard deviation agree; a distance over its error that ignores autocorrelation would not."""
+    uniform = np.random.default_rng(20).uniform(-np.sqrt(3), np.sqrt(3), size=(*SHAPE, 1))
+    found = table(uniform=uniform, slow=moving(22, 1, 0.9), NUTS=independent(21)).loc["x"]
+    assert found["differs"][["uniform", "slow"]].to_list() == ["distribution", ""]
+    # sup|F - Φ| of a uniform law with unit variance is 0.057, at x = ±1.07.
+    assert found.loc["uniform", "ks"] == pytest.approx(0.057, abs=0.03)
+    assert found.loc["slow", "ks_mcse"] > 2 * found.loc["uniform", "ks_mcse"]
+
+
+def test_a_stuck_chain_is_flagged_and_a_constant_is_not(sampling_result):
+    constant = {"constant": np.full(SHAPE, 3.0)}
+    results = {"NUTS": {"x": independent(13)[..., 0], **constant}, "stuck": {"x": np.full(SHAPE, 0.5), **constant}}
+    differs = compare({name: sampling_result(run) for name, run in results.items()}, reference="NUTS")["differs"]
+    assert differs[("x", "stuck")] == "mean, sd, distribution"
+    assert differs[("constant", "stuck")] == ""
+
+
+def test_rows_per_draw_of_counting_steps_and_of_nuts(sampling_result):
+    x, y = {"x": independent(14)[..., 0]}, {"y": np.zeros(500)}
+    counts = {"NUTS": ("n_steps", 7), "ours": ("n_rows", 40), "other": ("accept", 1)}
+    results = {run: sampling_result(x, {name: np.full(SHAPE, n)}, y) for run, (name, n) in counts.items()}
+    rows = compare(results, reference="NUTS").loc["x", "rows_per_draw"]
+    assert rows[["NUTS", "ours"]].to_list() == [3500, 40]
+    assert np.isnan(rows["other"])
+
+
+def test_layout_follows_parameters_and_runs(sampling_result):
+    draws = independent(15, 3)
+    settings = {"dims": {"beta": ["column"]}, "coords": {"column": ["u", "v", "w"]}}
+    results = {run: sampling_result({"beta": draws, "other": draws[..., 0]}, **settings) for run in ("a", "b")}
+    found = compare(results, reference="b", var_names=["beta"])
+    assert list(found.index) == [(f"beta[{column}]", run) for column in ("u", "v", "w") for run in ("a", "b")]
+    assert found.xs("b", level="run")["shift"].isna().all()
+
+
+def test_whole_numbers_and_switches_have_moments(sampling_result):
+    draws = independent(16)[..., 0]
+    run = sampling_result({"count": np.round(draws).astype(int), "switch": draws > 0})
+    found = compare({"a": run, "b": run}, reference="a")
+    assert found.loc[("switch", "b"), "mean"] == pytest.approx((draws > 0).mean())
+    assert found.loc[("count", "b"), "sd_ratio"] == 1
+
+
+def test_unmatched_coordinates_are_refused(sampling_result):
+    draws = independent(17, 2)
+
+    def run(labels):
+        return sampling_result({"beta": draws[..., : len(labels)]}, dims={"beta": ["k"]}, coords={"k": list(labels)})
+
+    for other, named in (("vu", r"beta\[v\]"), ("u", r"\['beta\[v\]'\]")):
+        with pytest.raises(ValueError, match=f"'b' and the reference 'a' differ .*{named}"):
+            compare({"a": run("uv"), "b": run(other)}, reference="a")
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.1])
+def test_level_is_a_probability(table, level):
+    with pytest.raises(ValueError, match="level: must lie strictly between 0 and 1"):
+        table(level, a=independent(18), b=independent(18))
 
 
 def test_independent_runs_share_nothing(compared):
@@ -41,28 +188,25 @@ def test_independent_runs_share_nothing(compared):
     assert [compared(moving(2 * s), moving(2 * s + 1)).sharing for s in range(20)] == [()] * 20
 
 
-def test_errors_of_runs_that_share_are_those_of_their_differences(compared):
+def test_errors_of_runs_that_share_are_of_their_differences(compared):
     """Differences over their errors have unit spread; errors of independent runs are fourteen times as large."""
     reference = moving(100)
-    table = compared(close_to(reference, 101), reference)
-    assert table.sharing == ("ours",)
-    assert (of(table, "correlation") > 0.98).all()
+    found = compared(close_to(reference, 101), reference)
+    assert found.sharing == ("ours",)
+    assert (of(found, "correlation") > 0.98).all()
     # 40 standardised values: their spread has a standard error of .11.
-    assert abs((of(table, "shift") / of(table, "shift_mcse")).std() - 1) < 0.45
-    assert abs(((of(table, "sd_ratio") - 1) / of(table, "sd_ratio_mcse")).std() - 1) < 0.45
-    independent = compared(moving(102), reference)
-    assert 10 < (of(independent, "shift_mcse") / of(table, "shift_mcse")).mean() < 18
-    assert (table["differs"] == "").all()
+    assert unit_spread(of(found, "shift") / of(found, "shift_mcse"), 0.45)
+    assert unit_spread((of(found, "sd_ratio") - 1) / of(found, "sd_ratio_mcse"), 0.45)
+    independent_runs = compared(moving(102), reference)
+    assert 10 < (of(independent_runs, "shift_mcse") / of(found, "shift_mcse")).mean() < 18
+    assert (found["differs"] == "").all()
 
 
 @pytest.mark.slow
 def test_runs_that_share_and_agree_are_rarely_flagged(compared):
     """At the level of .01 a comparison: of 60 not more than four, but with a probability of .0005."""
-    flagged = 0
-    for seed in range(60):
-        reference = moving(1_000 + 2 * seed)
-        flagged += (compared(close_to(reference, 1_001 + 2 * seed), reference)["differs"] != "").any()
-    assert flagged <= 4
+    references = ((moving(1_000 + 2 * seed), 1_001 + 2 * seed) for seed in range(60))
+    assert sum((compared(close_to(x, seed), x)["differs"] != "").any() for x, seed in references) <= 4
 
 
 @pytest.mark.parametrize(
@@ -84,42 +228,36 @@ def test_a_planted_difference_is_seen_between_runs_that_share(compared, spoil, d
 
 
 def test_identical_runs_do_not_differ(compared):
-    table = compared(moving(300), moving(300))
-    assert (table["differs"] == "").all()
-    assert (of(table, "shift") == 0).all()
-    assert (of(table, "shift_mcse") < 1e-6).all()
+    found = compared(moving(300), moving(300))
+    assert (found["differs"] == "").all()
+    assert (of(found, "shift") == 0).all()
+    assert (of(found, "shift_mcse") < 1e-6).all()
 
 
 def test_runs_of_different_length_that_share_say_so(compared):
     reference = moving(400)
-    table = compared(close_to(reference, 401)[:, :600], reference)
-    assert table.sharing == ("ours",)
-    assert "of independent runs, and too large" in repr(table)
-    assert (of(table, "shift_mcse") > 0.03).all()
+    found = compared(close_to(reference, 401)[:, :600], reference)
+    assert found.sharing == ("ours",)
+    assert "of independent runs, and too large" in repr(found)
+    assert (of(found, "shift_mcse") > 0.03).all()
 
 
-def test_a_line_a_parameter_in_eighty_columns(sampling_result):
+def test_a_line_a_parameter_in_eighty_columns(sampling_result, table):
     names = ["a coordinate of which the name is very long indeed", "male"]
     settings = {"dims": {"b": ["k"]}, "coords": {"k": names}}
     draws = moving(500)[..., :2]
     runs = {name: sampling_result({"b": x}, seconds=2.0, **settings) for name, x in (("a", draws), ("b", draws + 1))}
-    table = compare(runs, reference="a")
-    text = repr(table)
+    found = compare(runs, reference="a")
+    text, html = repr(found), found._repr_html_()
     assert max(map(len, text.splitlines())) <= 80
     assert sum(line.startswith("b[") for line in text.splitlines()) == 2
     assert all(word in text for word in ("shift", "sd ratio", "differs", "mean, distribution", "+1.0", "share random"))
-    assert "nan" not in text.lower()
-    html = table._repr_html_()
-    assert "NaN" not in html
+    assert "nan" not in (text + html).lower()
     assert "very long indeed" in html
-    assert type(table.loc["b[male]"]).__name__ == "DataFrame"
-    assert "shift_mcse" in table.round(3)
-
-
-def test_many_parameters_are_not_all_printed(sampling_result):
-    draws = np.random.default_rng(1).normal(size=(2, 50, 300))
-    table = compare({name: sampling_result({"x": draws}) for name in "ab"}, reference="a")
-    assert "… and 240 more lines" in repr(table)
+    assert type(found.loc["b[male]"]).__name__ == "DataFrame"
+    assert "shift_mcse" in found.round(3)
+    many = np.random.default_rng(1).normal(size=(2, 50, 300))
+    assert "… and 240 more lines" in repr(table(a=many, b=many))
 
 
 @pytest.mark.slow

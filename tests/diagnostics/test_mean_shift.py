@@ -21,6 +21,18 @@ def acceptance(bias):
     return special.expit(log_ratio) + bias * np.sign(STATES - STATES[:, None]) * np.exp(-(log_ratio**2))
 
 
+def proposed(sd, rng):
+    """Return where proposals from draws of the law start and end, and their log ratios."""
+    here = rng.choice(STATES.size, 20_000, p=LAW)
+    there = np.clip(np.rint(here + rng.normal(0, sd / (STATES[1] - STATES[0]), here.size)).astype(int), 0, 80)
+    return here, there, np.log(LAW[there] / LAW[here])
+
+
+def imbalance(accept, here, there, log_ratio):
+    weights = np.exp(-np.maximum(log_ratio, 0)), np.exp(np.minimum(log_ratio, 0))
+    return accept[here, there] * weights[0] - accept[there, here] * weights[1]
+
+
 def matrix(accept, sd):
     moves = stats.norm.pdf(STATES - STATES[:, None], scale=sd) * (STATES[1] - STATES[0]) * accept
     np.fill_diagonal(moves, 0.0)
@@ -32,12 +44,8 @@ def test_the_shift_is_that_of_the_stationary_law(sd):
     bias, rng = 0.003, np.random.default_rng(5)
     accept = acceptance(bias)
     expected = (stationary_law(matrix(accept, sd)) - LAW) @ STATES
-    here = rng.choice(STATES.size, 20_000, p=LAW)
-    there = np.clip(np.rint(here + rng.normal(0, sd / (STATES[1] - STATES[0]), here.size)).astype(int), 0, 80)
-    log_ratio = np.log(LAW[there] / LAW[here])
-    error = accept[here, there] * np.exp(-np.maximum(log_ratio, 0)) - accept[there, here] * np.exp(
-        np.minimum(log_ratio, 0)
-    )
+    here, there, log_ratio = proposed(sd, rng)
+    error = imbalance(accept, here, there, log_ratio)
     correlation = (LAW * STATES) @ matrix(acceptance(0.0), sd) @ STATES / (LAW @ STATES**2)
     found = mean_shift(
         (STATES[there] - STATES[here])[:, None], error, log_ratio, np.array([1 / (1 - correlation)]), ["x"], 1e-4
@@ -57,12 +65,8 @@ def test_the_spread_is_that_of_the_stationary_law(bias, sign):
     accept = special.expit(log_ratios) + bias * outwards * np.exp(-(log_ratios**2))
     squares = STATES**2 - LAW @ STATES**2
     expected = (stationary_law(matrix(accept, sd)) - LAW) @ squares / 2
-    here = rng.choice(STATES.size, 20_000, p=LAW)
-    there = np.clip(np.rint(here + rng.normal(0, sd / (STATES[1] - STATES[0]), here.size)).astype(int), 0, 80)
-    log_ratio = log_ratios[here, there]
-    error = accept[here, there] * np.exp(-np.maximum(log_ratio, 0)) - accept[there, here] * np.exp(
-        np.minimum(log_ratio, 0)
-    )
+    here, there, log_ratio = proposed(sd, rng)
+    error = imbalance(accept, here, there, log_ratio)
     correlation = (LAW * squares) @ matrix(special.expit(log_ratios), sd) @ squares / (LAW @ squares**2)
     relaxation = np.array([1 / (1 - correlation)])
     found = spread_shift(STATES[here][:, None], STATES[there][:, None], error, log_ratio, relaxation, 1e-4)

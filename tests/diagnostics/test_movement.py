@@ -27,7 +27,8 @@ def log_posterior(mu):
     return stats.norm(0, 10).logpdf(mu) + stats.norm(mu, 1).logpdf(ROWS).sum()
 
 
-def test_movement_is_the_change_of_the_log_posterior_between_draws_far_apart(model):
+def test_movement_is_the_change_of_the_log_posterior(model):
+    """Between draws far apart."""
     decider = stepping(model, 0.05).decider
     states = [np.array([mu]) for mu in (0.9, 1.1, 1.2)]
     found, passes = movement(decider, states, np.empty(0))
@@ -42,7 +43,7 @@ def test_little_movement_is_not_trusted(change, verdict):
 
 
 @pytest.mark.parametrize(("scale", "told"), [(1e-9, True), (0.05, False)])
-def test_a_step_size_that_collapsed_is_a_warning_of_its_own(model, caplog, scale, told):
+def test_a_step_size_that_collapsed_is_warned_of(model, caplog, scale, told):
     with model:
         idata = pm.sample(
             300, tune=0, chains=1, cores=1, step=stepping(model, scale), initvals={"mu": ROWS.mean()}, random_seed=1,

@@ -7,19 +7,9 @@ import pytest
 import pymc_austerity as pma
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
-def _identity(draws):
-    return draws
-
-
 def _curve(bias=0.0, chains=200, **kwargs):
     draws = np.random.default_rng(3).normal(bias, 1.0, size=(chains, 1_000, 2))
-    return pma.risk_over_time(draws, _identity, np.zeros(2), 0.01, **kwargs)
+    return pma.risk_over_time(draws, lambda x: x, np.zeros(2), 0.01, **kwargs)
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.1])
@@ -37,7 +27,7 @@ def test_risk_is_squared_bias_plus_variance(bias):
 def test_risk_uses_the_draws_that_were_there_in_time():
     draws = np.arange(20.0)[None, :] * np.ones((2, 1))
     seconds = np.stack([np.arange(1, 21.0), 2 * np.arange(1, 21.0)])
-    curve = pma.risk_over_time(draws, _identity, [0.0], seconds, n_times=2)
+    curve = pma.risk_over_time(draws, lambda x: x, [0.0], seconds, n_times=2)
     assert curve["seconds"].tolist() == [20, 20]
     assert curve["draws"].iloc[0] == 15
     assert curve["risk"].iloc[0] == pytest.approx((9.5**2 + 4.5**2) / 2)
@@ -71,7 +61,7 @@ def test_functions_are_applied_in_pieces_of_bounded_size():
 def test_what_does_not_fit_is_refused(change, told):
     arguments = {"draws": np.zeros((2, 50)), "truth": [0.0], "seconds": 1.0} | change
     with pytest.raises(ValueError, match=told):
-        pma.risk_over_time(arguments.pop("draws"), _identity, **arguments)
+        pma.risk_over_time(arguments.pop("draws"), lambda x: x, **arguments)
 
 
 def test_figure_has_a_line_and_a_band_for_each_sampler():
@@ -86,3 +76,4 @@ def test_figure_has_a_line_and_a_band_for_each_sampler():
         pma.plot_risk({})
     with pytest.raises(ValueError, match="one is needed, got 2"):
         pma.plot_risk(curves, axes=plt.subplots(1, 2)[1])
+    plt.close("all")

@@ -31,7 +31,7 @@ def run(sampling_result):
 
 
 @pytest.mark.parametrize(("place", "n_others"), [(0, 0), (0, 1), (1, 1), (1, 2)])
-def test_columns_are_those_of_the_step_that_moved_the_variable(run, place, n_others):
+def test_columns_are_those_of_the_step_that_moved(run, place, n_others):
     idata, accepted = run(place, n_others)
     own = columns_of_step(idata, ["beta"], 0)
     np.testing.assert_array_equal(own["accepted"], accepted)
@@ -61,15 +61,10 @@ def two_of_ours():
         with pm.Model() as model:
             level, slope = pm.Normal("level"), pm.Normal("slope")
             pm.Normal("y", level + slope * x, 1, observed=y)
+            walks = [pma.AdaptiveMetropolis(target_accept=target) for target in (0.15, 0.7)]
             steps = [
-                pma.PenaltyMH(
-                    [rv],
-                    batch_size=size,
-                    proposal=pma.AdaptiveMetropolis(target_accept=target),
-                    thin=n,
-                    progressbar=False,
-                )
-                for rv, size, target, n in zip((level, slope), sizes, (0.15, 0.7), thin, strict=True)
+                pma.PenaltyMH([rv], batch_size=size, proposal=walk, thin=n, progressbar=False)
+                for rv, size, walk, n in zip((level, slope), sizes, walks, thin, strict=True)
             ]
             idata = pm.sample(
                 draws, tune=400, step=steps, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True,
@@ -82,7 +77,7 @@ def two_of_ours():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("thin", [1, 2])
-def test_of_two_steps_of_one_design_the_one_that_moves_is_judged(two_of_ours, thin):
+def test_of_two_steps_of_one_design_the_one_that_moves(two_of_ours, thin):
     idata, model, steps = two_of_ours((thin, thin))
     rates = idata.sample_stats["accepted"].mean(("chain", "draw")).to_numpy()
     assert rates[1] - rates[0] > 0.3
@@ -92,7 +87,7 @@ def test_of_two_steps_of_one_design_the_one_that_moves_is_judged(two_of_ours, th
     assert found[1] != pytest.approx(rates[0], abs=0.1)
 
 
-def test_a_step_of_another_batch_size_is_noticed_where_draws_are_thinned(two_of_ours):
+def test_another_batch_size_is_noticed_in_thinned_draws(two_of_ours):
     idata, model, steps = two_of_ours((3, 3), sizes=(100, 130), draws=50)
     found = [stats_of_step(idata, model, step.decider)[0]["n_rows"] for step in steps]
     np.testing.assert_allclose([np.min(n) for n in found], [100, 130], rtol=0.35)
@@ -108,7 +103,7 @@ def test_what_the_statistics_do_not_say_is_refused(two_of_ours):
         stats_of_step(idata, model, steps[1].decider)
 
 
-def test_two_steps_that_always_moved_together_are_not_told_apart(two_of_ours, sampling_result):
+def test_steps_that_moved_together_are_not_told_apart(two_of_ours, sampling_result):
     idata, model, steps = two_of_ours((1, 1))
     stats = {name: values.to_numpy() for name, values in idata.sample_stats.items() if name != "warning"}
     stats["accepted"] = np.ones_like(stats["accepted"])
