@@ -29,7 +29,7 @@ import pymc as pm
 from timing import ONE_CHAIN, elsewhere, peak_memory, smallest_ess
 
 import pymc_austerity as pma
-from pymc_austerity.blocks.table_passes import Passes
+from pymc_austerity.blocks.passes import Passes
 from pymc_austerity.diagnostics.results import as_dataset
 
 BLOCK, D = 131_072, 10

@@ -14,13 +14,11 @@ from pymc_austerity.blocks.arrays import Arrays
 from pymc_austerity.blocks.arrow_streams import ArrowStreams, exports_stream, refuse_read_once
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
-from pymc_austerity.blocks.frames import DaskPartitions
 from pymc_austerity.blocks.parquet import ParquetFiles
-from pymc_austerity.blocks.passes import Cluster, Threads
+from pymc_austerity.blocks.passes import Cluster, Passes, Threads
 from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table import BlockTable
-from pymc_austerity.blocks.table_passes import Passes
-from pymc_austerity.blocks.yielded import Yielded
+from pymc_austerity.blocks.yielded import DaskPartitions, Yielded
 from pymc_austerity.rows import Slots
 from pymc_austerity.user_input import check_seed, shown
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.blocks.table_passes import Passes
+from pymc_austerity.blocks.passes import Passes
 from pymc_austerity.blocks.table_pools import OnOneThread, drawn_by_bounds, drawn_by_size
 from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress

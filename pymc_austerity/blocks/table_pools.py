@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.blocks.table_passes import Passes
+from pymc_austerity.blocks.passes import Passes
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import OUTWARDS, Reservoir, Rows, Slots, Work, no_op
 from pymc_austerity.rows.by_bounds import rows_to_read

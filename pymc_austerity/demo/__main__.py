@@ -11,7 +11,6 @@ import arviz as az
 import numpy as np
 import pandas as pd
 
-from pymc_austerity.demo.figure import figure
 from pymc_austerity.demo.regression import (
     FAMILIES,
     STEPS,
@@ -21,7 +20,7 @@ from pymc_austerity.demo.regression import (
     rows_from_file,
     synthetic,
 )
-from pymc_austerity.demo.runs import Deadline, Run, effective_draws, nutpie_until, run_until
+from pymc_austerity.demo.runs import Deadline, Run, effective_draws, figure, nutpie_until, run_until
 from pymc_austerity.diagnostics import compare, data_usage
 
 NUTS = "NUTS"

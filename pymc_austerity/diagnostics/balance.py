@@ -12,14 +12,15 @@ import xarray as xr
 
 from pymc_austerity.diagnostics.decision_verdicts import judge_means, judge_spot_check, judge_spread
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, state_of_chain, test_of_chain
-from pymc_austerity.diagnostics.judged_batches import balance_remedy
-from pymc_austerity.diagnostics.mean_shift import mean_shift, spread_shift
+from pymc_austerity.diagnostics.judged_decisions import balance_remedy
 from pymc_austerity.diagnostics.measured_error import (
     Flow,
     Repeats,
     control_coefficient,
     flow_of,
     mean_error,
+    mean_shift,
+    spread_shift,
     typical_error,
     worst_error,
 )

@@ -10,17 +10,17 @@ from pymc.model import Model
 
 from pymc_austerity.acceptance import Reads
 from pymc_austerity.diagnostics.balance import Relaxations, SpotCheck
-from pymc_austerity.diagnostics.decisions_on_all_rows import OnAllRows
+from pymc_austerity.diagnostics.convergence import Mixing, chains_of, entries_of_theta, relaxation_of
 from pymc_austerity.diagnostics.density_on_rows import density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states, test_of_chain
-from pymc_austerity.diagnostics.judged_batches import judge_batches, judge_exact_decisions
-from pymc_austerity.diagnostics.mixing import Mixing, chains_of, entries_of_theta, relaxation_of
-from pymc_austerity.diagnostics.movement import least_movement, movement_on_rows
+from pymc_austerity.diagnostics.judged_decisions import OnAllRows, judge_batches, judge_exact_decisions
 from pymc_austerity.diagnostics.place_of_draws import (
     LEVEL_OF_PLACE,
     drift_of,
     find_place,
     judged_place,
+    least_movement,
+    movement_on_rows,
     states_of_place,
 )
 from pymc_austerity.diagnostics.population import sample_of_rows
@@ -135,7 +135,7 @@ class ChecksOfDecisions:
             found += checked.judge_moments(self.table, scale)
             self.passes += min(5, len(measured)) * share * anew
         if not self.sampled:
-            self.on_all_rows.take(measured)
+            self.on_all_rows.take([(spot.proposed, spot.left) for spot in measured])
         return found
 
     def _look_at_states(self, checked: SpotCheck, scale: Relaxations) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from pymc.model import Model
 
+from pymc_austerity.diagnostics.convergence import Mixing, chains_of, entries_of_theta
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows, density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states
-from pymc_austerity.diagnostics.mixing import Mixing, chains_of, entries_of_theta
 from pymc_austerity.diagnostics.place_of_draws import find_place, judged_place, states_of_place
 from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
 from pymc_austerity.diagnostics.results import SamplingResult, group

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pymc_austerity.diagnostics.mean_shift import MeanShift
+from pymc_austerity.diagnostics.measured_error import MeanShift
 from pymc_austerity.diagnostics.row_shape import BatchShape
 from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, NOT_KNOWN, TRUST, Finding, finding, grade, worst
 

@@ -1,16 +1,19 @@
-"""Whether draws lie where the posterior is, and are as far apart, from its gradient at some of them.
+"""Whether draws lie where the posterior is and are as far apart, by its gradient at some of them; whether they move.
 
-With g = ∇log π, draws of a posterior obey E[g] = 0 and E[−(θ_i − c) g_i] = 1 for every entry of θ and any c.  Draws of
-other data, draws that were shifted or stretched, and draws that do not move break one or the other.  For a posterior
-that is near normal, with covariance Σ, Σ E[g] is the way from the mean of the draws to that of the posterior, and
-E[−(θ_i − c) g_i] the variance of the draws over that of the posterior.
+With g = ∇log π, draws of a posterior obey E[g] = 0 and E[−(θ_i − c) g_i] = 1 for every entry of θ and any c, where the
+density is smooth in θ and falls to zero at the ends of its support.  Draws of other data, draws that were shifted or
+stretched, and draws that do not move break one or the other.  For a posterior that is near normal, with covariance Σ,
+Σ E[g] is the way from the mean of the draws to that of the posterior, and E[−(θ_i − c) g_i] the variance of the draws
+over that of the posterior.
 
-Both hold where the density is smooth in θ and falls to zero at the ends of its support.
+The log density of D dimensions varies by about √(D/2) over draws of its own.  A chain whose step size has collapsed
+accepts nearly everything and keeps its log density; its own standard deviations cannot tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +22,10 @@ from scipy import special
 from pymc_austerity.diagnostics.convergence import of_entries, standard_errors
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import DrawnStates
-from pymc_austerity.diagnostics.mean_shift import MeanShift
-from pymc_austerity.diagnostics.verdicts import Finding, judge_level, judge_location, judge_scale
+from pymc_austerity.diagnostics.measured_error import MeanShift
+from pymc_austerity.diagnostics.spot_check import evaluate_pair
+from pymc_austerity.diagnostics.verdicts import MOVEMENT, Finding, judge_level, judge_location, judge_scale
+from pymc_austerity.kernel import Decider, Proposed
 
 #: Ways between two draws along which the gradient is added up, and the numbers of places on each.
 _WAYS, _NODES = 6, 5
@@ -28,11 +33,12 @@ _WAYS, _NODES = 6, 5
 _SMOOTH = 0.1
 #: Draws are taken so many times further from their mean to see whether the support ends there.
 _FURTHER = 4.0
-
 #: Draws at which the gradient is taken, within so many row terms.
 _FEWEST, _MOST, _ROW_BUDGET = 50, 400, 8_000_000
 #: One minus the confidence of what is said of all entries of θ at once.
 LEVEL_OF_PLACE = 0.001
+#: Of three draws, those furthest apart first.
+_PAIRS = ((0, 2), (0, 1), (1, 2))
 
 
 def states_of_place(n_rows: int, dimension: int) -> int:
@@ -176,3 +182,47 @@ def _most_shown(names: list[str], value: np.ndarray, error: np.ndarray, n: int, 
     half = -special.stdtrit(n - 1, level / 2 / len(names)) * error
     k = int(np.argmax(np.abs(value) - half))
     return MeanShift(names[k], float(value[k]), float(value[k] - half[k]), float(value[k] + half[k]))
+
+
+def least_movement(decider: Decider, states: DrawnStates) -> tuple[float, int]:
+    """Return `movement` of the chain that goes least far, and the passes that it took for all chains."""
+    of = [states.chain == chain for chain in np.unique(states.chain)]
+    found = [movement(decider, states.theta[own][[0, own.sum() // 2, -1]], states.others[own][0]) for own in of]
+    return min(change for change, _ in found), sum(passes for _, passes in found)
+
+
+def movement_on_rows(density: DensityOnRows, states: DrawnStates) -> float:
+    """Return what `least_movement` does, from a sample of the rows where these are many."""
+    found = []
+    for chain in np.unique(states.chain):
+        own = np.flatnonzero(states.chain == chain)
+        some = own[[0, own.size // 2, -1]]
+        values = density.differences(states.theta[some], states.others[some[0]])
+        if not np.isfinite(values).all():
+            return np.inf  # impossible beside the present values of the others: it has moved
+        changes = [abs(values[new] - values[old]) / np.sqrt(states.theta.shape[1]) for old, new in _PAIRS]
+        found.append(next((change for change in changes if change > max(MOVEMENT)), max(changes)))
+    return float(min(found))
+
+
+def movement(decider: Decider, states: Sequence[np.ndarray], others: np.ndarray) -> tuple[float, int]:
+    """Return the largest change of the log posterior between some draws over √D, and the passes that it took.
+
+    The `states` are draws of θ of one chain, far apart; those furthest apart are looked at first, and no more than are
+    needed. Where a discrete variable is among them, which may stay where it is, the change is infinite.
+    """
+    if any(np.dtype(block.dtype).kind != "f" for block in decider.likelihood.blocks):
+        return np.inf, 0
+    largest, passes = 0.0, 0
+    for old, new in sorted(combinations(range(len(states)), 2), key=lambda pair: pair[0] - pair[1]):
+        if np.array_equal(states[old], states[new]):
+            continue
+        pair = evaluate_pair(decider, Proposed(states[new], states[old], others, 0.0))
+        if pair is None or not np.isfinite(pair.terms).all():
+            return np.inf, passes  # impossible beside the present values of the others: it has moved
+        passes += 1
+        change = pair.terms.sum() / float(decider.parts.temperature.final) + pair.offset
+        largest = max(largest, abs(change) / np.sqrt(len(states[old])))
+        if largest > max(MOVEMENT):
+            break
+    return float(largest), passes

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.diagnostics.mean_shift import MeanShift
+from pymc_austerity.diagnostics.measured_error import MeanShift
 
 TRUST, NOT_KNOWN, CARE, DO_NOT_TRUST = "trust", "not known", "trust with care", "do not trust"
 _SEVERITY = (TRUST, NOT_KNOWN, CARE, DO_NOT_TRUST)

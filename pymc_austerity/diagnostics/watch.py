@@ -8,8 +8,8 @@ import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_austerity.acceptance import Reads
-from pymc_austerity.diagnostics.judged_batches import judge_shapes, judge_stops
-from pymc_austerity.diagnostics.movement import movement
+from pymc_austerity.diagnostics.judged_decisions import judge_shapes, judge_stops
+from pymc_austerity.diagnostics.place_of_draws import movement
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
 from pymc_austerity.diagnostics.verdicts import TRUST, Finding, judge_acceptance, judge_movement, overall

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of, warn
 from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, wants_rng
-from pymc_austerity.paths.replication_progress import Stopping
-from pymc_austerity.paths.runs import Seed, as_seed, checked_sizes, replicate
+from pymc_austerity.paths.runs import Seed, Stopping, as_seed, checked_sizes, replicate
 from pymc_austerity.paths.workers import JobError, Workers
 from pymc_austerity.user_input import takes
 

@@ -22,8 +22,7 @@ from pymc_austerity.paths.block_reader import Block, BlockReader, StreamEndedErr
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset, warn
 from pymc_austerity.paths.replication import Phi, ReplicationError, level_of, telescope, walk, wants_rng
-from pymc_austerity.paths.replication_progress import Stopping
-from pymc_austerity.paths.runs import Seed, as_seed, checked_sizes, replicate
+from pymc_austerity.paths.runs import Seed, Stopping, as_seed, checked_sizes, replicate
 from pymc_austerity.paths.truncation import FloatArray
 from pymc_austerity.paths.workers import JobError, complaint
 from pymc_austerity.user_input import takes

@@ -13,8 +13,7 @@ from pymc.util import RandomGenerator
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.prediction.chosen_rows import ROW, chosen_rows
-from pymc_austerity.prediction.rows_of_run import read_rows_of_run
+from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows, read_rows_of_run
 from pymc_austerity.user_input import check_seed, model_of, takes
 
 

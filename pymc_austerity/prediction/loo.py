@@ -15,10 +15,9 @@ from pymc.util import RandomGenerator, get_random_generator
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.prediction.arviz_loo import LeftOut, effective_share, filled_result, leave_out
-from pymc_austerity.prediction.chosen_rows import ROW
 from pymc_austerity.prediction.loo_surrogate import SurrogateOfRows, surrogate_of_rows
 from pymc_austerity.prediction.row_strata import Strata, draw_strata, estimate_sum, fill_in
-from pymc_austerity.prediction.rows_of_run import RowsOfRun, read_rows_of_run
+from pymc_austerity.prediction.rows_of_run import ROW, RowsOfRun, read_rows_of_run
 from pymc_austerity.user_input import check_seed, model_of, takes
 
 _log = logging.getLogger("pymc_austerity")

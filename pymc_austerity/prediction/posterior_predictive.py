@@ -14,7 +14,7 @@ from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.paths.subset_model import observed_lengths, subset_model
-from pymc_austerity.prediction.chosen_rows import ROW, chosen_rows
+from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows
 from pymc_austerity.user_input import check_seed, model_of, takes
 
 

@@ -1,4 +1,4 @@
-"""The rows of a model and the draws of a run, brought together: log-likelihoods of rows at draws."""
+"""The rows of a model and the draws of a run, brought together: log-likelihoods of chosen rows at draws."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from pymc.model import Model
+from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
+from pymc_austerity.argument_kinds import are_numbers, is_whole, short
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
@@ -29,6 +31,8 @@ from pymc_austerity.rows import Rows, Table
 from pymc_austerity.steps.pooled import open_table
 
 _one_at_a_time = Lock()
+#: Name of the axis of the rows, whose coordinate is their numbers.
+ROW = "row"
 
 
 @dataclass(eq=False)
@@ -169,3 +173,25 @@ def _in_effects(model: Model, observed: str | Sequence[str] | None) -> tuple[Mod
     start = centred.to_effects(model.initial_point())
     data = read_model(centred.model, centred.model.value_vars, observed, start).as_data_of(model)
     return data, Coordinates(data.likelihood.blocks, tuple(centred.replaced), centred.to_effects, centred.from_effects)
+
+
+def chosen_rows(rows: Any, n_rows: int, random_seed: RandomGenerator, caller: str) -> np.ndarray:
+    """Return the numbers of rows: so many at random without replacement, all where there are no more, or these."""
+    if isinstance(rows, slice):
+        numbers = np.arange(n_rows)[rows]
+    elif is_whole(rows, 1):
+        rng = get_random_generator(random_seed, copy=False)
+        numbers = np.sort(rng.choice(n_rows, min(int(rows), n_rows), replace=False, shuffle=False))
+    elif are_numbers(rows) and np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iu":
+        numbers = np.asarray(rows, np.int64)
+    else:
+        raise TypeError(
+            f"{caller}: rows={short(rows)} must be a whole number, of rows to draw at random, a slice, or an array of "
+            "the numbers of rows."
+        )
+    if not len(numbers):
+        raise ValueError(f"{caller}: rows={short(rows)} leaves none of {n_rows:,} rows.")
+    if numbers.min() < 0 or numbers.max() >= n_rows:
+        wrong = numbers[(numbers < 0) | (numbers >= n_rows)][0]
+        raise ValueError(f"{caller}: rows= has {wrong}, and rows have the numbers from 0 to {n_rows - 1}.")
+    return numbers

@@ -70,7 +70,7 @@ def arrays_of(table):
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_rows_are_those_of_the_table(source, size, monkeypatch):
     """In their order, in every pass, whatever the lengths of the batches."""
-    monkeypatch.setattr("pymc_austerity.blocks.table_passes.PIECE", size)
+    monkeypatch.setattr("pymc_austerity.blocks.passes.PIECE", size)
     table = table_of(source())
     assert len(table) == N
     for _ in range(2):

@@ -10,7 +10,7 @@ import pytest
 from weighing import SizesOf
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import Container, table_passes
+from pymc_austerity.blocks import Container, passes
 from pymc_austerity.blocks.arrays import Arrays
 from pymc_austerity.blocks.source import BadRowError
 
@@ -21,7 +21,7 @@ CONTAINERS = [Container("x", np.dtype(float), ()), Container("y", np.dtype("int6
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(table_passes, "PIECE", 64)
+    monkeypatch.setattr(passes, "PIECE", 64)
 
 
 @pytest.fixture

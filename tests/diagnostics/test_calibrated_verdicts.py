@@ -7,7 +7,7 @@ import pytest
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.decision_verdicts import LARGEST_MEAN_SHIFT, MEAN_SHIFT, judge_means, judge_spread
-from pymc_austerity.diagnostics.mean_shift import MeanShift
+from pymc_austerity.diagnostics.measured_error import MeanShift
 from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, NOT_KNOWN, TRUST
 
 N = 4_000

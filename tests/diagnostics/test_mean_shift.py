@@ -8,7 +8,7 @@ from scipy import special, stats
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.decision_verdicts import MEAN_SHIFT
-from pymc_austerity.diagnostics.mean_shift import mean_shift, spread_shift
+from pymc_austerity.diagnostics.measured_error import mean_shift, spread_shift
 from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST
 
 STATES = np.linspace(-4, 4, 81)

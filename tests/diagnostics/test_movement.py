@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.movement import movement
+from pymc_austerity.diagnostics.place_of_draws import movement
 from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, TRUST, judge_movement
 
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, size=1_000)

@@ -10,7 +10,7 @@ from scipy import stats
 from pymc_austerity.diagnostics import density_on_rows
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
-from pymc_austerity.diagnostics.mean_shift import MeanShift
+from pymc_austerity.diagnostics.measured_error import MeanShift
 from pymc_austerity.diagnostics.place_of_draws import drift_of, find_place, judged_place, states_of_place
 from pymc_austerity.diagnostics.verdicts import (
     CARE,

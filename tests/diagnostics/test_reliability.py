@@ -15,7 +15,7 @@ from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.diagnostics.decision_verdicts import BALANCE_ERROR, judge_spot_check
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
-from pymc_austerity.diagnostics.judged_batches import wrong_decisions
+from pymc_austerity.diagnostics.judged_decisions import wrong_decisions
 from pymc_austerity.diagnostics.measured_error import (
     Repeats,
     control_coefficient,

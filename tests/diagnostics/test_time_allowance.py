@@ -5,9 +5,9 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics import mixing, time_allowance
+from pymc_austerity.diagnostics import convergence, time_allowance
 from pymc_austerity.diagnostics.balance import SpotCheck
-from pymc_austerity.diagnostics.mixing import Mixing
+from pymc_austerity.diagnostics.convergence import Mixing
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
 from pymc_austerity.diagnostics.verdicts import NOT_KNOWN, TRUST, judge_acceptance
 
@@ -164,7 +164,7 @@ def test_of_many_parameters_the_slowest_are_looked_at(sampling_result):
     with pm.Model() as model:
         pm.Normal("x", shape=1_000)
     found = Mixing(sampling_result({"x": x}), model)
-    assert len(found.slowest) <= mixing._MOST_ENTRIES
+    assert len(found.slowest) <= convergence._MOST_ENTRIES
     assert {17, 400, 900} <= set(found.slowest)
     assert list(found.never_moved) == [900]
     assert found.slowest[np.nanargmax(found.r_hat)] in (17, 400)

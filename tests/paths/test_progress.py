@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pymc_austerity.paths.replicates import Replicate, running_moments
-from pymc_austerity.paths.replication_progress import ReplicationProgress, Stopping
+from pymc_austerity.paths.runs import ReplicationProgress, Stopping
 
 values = st.lists(st.floats(-1e3, 1e3), min_size=26, max_size=40)
 

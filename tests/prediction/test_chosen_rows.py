@@ -25,7 +25,7 @@ from draws_at_hand import (
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.prediction.chosen_rows import chosen_rows
+from pymc_austerity.prediction.rows_of_run import chosen_rows
 
 QUIET = {"progressbar": False}
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.decision import OUT_OF_REACH
-from pymc_austerity.blocks import BlockTable, table_passes
+from pymc_austerity.blocks import BlockTable, passes
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.kernel import Chain
@@ -83,7 +83,7 @@ def built(data, step=pma.PenaltyMH, **options):
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(table_passes, "PIECE", PIECE)
+    monkeypatch.setattr(passes, "PIECE", PIECE)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_a_pool_from_the_head_of_the_table_would_be_seen(truth, monkeypatch):
 @pytest.fixture(scope="module")
 def step():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_passes, "PIECE", PIECE)
+        patch.setattr(passes, "PIECE", PIECE)
         return built(blocks(pool=160_000))
 
 
@@ -255,7 +255,7 @@ def test_a_likelihood_that_sums_determine_is_refused_for_mhss():
 @pytest.fixture(scope="module")
 def exact():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_passes, "PIECE", PIECE)
+        patch.setattr(passes, "PIECE", PIECE)
         return built(blocks(pool=400_000), pma.MHSS)
 
 

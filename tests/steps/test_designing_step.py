@@ -15,7 +15,7 @@ from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.decision_error import acceptance_error
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.demo import rand_health_insurance, regression
-from pymc_austerity.diagnostics.judged_batches import decision_remedy
+from pymc_austerity.diagnostics.judged_decisions import decision_remedy
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.trial import collect
 from pymc_austerity.steps.approx_mh import TUNING_EPSILON

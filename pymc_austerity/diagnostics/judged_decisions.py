@@ -1,10 +1,12 @@
-"""Whether the batches that decided have normal means, how often they decided otherwise than all rows, and remedies."""
+"""What is judged of decisions beside their balance: batches and where they stopped, what a proxy leaves, remedies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import xarray as xr
 from scipy.special import ndtr, ndtri
 
 from pymc_austerity.acceptance import Reads
@@ -14,11 +16,18 @@ from pymc_austerity.diagnostics.decision_verdicts import (
     judge_bounds,
     judge_edgeworth,
     judge_no_decision,
+    judge_proxy,
+    judge_sums,
     judge_wrong_decisions,
 )
+from pymc_austerity.diagnostics.drawn_states import DrawnStates, state_of_chain
 from pymc_austerity.diagnostics.row_shape import RowShape, batch_shape
+from pymc_austerity.diagnostics.spot_check import against_rows, evaluate_pair, moments_of, pair_shape
 from pymc_austerity.diagnostics.verdicts import Finding
-from pymc_austerity.kernel import Decider
+from pymc_austerity.kernel import Decider, Proposed
+
+#: Proposals at most at which all rows are evaluated beside what a proxy leaves of them, within so many row terms.
+_MOST_PAIRS, _ROW_BUDGET = 20, 2_000_000
 
 
 def judge_batches(
@@ -103,3 +112,40 @@ def balance_remedy(decider: Decider) -> str:
     """Say how a move and its reverse can be brought into balance."""
     by_batch = decider.test.corrects_noise and decider.test.reads is Reads.BATCHES
     return batch_remedy(decider) if by_batch else decision_remedy(decider)
+
+
+@dataclass
+class OnAllRows:
+    """Some proposals, with the sum, the variance and the shape of the terms of all rows."""
+
+    decider: Decider
+    pairs: list[tuple[Proposed, tuple[float, float]]] = field(default_factory=list)
+    shapes: list[RowShape] = field(default_factory=list)
+    passes: int = 0
+
+    @property
+    def n_pairs(self) -> int:
+        """How many proposals are looked at."""
+        return int(np.clip(_ROW_BUDGET // len(self.decider.rows), 2, _MOST_PAIRS))
+
+    def take(self, pairs: list[tuple[Proposed, tuple[float, float]]]) -> None:
+        """Take some proposals of a spot check that evaluated all rows at them."""
+        self.pairs = pairs[:: -(-len(pairs) // self.n_pairs)] if pairs else []
+
+    def propose(self, states: DrawnStates, own: xr.Dataset, rng: np.random.Generator) -> None:
+        """Propose from drawn states as the chain did, and evaluate all rows there."""
+        for k in np.linspace(0, len(states.theta) - 1, self.n_pairs).astype(int):
+            state = state_of_chain(self.decider, own, int(states.chain[k]))
+            proposed = self.decider.propose(states.theta[k], states.others[k], state, rng)
+            if (pair := evaluate_pair(self.decider, proposed)) is not None:
+                self.passes += 1
+                self.pairs.append((proposed, moments_of(pair)))
+                self.shapes.append(pair_shape(self.decider, pair))
+
+    def judge_proxy(self) -> list[Finding]:
+        """Judge what the proxy leaves, and its sums over the data."""
+        if not (self.decider.density.expands and self.pairs):
+            return []
+        variance_left, sum_error = against_rows(self.decider, self.pairs)
+        self.passes += len(self.pairs)
+        return [judge_proxy(variance_left), *judge_sums(sum_error)]
