@@ -1,7 +1,6 @@
 """How far the log-likelihood of a row can change: Lipschitz and Taylor bounds, and sufficient statistics."""
 
-from pymc_austerity.bounds.chosen_bound import find_bound
-from pymc_austerity.bounds.chosen_remainder_bound import find_remainder_bound
+from pymc_austerity.bounds.chosen_bound import find_bound, find_remainder_bound
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Unbounded, no_bound
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError

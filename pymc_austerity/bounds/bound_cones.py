@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
-from pymc_austerity.bounds.row_bound import EvaluateBound
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import OUTWARDS, Rows
 from pymc_austerity.rows.by_cones import BoundCones, cone_table
@@ -49,11 +48,6 @@ class WhitenedCones(NamedTuple):
     directions: np.ndarray  # the m, in columns, shape (E, L)
     direction: np.ndarray  # number of the m of each cone, shape (G,)
     off: np.ndarray  # ε_g, shape (G,)
-
-    @property
-    def evaluate(self) -> EvaluateBound:
-        """The M_g of a decision, compiled."""
-        return distances_of_cones
 
 
 @njit

@@ -1,9 +1,9 @@
-"""The bound on the log ratio of a row that a user chose: Lipschitz, given as a function, or scanned for."""
+"""The bound on a row, or on what an expansion leaves of it, that a user chose: known, given, or scanned for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.bounds.linear_bound import Lipschitz
 from pymc_austerity.bounds.lipschitz import find_linear_predictors
-from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan
+from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan, ZeroBound
+from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
+from pymc_austerity.bounds.whitened_bound import REMAINDER_CHOICES, WhitenedBound, sizes_from_graph
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import ModelData
+from pymc_austerity.likelihood import ModelData, RowLikelihood
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 
@@ -35,7 +37,7 @@ class Given(Bound):
         """Return the largest count: what was given is a bound for a row of the table."""
         return (largest_count,)
 
-    def build(self) -> EvaluateBound:
+    def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Compile what was given."""
         if self.function is not None:
             function = self.function
@@ -102,3 +104,64 @@ def _given(bound: Callable[..., Any], size: int) -> Given:
     if np.ndim(value) or not value >= 0:
         raise ValueError(f"bound= returned {value!r} for two points and must return one number ≥ 0. {_CHOICES}")
     return Given(function=bound)
+
+
+#: Rows on which the graph is tried.
+_TRIED = 64
+
+
+def _not_expanded(*region: Any) -> np.ndarray:
+    raise RuntimeError("Rows that read discrete variables have no expansion whose remainder could be bounded.")
+
+
+def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+    """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood."""
+    likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
+    if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:
+        raise UnsupportedModelError(
+            f"MHSS: {single} are of single precision (pytensor.config.floatX='float32'): every draw would be rounded "
+            "to seven digits, and what an exact decision is about is smaller than that. Build the model with "
+            "floatX='float64'; data may stay in single precision. Or use PenaltyMH."
+        )
+    if callable(bound):
+        if names := sorted({b.name for b in likelihood.other_blocks} & likelihood.read):
+            raise UnsupportedModelError(
+                f"MHSS: the rows read {names}, which another step moves, and bounds on its rows hold while only its "
+                "own variables move. Give it all that the rows read, or use PenaltyMH."
+            )
+        return WhitenedBound(_checked(bound, n_rows), size)
+    if bound != "auto":
+        raise (ValueError if isinstance(bound, str) else TypeError)(
+            f"bound={bound!r} is not 'auto' or a function. {REMAINDER_CHOICES}"
+        )
+    if is_quadratic_in_data(likelihood) and n_rows > rows_for_moments(data.rows):
+        return ZeroBound()
+
+    def find(likelihood: RowLikelihood, centre: np.ndarray | None = None) -> WhitenedBound:
+        return _from_graph(likelihood, data, np.zeros(likelihood.theta_size) if centre is None else centre)
+
+    if any(np.dtype(b.dtype).kind != "f" for b in likelihood.blocks):  # only a model without them can be expanded
+        return WhitenedBound(_not_expanded, size, find)
+    return replace(find(likelihood, data.theta0), find=find)
+
+
+def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) -> WhitenedBound:
+    """Return the bounds that are read from the graph of the rows, tried on a few of them."""
+    sizes = sizes_from_graph(likelihood)
+    # An operation without a rule is told of before a pass over all rows.
+    few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
+    sizes(2, centre, 1e-3 * np.eye(likelihood.theta_size), 1.0, data.fixed, few)
+    return WhitenedBound(sizes, likelihood.theta_size, likelihood=likelihood)
+
+
+def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:
+    def sizes(order: int, centre: np.ndarray, factor: np.ndarray, radius: float, *data: Any) -> np.ndarray:
+        found = np.asarray(bound(centre, factor, radius), dtype=float)
+        if found.shape != (n_rows,) or not (np.isfinite(found).all() and (found >= 0).all()):
+            raise ValueError(
+                f"bound= returned an array of shape {found.shape} and must return {n_rows} finite numbers ≥ 0, one a "
+                f"row. {REMAINDER_CHOICES}"
+            )
+        return found
+
+    return sizes

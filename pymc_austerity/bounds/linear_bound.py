@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,16 +39,13 @@ class Lipschitz(Bound):
     """
 
     predictors: tuple[LinearPredictor, ...]
+    evaluate: ClassVar[EvaluateBound] = staticmethod(_through_predictor)
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return max_i L_i‖x_i‖ and max_i L_i|x_id|, summed over the observed variables."""
         found = [p.extremes() for p in self.predictors]
         radius, reach = sum(radius for radius, _ in found), np.sum([reach for _, reach in found], axis=0)
         return np.array([largest_count * radius]), largest_count * reach
-
-    def build(self) -> EvaluateBound:
-        """Return the smaller of the two bounds."""
-        return _through_predictor
 
     def of_remainder(self, order: int) -> Bound | None:
         """Return the bound from the third derivative, where every predictor has one."""
@@ -75,13 +72,10 @@ class Cubic(Bound):
     """
 
     predictors: tuple[LinearPredictor, ...]
+    evaluate: ClassVar[EvaluateBound] = staticmethod(_through_third_derivative)
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return max_i T_i^⅓‖x_i‖ and max_i T_i^⅓|x_id|, for each observed variable."""
         found = [p.cubic_extremes() for p in self.predictors]
         root = np.cbrt(largest_count)
         return root * np.array([radius for radius, _ in found]), root * np.array([reach for _, reach in found])
-
-    def build(self) -> EvaluateBound:
-        """Return the sum of the limits at both points."""
-        return _through_third_derivative

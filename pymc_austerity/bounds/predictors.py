@@ -49,7 +49,7 @@ class PredictorReader:
     def __init__(self, likelihood: RowLikelihood, graph: RowGraph):
         self.graph = graph
         along = likelihood.theta.type("along")
-        inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+        inputs = [likelihood.theta, *likelihood.fixed, *likelihood.batches]
         affine = [*graph.predictors, *(softmax.owner.inputs[0] for softmax in graph.softmaxes)]
         slopes = [pushforward(eta, likelihood.theta, along) for eta in affine]
         options: dict[str, Any] = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
@@ -59,12 +59,10 @@ class PredictorReader:
         self._axes: list[int | None] | None = None
         self._by_row = [bool(batches & set(ancestors([eta]))) for eta in graph.predictors]
 
-    def read(
-        self, theta: np.ndarray, others: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int
-    ) -> Read:
+    def read(self, theta: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int) -> Read:
         """Evaluate a chunk of rows; `data` are the fixed arrays and then the batch."""
         graph, m = self.graph, len(self.graph.predictors)
-        values = [np.asarray(v) for v in self._values(theta, others, *data)]
+        values = [np.asarray(v) for v in self._values(theta, *data)]
         if self._axes is None:  # settled once: a last chunk may be as short as another axis
             self._axes = [
                 next((k for k, size in enumerate(value.shape) if by_row and size == n_rows), None)
@@ -75,7 +73,7 @@ class PredictorReader:
         squares: list[Any] = [0.0] * len(graph.softmaxes)
         shapes: list[tuple[int, ...]] = [()] * len(graph.softmaxes)
         for direction in np.diag(factor) if factor.ndim == 1 else factor.T:
-            slopes = [np.asarray(s) for s in self._slopes(np.ascontiguousarray(direction), theta, others, *data)]
+            slopes = [np.asarray(s) for s in self._slopes(np.ascontiguousarray(direction), theta, *data)]
             numbers = [
                 x for slope, value, axis in zip(slopes, values, axes)
                 for x in _numbers(np.broadcast_to(slope, value.shape), axis)
@@ -105,17 +103,17 @@ class PredictorReader:
         )
 
     def directions(
-        self, theta: np.ndarray, others: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int
+        self, theta: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int
     ) -> np.ndarray | None:
         """Return the unit vectors along which the only predictor changes, None where rows read anything else."""
         if len(self.graph.predictors) != 1 or self.graph.softmaxes or not self._by_row[0]:
             return None
-        shape = np.asarray(self._values(theta, others, *data)[0]).shape
+        shape = np.asarray(self._values(theta, *data)[0]).shape
         if np.prod(shape) != n_rows:
             return None
         found = np.empty((n_rows, factor.shape[1]))
         for j, direction in enumerate(factor.T):
-            slope = np.asarray(self._slopes(np.ascontiguousarray(direction), theta, others, *data)[0])
+            slope = np.asarray(self._slopes(np.ascontiguousarray(direction), theta, *data)[0])
             found[:, j] = np.broadcast_to(slope, shape).ravel()
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         return np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)

@@ -81,7 +81,6 @@ class RemainderBounds:
                 f"No bound on the remainder of a row is known: the rows compute {op} in single precision, whose "
                 "rounding is larger than what an expansion leaves. PenaltyMH needs no bound."
             )
-        self._others_size = likelihood.other_blocks[-1].stop if likelihood.other_blocks else 0
         self._names = sorted(likelihood.read)
         self._graph = row_graph(likelihood)
         self._reader = PredictorReader(likelihood, self._graph)
@@ -93,14 +92,12 @@ class RemainderBounds:
         radius: float,
         fixed: Sequence[np.ndarray],
         rows: Rows,
-        others: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the c_i, of shape (N,), infinite for rows of which nothing is known on this ball.
 
         `factor` is L, of shape (D, D), or its diagonal; `radius` is ρ, ``numpy.inf`` where the bounds are to hold
         everywhere. Raises NoRemainderBoundError with the operation that stands in the way, in words.
         """
-        others = np.zeros(self._others_size) if others is None else others
         c = np.empty(len(rows))
         try:
             at_once = min(
@@ -109,7 +106,7 @@ class RemainderBounds:
             for start in range(0, len(rows), at_once):
                 chunk = slice(start, min(start + at_once, len(rows)))
                 data = (*fixed, *(np.asarray(a[chunk]) for a in rows.arrays))
-                read = self._reader.read(centre, others, factor, data, chunk.stop - chunk.start)
+                read = self._reader.read(centre, factor, data, chunk.stop - chunk.start)
                 c[chunk] = self._bound(read, radius)
         except NoRemainderBoundError as reason:
             raise NoRemainderBoundError(
@@ -123,12 +120,12 @@ class RemainderBounds:
     ) -> np.ndarray | None:
         """Return Lᵀx_i/‖Lᵀx_i‖ of each row, shape (N, E), or None where rows read more than one predictor."""
         data = (*fixed, *(np.asarray(a) for a in rows.arrays))
-        return self._reader.directions(centre, np.zeros(self._others_size), factor, data, len(rows))
+        return self._reader.directions(centre, factor, data, len(rows))
 
     def numbers_read(self, centre: np.ndarray, factor: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> int:
         """Return through how many numbers a row reads θ: bounds take time and memory with the fourth power of that."""
         data = (*fixed, *(np.asarray(a[:1]) for a in rows.arrays))
-        read = self._reader.read(centre, np.zeros(self._others_size), factor, data, min(1, len(rows)))
+        read = self._reader.read(centre, factor, data, min(1, len(rows)))
         # There is an angle for each pair of them.
         return (1 + math.isqrt(1 + 8 * len(read.cosines))) // 2
 

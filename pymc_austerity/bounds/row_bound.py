@@ -6,14 +6,15 @@ A bound has constants, which depend on the data and are computed once for a chai
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import Place, RowLikelihood, both_sides_at
+from pymc_austerity.likelihood import RowLikelihood, both_sides_at
 from pymc_austerity.rows import CHUNK, BoundTable, Rows, RowSource, largest_count
 from pymc_austerity.rows.by_bounds import RowsByBounds, bound_table
 
@@ -29,24 +30,26 @@ class Region(NamedTuple):
     rows: Rows
 
 
-class EvaluateBound(Protocol):
-    """A bound, compiled."""
-
-    def __call__(self, constants: Any, at: Place) -> tuple[float, int]:
-        """Return a number C with |l_i| ≤ C for all rows, and how many rows were evaluated to find it.
-
-        With a proxy l_i is a remainder.
-        """
-        ...
+#: ``evaluate(constants, at)``: a number C with |l_i| ≤ C for all rows at a `Place`, of remainders with a proxy, and how
+#: many rows were evaluated to find it.
+EvaluateBound = Callable[..., tuple[float, int]]
 
 
-class Bound(Protocol):
+@njit
+def no_bound(constants, at):  # type: ignore[no-untyped-def]
+    """Know no bound on |l_i|, at no cost."""
+    return np.inf, 0
+
+
+class Bound:
     """What a step needs of a bound."""
 
     is_asked_for: ClassVar[bool] = True  # whether the test needs one
     reads_theta: ClassVar[bool] = True  # whether it is written in the variables of the step, and holds for these alone
     #: Whether sums over the data are sufficient statistics, so that all bounds are zero.
     known_by_sums: ClassVar[bool] = False
+    #: The compiled function, where it is the same for all constants.
+    evaluate: ClassVar[EvaluateBound] = staticmethod(no_bound)
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
         """Return what the compiled function needs of the data as they are now.
@@ -68,23 +71,13 @@ class Bound(Protocol):
         """Return how rows are drawn where each has a bound of its own; None where all share one."""
         return None
 
-    def build(self) -> EvaluateBound:
-        """Return the compiled function."""
-        ...
-
-    def build_for(self, constants: tuple[Any, ...]) -> EvaluateBound:
-        """Return the compiled function for these constants, where it depends on them."""
-        return self.build()
+    def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
+        """Return the compiled function for these constants."""
+        return self.evaluate
 
     def of_remainder(self, order: int) -> Bound | None:
         """Return the bound on what an expansion of that order leaves of a row, or None where none is known."""
         return self
-
-
-@njit
-def no_bound(constants, at):  # type: ignore[no-untyped-def]
-    """Know no bound on |l_i|, at no cost."""
-    return np.inf, 0
 
 
 @dataclass(frozen=True)
@@ -93,10 +86,7 @@ class Unbounded(Bound):
 
     is_asked_for: ClassVar[bool] = False
     reads_theta: ClassVar[bool] = False
-
-    def build(self) -> EvaluateBound:
-        """Return the function that knows no bound."""
-        return no_bound
+    evaluate: ClassVar[EvaluateBound] = staticmethod(no_bound)
 
 
 @njit
@@ -118,10 +108,7 @@ class Scan(Bound):
     """The largest |l_i| itself, found by evaluating all N rows at every transition."""
 
     reads_theta: ClassVar[bool] = False
-
-    def build(self) -> EvaluateBound:
-        """Return a pass over all rows."""
-        return _scan
+    evaluate: ClassVar[EvaluateBound] = staticmethod(_scan)
 
 
 @njit
@@ -136,14 +123,11 @@ class ZeroBound(Bound):
 
     reads_theta: ClassVar[bool] = False
     known_by_sums: ClassVar[bool] = True
+    evaluate: ClassVar[EvaluateBound] = staticmethod(no_span)
 
     def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[tuple[()], BoundTable]:
         """Return a table of one row with the bound zero."""
         return (), bound_table(np.zeros(1))
-
-    def build(self) -> EvaluateBound:
-        """Return the function that is zero."""
-        return no_span
 
     def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
         """Return the rows in proportion to their bounds."""

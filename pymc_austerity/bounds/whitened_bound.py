@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg, special
 
-from pymc_austerity.bounds.bound_cones import rows_in_cones
+from pymc_austerity.bounds.bound_cones import WhitenedCones, distances_of_cones, rows_in_cones
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
@@ -48,11 +48,6 @@ class Whitened(NamedTuple):
     radius: float  # the bounds hold for ‖z‖ up to it
     power: int  # k + 1
     outwards: float  # what makes up for rounding in z
-
-    @property
-    def evaluate(self) -> EvaluateBound:
-        """The M of a decision, compiled."""
-        return whitened_distance
 
 
 @njit
@@ -126,14 +121,9 @@ class WhitenedBound(Bound):
                 return in_cones, stored
         return (whitened, table), stored
 
-    def build(self) -> EvaluateBound:
-        """Return M, compiled."""
-        return whitened_distance
-
-    def build_for(self, constants: tuple[Any, ...]) -> EvaluateBound:
+    def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Return M, or those of all cones, compiled."""
-        evaluate: EvaluateBound = constants[0].evaluate
-        return evaluate
+        return distances_of_cones if isinstance(constants[0], WhitenedCones) else whitened_distance
 
     def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""

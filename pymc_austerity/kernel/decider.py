@@ -314,7 +314,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         if move.reads_rows and not row_source.complete:
             raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
         bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
-        evaluate_bound = bound.build_for(bound_constants)
+        evaluate_bound = bound.build(bound_constants)
         if compiled.selected is not None and bound.reads_theta:
             evaluate_bound = compiled.selected.bound_at_theta(evaluate_bound)
         row_source = bound.row_source(bound_constants) or row_source

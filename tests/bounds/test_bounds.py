@@ -141,7 +141,8 @@ def _built(write, bound):
     found = find_bound(bound, model, data)
     density = compile_density(likelihood).linked(likelihood) if bound == "scan" else None  # no other reads rows
     links = Links() if density is None else density.links
-    evaluate, constants, none = found.build(), found.constants(), np.empty(0)
+    constants, none = found.constants(), np.empty(0)
+    evaluate = found.build(constants)
     data_at = likelihood.fixed_at(fixed), likelihood.rows_at(arrays)
 
     def bounded(theta, theta_new):
@@ -299,7 +300,8 @@ def _remainders(write, centre):
     likelihood, (graph, at) = data.likelihood, row_remainder(data.likelihood, 2)
     remainders = _by_numpy([likelihood.theta, likelihood.others, at, *likelihood.fixed, *likelihood.batches], graph)
     bound = find_bound("lipschitz", model, data).of_remainder(2)
-    evaluate, constants, none = bound.build(), bound.constants(), np.empty(0)
+    constants, none = bound.constants(), np.empty(0)
+    evaluate = bound.build(constants)
 
     def bounded(theta, new):
         return evaluate(constants, Place(Links(), new, theta, none, centre, NOWHERE, NOWHERE))[0]
