@@ -9,7 +9,7 @@ from pymc_austerity.proxy.expansion import (
     shift_from,
 )
 from pymc_austerity.proxy.linear_maps import product
-from pymc_austerity.proxy.mode import PriorCurvature
+from pymc_austerity.proxy.log_posterior import PriorCurvature
 from pymc_austerity.proxy.plan import ProxyPlan
 from pymc_austerity.proxy.preparation import Prepared
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes

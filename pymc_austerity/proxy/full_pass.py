@@ -68,7 +68,7 @@ class FullPass:
     def __init__(self, likelihood: RowLikelihood, coordinates: np.ndarray, row_sums: RowSums | None = None):
         self.coordinates, self.theta_size = coordinates, likelihood.theta_size
         self.rows_read = 0
-        self._likelihood, self._sums = likelihood, row_sums
+        self.likelihood, self._sums = likelihood, row_sums
 
     def __call__(
         self,
@@ -96,12 +96,12 @@ class FullPass:
         """The sums over a chunk of rows, compiled when they are first asked for."""
         with _one_at_a_time:
             if self._sums is None:
-                self._sums = compile_sums(self._likelihood, {"mode": "NUMBA"})
+                self._sums = compile_sums(self.likelihood, {"mode": "NUMBA"})
             return self._sums
 
     def __reduce__(self) -> Any:
         # Another process compiles for itself.
-        return FullPass, (self._likelihood, self.coordinates)
+        return FullPass, (self.likelihood, self.coordinates)
 
 
 class SumsAt(NamedTuple):

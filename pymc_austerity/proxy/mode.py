@@ -9,19 +9,13 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from pytensor.gradient import grad
-from pytensor.graph.replace import graph_replace
 from scipy import linalg, optimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.graph_compiler import compile_part
-from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.proxy.full_pass import FullPass, Sums
+from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE
-from pymc_austerity.proxy.samples import Samples
+from pymc_austerity.proxy.log_posterior import LogPosterior
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.rows import Table
 
@@ -63,56 +57,16 @@ class ModeAtInfinityError(ModeNotFoundError):
     """The log posterior does not fall off in some direction."""
 
 
-class PriorCurvature:
-    """The log prior, its gradient and its Hessian along some coordinates of ψ = (θ, others)."""
-
-    def __init__(self, likelihood: RowLikelihood, compile_kwargs: dict[str, Any]):
-        psi, along = likelihood.psi_vector("psi"), likelihood.psi_vector("along")
-        d = likelihood.theta_size
-        parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-        (value,) = graph_replace([likelihood.log_prior], parts, strict=False)
-        gradient = grad(value, psi, disconnected_inputs="ignore")
-        # One function: the product along a direction computes most of the gradient anyway.
-        outputs = [value, gradient, pushforward(gradient, psi, along)]
-        self._derivatives = compile_part([along, psi, *likelihood.fixed], outputs, **compile_kwargs)
-
-    def value(self, psi: np.ndarray, fixed: Sequence[np.ndarray]) -> float:
-        """Return the log prior at `psi`."""
-        return float(uninterrupted(self._derivatives, np.zeros(psi.size), psi, *fixed)[0])
-
-    def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray], c: np.ndarray) -> Sums:
-        """Return value, gradient and Hessian at `psi` along the coordinates `c`."""
-        value, gradient, _ = uninterrupted(self._derivatives, np.zeros(psi.size), psi, *fixed)
-        columns = []
-        for k in c:
-            direction = np.zeros(psi.size)
-            direction[k] = 1.0
-            columns.append(uninterrupted(self._derivatives, direction, psi, *fixed)[2][c])
-        hessian = np.array(columns).reshape(c.size, c.size)
-        return Sums(float(value), gradient[c], (hessian + hessian.T) / 2)
-
-
-def find_mode(
-    likelihood: RowLikelihood,
-    full_pass: FullPass,
-    prior: PriorCurvature,
-    start: np.ndarray,
-    fixed: Sequence[np.ndarray],
-    rows: Table,
-    samples: Samples,
-    temperature: float,
-    progressbar: bool,
-    names: Sequence[str] = (),
-) -> Mode:
+def find_mode(posterior: LogPosterior, start: np.ndarray, progressbar: bool, names: Sequence[str] = ()) -> Mode:
     """Search for the posterior mode along the coordinates that the rows read; the others stay at `start`.
 
-    A trust-region Newton method (SciPy's ``trust-exact``) first on a random subset of the rows, whose log-likelihood is
-    scaled up to all rows, then on all rows, where one pass a step gives value, gradient and Hessian together.  Before,
-    on a few rows, it starts from several points, to see whether there is more than one mode. All that in coordinates in
-    which the units of the columns of the data do not matter, see `find_scaling`. `names` are those of all entries of ψ,
-    for the reason that a ModeNotFoundError gives where no mode can be reached.
+    A trust-region Newton method (SciPy's ``trust-exact``) first on a random subset of the rows, whose
+    log-likelihood is scaled up to all rows, then on all rows, where one pass a step gives value, gradient and
+    Hessian together.  Before, on a few rows, it starts from several points, to see whether there is more than one mode.
+    All that in coordinates in which the units of the columns of the data do not matter, see `find_scaling`.
+    `names` are those of all entries of ψ, for the reason that a ModeNotFoundError gives where no mode can be reached.
     """
-    c, (subset, few, _) = full_pass.coordinates, samples
+    rows, (subset, few, _) = posterior.rows, posterior.samples
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Posterior mode", total=len(subset), what="on a subset of the rows")
 
@@ -122,23 +76,19 @@ def find_mode(
             if seen and of is few and hessian and np.array_equal(psi, start):
                 return seen[0]
             progress.reset(task, total=len(of))
-            return full_pass(psi, fixed, of, hessian=hessian, advance=lambda n: progress.advance(task, n))
+            advance = partial(progress.advance, task)
+            return posterior.full_pass(psi, posterior.fixed, of, hessian=hessian, advance=advance)
 
         seen.append(evaluate(few, start))
-
-        def scaled_at(psi: np.ndarray, of_few: Sums, before: Scaling) -> Scaling:
-            here = of_few.scaled(len(rows) / len(few) / temperature) + prior(psi, fixed, c)
-            return find_scaling(likelihood, c, -here.hessian / rows.n_table, psi, fixed, few, before)
-
-        scaling = scaled_at(start, seen[0], Scaling())
+        scaling = find_scaling(posterior, start, posterior.total(start, seen[0], few))
 
         def objective(part: Table) -> Objective:
-            return Objective(partial(evaluate, part), len(rows) / len(part) / temperature, prior, fixed, c, scaling)
+            return Objective(posterior, part, partial(evaluate, part), scaling)
 
         part = few
         try:
             psi, sums = _single_mode(objective(few), start, names)
-            scaling = scaled_at(psi, sums, scaling)
+            scaling = find_scaling(posterior, psi, posterior.total(psi, sums, few), scaling)
         except ModeAtInfinityError:  # a few rows may hold none of the rare events that keep it from there
             part = subset
             psi, sums = _single_mode(objective(subset), start, names)
@@ -153,41 +103,44 @@ def find_mode(
 class Objective(NamedTuple):
     """The log posterior along some coordinates, its likelihood that of some rows scaled up to all."""
 
-    #: The log-likelihood of the rows and its derivatives at ψ, without the Hessian where ``hessian=False``.
+    posterior: LogPosterior
+    part: Table
+    #: The log-likelihood of these rows and its derivatives at ψ, without the Hessian where ``hessian=False``.
     evaluate: Callable[..., Sums]
-    scale: float
-    prior: PriorCurvature
-    fixed: Sequence[np.ndarray]
-    coordinates: np.ndarray
-    scaling: Scaling  # from these to the coordinates x of the search
+    scaling: Scaling  # from the coordinates that the rows read to the coordinates x of the search
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return self.posterior.coordinates.size
 
     def total(self, psi: np.ndarray, likelihood: Sums) -> Sums:
         """Return the log posterior at `psi` and its derivatives by x, given the log-likelihood of the rows there."""
-        return self.scaling.of_sums(likelihood.scaled(self.scale) + self.prior(psi, self.fixed, self.coordinates))
+        return self.scaling.of_sums(self.posterior.total(psi, likelihood, self.part))
 
     def x(self, psi: np.ndarray) -> np.ndarray:
         """Return the coordinates of the search at `psi`."""
-        return self.scaling.inward(psi[self.coordinates])
+        return self.scaling.inward(psi[self.posterior.coordinates])
 
     def psi(self, x: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Return ψ, which outside the coordinates of the search is as in `start`."""
         psi = start.copy()
-        psi[self.coordinates] = self.scaling.outward(x)
+        psi[self.posterior.coordinates] = self.scaling.outward(x)
         return psi
 
     def value(self, psi: np.ndarray) -> float:
         """Return the log posterior at `psi`, without derivatives."""
-        return self.evaluate(psi, hessian=False).value * self.scale + self.prior.value(psi, self.fixed)
+        of, scale = self.posterior, len(self.posterior.rows) / len(self.part) / self.posterior.temperature
+        return self.evaluate(psi, hessian=False).value * scale + of.prior.value(psi, of.fixed)
 
 
 def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, Sums]:
     """Search from several starts, and refuse where the best two ends are different modes of about equal weight."""
-    c = objective.coordinates
     rng = np.random.default_rng(1974)
     ends: list[tuple[np.ndarray, Sums, Sums]] = []
     refused: list[ModeNotFoundError] = []
-    for k in range(_STARTS if c.size <= WIDE else _STARTS_WIDE):
-        psi = objective.psi(objective.x(start) + _JITTER * rng.uniform(-1, 1, c.size), start) if k else start
+    for k in range(_STARTS if objective.size <= WIDE else _STARTS_WIDE):
+        psi = objective.psi(objective.x(start) + _JITTER * rng.uniform(-1, 1, objective.size), start) if k else start
         try:
             psi, sums = _newton(objective, psi, 60)
         except ModeNotFoundError as error:
@@ -213,7 +166,6 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
 
     The error names the parameter that has most part in the direction.
     """
-    c = objective.coordinates
     eigenvalues, vectors = _flattest(-total.hessian)
     scales = 1 / np.sqrt(np.maximum(eigenvalues, np.finfo(float).eps * eigenvalues[-1]))
     for k in range(max(1, min(_MOST_DIRECTIONS, int((scales > _WIDE).sum())))):
@@ -227,7 +179,7 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
                 "separable classes under a flat prior"
             )
         if min(falls) < _TAIL_FALL:
-            entry = c[objective.scaling.entry(vectors[:, k])]
+            entry = objective.posterior.coordinates[objective.scaling.entry(vectors[:, k])]
             of = names[entry] if len(names) else f"entry {entry}"
             raise ModeNotFoundError(
                 f"the posterior of '{of}' is nearly all tail, as of a log rate that neither rows nor prior inform: "
@@ -259,7 +211,6 @@ def _decrement(here: Sums) -> float | None:
 
 def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tuple[np.ndarray, Sums]:
     """Maximise log prior + scale × log-likelihood over the coordinates, until the Newton decrement is small."""
-    c = objective.coordinates
     seen: dict[bytes, tuple[Sums, Sums]] = {}
     best: list[tuple[float, np.ndarray]] = []
     accepted, evaluations = [b""], count()
@@ -275,10 +226,10 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
             if all(np.isfinite(part).all() for part in total):
                 negative = total.scaled(-1)
             else:  # the trust region steps back from a point without a density or its derivatives
-                negative = Sums(np.inf, np.zeros(c.size), np.eye(c.size))
+                negative = Sums(np.inf, np.zeros(objective.size), np.eye(objective.size))
             if not best or negative.value < best[0][0]:
                 best[:] = [(negative.value, x.copy())]
-            if c.size > WIDE:  # a Hessian takes tens of megabytes: only those that are likely to be asked for again
+            if objective.size > WIDE:  # of Hessians of tens of megabytes those likely to be asked for again stay
                 for old in set(seen) - {best[0][1].tobytes(), accepted[0]}:
                     del seen[old]
             seen[key] = negative, likelihood
@@ -294,7 +245,7 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
     if not np.isfinite(at(x0).value):
         raise ModeNotFoundError("the log-likelihood or a derivative of it is not finite where the search starts")
     found: np.ndarray
-    radius = 1.0 if c.size <= WIDE else _RADIUS_WIDE * np.sqrt(c.size)
+    radius = 1.0 if objective.size <= WIDE else _RADIUS_WIDE * np.sqrt(objective.size)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)

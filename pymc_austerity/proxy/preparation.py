@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,14 +22,15 @@ from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, ch
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.linear_maps import WIDE, compressed
 from pymc_austerity.proxy.linearisation import FALL, average, linearise
-from pymc_austerity.proxy.mode import Mode, ModeNotFoundError, PriorCurvature, find_mode
+from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature
+from pymc_austerity.proxy.mode import Mode, ModeNotFoundError, find_mode
 from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.row_sums import RowSums
-from pymc_austerity.proxy.samples import Samples, draw_samples
-from pymc_austerity.proxy.scaling import Scaling, find_scaling
+from pymc_austerity.proxy.samples import draw_samples
+from pymc_austerity.proxy.scaling import find_scaling
 from pymc_austerity.proxy.sufficient_statistics import ExpansionWithStatistics
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState
-from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays, tune_moves
+from pymc_austerity.proxy.tuning import Tuned, build_pilot, is_off_centre, normality_of, stays_near, tune_moves
 from pymc_austerity.rows import Table
 from pymc_austerity.rows.storage import DrawnRows
 from pymc_austerity.tried_setup import once
@@ -97,37 +98,25 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     `floor` is the share of uniform draws among weighted rows, None for no weights.  Raises NoProxyError with the
     reason: a discrete variable, no mode, derivatives that fail their check.
     """
-    likelihood, compile_remainders, rows = given.likelihood, given.remainders, given.rows
-    fixed, compile_kwargs, progressbar, surrogate = (
-        given.fixed,
-        given.compile_kwargs,
-        given.progressbar,
-        given.surrogate,
-    )
+    likelihood, rows, fixed, d = given.likelihood, given.rows, given.fixed, given.likelihood.theta_size
     of = likelihood, rows, given.temperature, taylor.centre
     psi, sums, tuned, coordinates, rows_read = once("centre", of, lambda: _find_centre(given, taylor))
-    around = _around(given, psi)
-    d = likelihood.theta_size
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
     expansion = Expansion(psi, coordinates, sums.gradient, compressed(hessian) if len(hessian) > WIDE else hessian)
-    both_sides = compile_remainders().both_sides
-    batch = rows.some(500)
+    both_sides = given.remainders().both_sides
     # A step within the posterior: along sd of correlated parameters it would end far outside.
     spread = np.concatenate([tuned.draws[-1] - psi[:d], np.zeros(psi.size - d)])
-    wrong = check_order(both_sides, expansion, taylor.order, spread, fixed, batch, d)
-    if wrong is not None:
+    if wrong := check_order(both_sides, expansion, taylor.order, spread, fixed, rows.some(500), d):
         raise NoProxyError(wrong)
     table = None
     if floor is not None:
-        pairs = _pairs_of(tuned.draws)
-        sizes_of = SizesOfRows(
-            likelihood, taylor.order, numba_options(compile_kwargs), pairs, psi, tuple(fixed), both_sides
-        )
-        table = _weigh(sizes_of, rows, floor, progressbar)
+        options, pairs = numba_options(given.compile_kwargs), _pairs_of(tuned.draws)
+        sizes_of = SizesOfRows(likelihood, taylor.order, options, pairs, psi, fixed, both_sides)
+        table = _weigh(sizes_of, rows, floor, given.progressbar)
     passes = rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
-    normality = normality_of(surrogate, tuned.normal, tuned.draws, around)
+    normality = normality_of(given.surrogate, tuned.normal, tuned.draws, _around(given, psi))
     return Prepared(expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes)
 
 
@@ -148,30 +137,24 @@ def _around(given: ToLearn, psi: np.ndarray) -> Surroundings:
 
 def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
     """Find the mode, and move to the mean of the surrogate where that is far off."""
-    likelihood, rows, fixed, start = given.likelihood, given.rows, given.fixed, given.start
-    coordinates = _expanded_coordinates(likelihood)
-    samples = draw_samples(rows, coordinates.size)
+    coordinates = _expanded_coordinates(given.likelihood)
+    samples = draw_samples(given.rows, coordinates.size)
     try:
         row_sums, prior = given.derivatives()
-        full_pass = FullPass(likelihood, coordinates, row_sums)
+        full_pass = FullPass(given.likelihood, coordinates, row_sums)
+        posterior = LogPosterior(full_pass, prior, given.fixed, given.rows, samples, given.temperature)
         if taylor.centre is None:
-            names = _entry_names(likelihood)
-            psi, sums, scaling = find_mode(
-                likelihood, full_pass, prior, start, fixed, rows, samples, given.temperature, given.progressbar, names
-            )
+            mode = find_mode(posterior, given.start, given.progressbar, _entry_names(given.likelihood))
         else:
-            psi, sums, scaling = _at_given_centre(
-                taylor.centre, likelihood, full_pass, prior, start, fixed, rows, samples, given.temperature
-            )
+            mode = _at_given_centre(posterior, taylor.centre, given.start)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
-    of, is_given = (rows, samples.average), taylor.centre is not None
-    around = _around(given, psi)
     try:
-        psi, sums, tuned = _settle(full_pass, prior, given.surrogate, psi, sums, is_given, of, fixed, around, scaling)
+        around = _around(given, mode.psi)
+        psi, sums, tuned = _settle(posterior, given.surrogate, mode, around, stays=taylor.centre is not None)
     except NoFactorError as error:
         raise NoProxyError(str(error)) from error
     return Centre(psi, sums, tuned, coordinates, full_pass.rows_read)
@@ -209,81 +192,56 @@ def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
 
 def _entry_names(likelihood: RowLikelihood) -> list[str]:
     """Name the entries of ψ by the variables of the model."""
-    named = [
-        (get_untransformed_name(b.name) if is_transformed_name(b.name) else b.name, b) for b in likelihood.psi_blocks
-    ]
-    return [
-        f"{name}[{', '.join(map(str, place))}]" if b.shape else name
-        for name, b in named
-        for place in np.ndindex(b.shape)
-    ]
+    names = []
+    for b in likelihood.psi_blocks:
+        name = get_untransformed_name(b.name) if is_transformed_name(b.name) else b.name
+        names += [f"{name}[{', '.join(map(str, place))}]" if b.shape else name for place in np.ndindex(b.shape)]
+    return names
 
 
-def _at_given_centre(
-    given: Mapping[str, Any],
-    likelihood: RowLikelihood,
-    full_pass: FullPass,
-    prior: PriorCurvature,
-    start: np.ndarray,
-    fixed: Sequence[np.ndarray],
-    rows: Table,
-    samples: Samples,
-    temperature: float,
-) -> Mode:
+def _at_given_centre(posterior: LogPosterior, given: Mapping[str, Any], start: np.ndarray) -> Mode:
     """Return the centre that the user gave, in place of a mode that is found."""
-    shapes = {b.name: b.shape for b in likelihood.psi_blocks}
-    psi = flatten_onto(start, finite_values("Taylor(centre=)", given, shapes), likelihood.psi_blocks)
-    sums = full_pass(psi, fixed, rows)
-    total = sums.scaled(1 / temperature) + prior(psi, fixed, full_pass.coordinates)
+    blocks = posterior.full_pass.likelihood.psi_blocks
+    psi = flatten_onto(start, finite_values("Taylor(centre=)", given, {b.name: b.shape for b in blocks}), blocks)
+    sums = posterior.full_pass(psi, posterior.fixed, posterior.rows)
+    total = posterior.total(psi, sums, posterior.rows)
     if not all(np.isfinite(part).all() for part in total):
         raise NoProxyError("the log posterior, or a derivative of it, is not finite at the centre that was given")
-    curvature = -total.hessian / rows.n_table
-    return Mode(psi, sums, find_scaling(likelihood, full_pass.coordinates, curvature, psi, fixed, samples.few))
+    return Mode(psi, sums, find_scaling(posterior, psi, total))
 
 
 def _settle(
-    full_pass: FullPass,
-    prior: PriorCurvature,
-    surrogate: Surrogate,
-    psi: np.ndarray,
-    sums: Sums,
-    given: bool,
-    of: tuple[Table, Table],
-    fixed: Sequence[np.ndarray],
-    around: Surroundings,
-    scaling: Scaling,
+    posterior: LogPosterior, surrogate: Surrogate, mode: Mode, around: Surroundings, *, stays: bool
 ) -> tuple[np.ndarray, Sums, Tuned]:
     """Tune moves on the surrogate, and move its centre to its mean where that is far off.
 
-    `psi` is the centre and `sums` what all rows add up to there.  That the user `given` it promises that it stays and
-    that one pass is enough.  `of` are all rows, and those that derivatives are averaged over; `around` the surroundings
-    of the surrogate, and `scaling` that of the coordinates that the rows read.
+    A centre that the user gave `stays`, and one pass is enough for it.  `around` are the surroundings of the surrogate.
     """
-    rows, part = of
+    full_pass, prior, fixed, rows, samples, temperature = posterior
+    psi, sums, scaling = mode
     run_pilot, d, c = build_pilot(surrogate.trajectory), full_pass.theta_size, full_pass.coordinates
     of_theta = scaling.of_theta(c, d)
 
     def tune(psi: np.ndarray, sums: Sums) -> Tuned:
-        linearisation = linearise(c, psi, sums, lambda: prior(psi, fixed, c).hessian, around.temperature, scaling)
-        tuned = tune_moves(prior, linearisation, psi, d, fixed, around, run_pilot, of_theta)
-        if stays(tuned):
+        linearisation = linearise(c, psi, sums, lambda: prior(psi, fixed, c).hessian, temperature, scaling)
+        tuned = tune_moves(posterior, linearisation, psi, around, run_pilot, of_theta)
+        if stays_near(tuned):
             return tuned
         # A prior that curves down at ψ̂ need not do so further out.
-        linearisation = linearise(c, psi, sums, scaling=scaling)
-        return tune_moves(prior, linearisation, psi, d, fixed, around, run_pilot, of_theta)
+        return tune_moves(posterior, linearise(c, psi, sums, scaling=scaling), psi, around, run_pilot, of_theta)
 
     def in_posterior(at: np.ndarray, found: Sums) -> bool:
         """Return whether rows or posterior are about as likely there as at the first centre."""
         if not all(np.isfinite(part).all() for part in found):
             return False
         falls = first.value - found.value, prior.value(first_psi, fixed) - prior.value(at, fixed)
-        of_rows = falls[0] / around.temperature
+        of_rows = falls[0] / temperature
         return bool(min(of_rows, of_rows + falls[1]) < FALL + c.size)
 
-    averaged, known, first_psi, first, last = given, sums, psi, sums, None
+    averaged, known, first_psi, first, last = stays, sums, psi, sums, None
     for moves_left in reversed(range(_MAX_MOVES + 1)):
         tuned = tune(psi, known)
-        moves = not given and moves_left > 0 and is_off_centre(tuned.draws, psi, c)
+        moves = not stays and moves_left > 0 and is_off_centre(tuned.draws, psi, c)
         if averaged and not moves:
             break
         if moves:
@@ -299,7 +257,7 @@ def _settle(
                 return last  # of the centre before, from which the draws led to a point of the posterior
             last = psi, sums, tuned
             psi, sums = mean, at_mean
-        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows, part), True
+        known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows, samples.average), True
     return psi, sums, tuned
 
 

@@ -19,10 +19,10 @@ from scipy import linalg
 from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import RowLikelihood, keeps_affine
+from pymc_austerity.likelihood import keeps_affine
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE
-from pymc_austerity.rows import Rows
+from pymc_austerity.proxy.log_posterior import LogPosterior
 
 #: Units of parameters, as rows see them, that a search in the user's own coordinates copes with.
 _SMALLEST_UNIT, _LARGEST_UNIT = 1e-3, 1e3
@@ -81,31 +81,23 @@ class Scaling(NamedTuple):
         return Scaling(*maps)
 
 
-def find_scaling(
-    likelihood: RowLikelihood,
-    coordinates: np.ndarray,
-    curvature: np.ndarray,
-    psi: np.ndarray,
-    fixed: Sequence[np.ndarray],
-    few: Rows,
-    before: Scaling | None = None,
-) -> Scaling:
+def find_scaling(posterior: LogPosterior, psi: np.ndarray, total: Sums, before: Scaling | None = None) -> Scaling:
     """Return coordinates that are well scaled; those in use before, or the user's own, where these are.
 
-    `curvature`, of shape (E, E), is minus the Hessian of the log posterior along `coordinates` at `psi`, divided by the
-    number of rows of the table.  On `few` rows it is looked at what predictors read.
+    `total` are the log posterior and its derivatives at `psi`.  On a few rows it is looked at what predictors read.
     """
     before = Scaling() if before is None else before
+    curvature = -total.hessian / posterior.rows.n_table
     if not np.isfinite(curvature).all() or _is_well_scaled(before.of_hessian(curvature)):
         return before
-    chosen = _read_by_predictors(likelihood, coordinates, psi, fixed, few) & (np.diag(curvature) != 0)
+    chosen = _read_by_predictors(posterior, psi) & (np.diag(curvature) != 0)
     block = curvature[np.ix_(chosen, chosen)]
     if not chosen.any() or _is_well_scaled(block):
         return before
     units = 1 / np.sqrt(np.abs(np.diag(block)))
     values, vectors = linalg.eigh(block * units * units[:, None])
     roots = np.sqrt(np.maximum(np.abs(values), _ROUNDING))
-    matrix, inverse = np.eye(coordinates.size), np.eye(coordinates.size)
+    matrix, inverse = np.eye(chosen.size), np.eye(chosen.size)
     matrix[np.ix_(chosen, chosen)] = units[:, None] * vectors / roots
     inverse[np.ix_(chosen, chosen)] = (vectors * roots).T / units
     return Scaling(matrix, inverse)
@@ -125,10 +117,9 @@ def _is_well_scaled(curvature: np.ndarray) -> bool:
     return bool(np.abs(linalg.eigvalsh(correlations)).min() > _COLLINEAR)
 
 
-def _read_by_predictors(
-    likelihood: RowLikelihood, coordinates: np.ndarray, psi: np.ndarray, fixed: Sequence[np.ndarray], few: Rows
-) -> np.ndarray:
+def _read_by_predictors(posterior: LogPosterior, psi: np.ndarray) -> np.ndarray:
     """Return which coordinates are entries of θ that some row multiplies by its data in an affine predictor."""
+    likelihood, coordinates = posterior.full_pass.likelihood, posterior.coordinates
     theta, d = likelihood.theta, likelihood.theta_size
     predictors = _last_affine(likelihood.row_log_likelihood, theta, likelihood.batches)
     found = np.zeros(coordinates.size, dtype=bool)
@@ -139,10 +130,11 @@ def _read_by_predictors(
     inputs = [along, theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     options: dict[str, Any] = {"mode": BY_NUMPY, "on_unused_input": "ignore"}
     slopes_along = pytensor.function(inputs, slopes, **options)
+    data = (*posterior.fixed, *posterior.samples.few.arrays)
     for k in np.flatnonzero(coordinates < d):
         direction = np.zeros(d)
         direction[coordinates[k]] = 1.0
-        found[k] = any(np.any(x) for x in slopes_along(direction, psi[:d], psi[d:], *fixed, *few.arrays))
+        found[k] = any(np.any(x) for x in slopes_along(direction, psi[:d], psi[d:], *data))
     return found
 
 

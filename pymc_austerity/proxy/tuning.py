@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense
 from pymc_austerity.proxy.linearisation import Linearisation
-from pymc_austerity.proxy.mode import PriorCurvature
+from pymc_austerity.proxy.log_posterior import LogPosterior
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
@@ -67,18 +67,16 @@ def is_off_centre(draws: np.ndarray, psi: np.ndarray, coordinates: np.ndarray) -
     return bool(off[coordinates[coordinates < d]].max(initial=0.0) > _OFF_CENTRE)
 
 
-def stays(tuned: Tuned) -> bool:
+def stays_near(tuned: Tuned) -> bool:
     """Whether the draws stay near the centre: a surrogate that grows without bound lets them run away."""
     x = (tuned.draws - tuned.normal.centre) @ tuned.normal.whiten.T
     return bool(np.isfinite(x).all() and np.abs(x).max() < _AWAY)
 
 
 def tune_moves(
-    prior: PriorCurvature,
+    posterior: LogPosterior,
     linearisation: Linearisation,
     psi: np.ndarray,
-    d: int,
-    fixed: Sequence[np.ndarray],
     around: Surroundings,
     run_pilot: RunPilot,
     scaling: Scaling,
@@ -88,8 +86,8 @@ def tune_moves(
     `around` are the surroundings of the surrogate; `scaling` is that of θ, the coordinates in which the scales of
     different directions can be compared.
     """
-    temperature = around.temperature
-    _, slope, curvature = prior(psi, fixed, np.arange(d))
+    d, temperature = posterior.full_pass.theta_size, posterior.temperature
+    _, slope, curvature = posterior.prior(psi, posterior.fixed, np.arange(d))
     precision = -curvature
     own = linearisation.coordinates < d
     places = linearisation.coordinates[own]

@@ -6,7 +6,8 @@ import pytest
 
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
-from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
+from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature
+from pymc_austerity.proxy.mode import ModeNotFoundError, find_mode
 from pymc_austerity.proxy.samples import draw_samples
 
 N = 3_000
@@ -27,7 +28,7 @@ def search_of(model):
         now = read_model(model, model.value_vars, None, None)
         samples = draw_samples(now.rows, full_pass.coordinates.size)
         start = np.concatenate([now.theta0, now.others0]) if start is None else np.array(start, float)
-        return find_mode(data.likelihood, full_pass, prior, start, now.fixed, now.rows, samples, 1.0, False).psi
+        return find_mode(LogPosterior(full_pass, prior, now.fixed, now.rows, samples, 1.0), start, False).psi
 
     return run
 

@@ -7,8 +7,9 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.proxy import mode
-from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
-from pymc_austerity.proxy.mode import ModeNotFoundError, PriorCurvature, find_mode
+from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
+from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature
+from pymc_austerity.proxy.mode import ModeNotFoundError, find_mode
 from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 
@@ -69,7 +70,8 @@ def search(request):
         arrays = tuple(a @ units if a.ndim == 2 else a for a in data.rows.arrays)
         rows = type(data.rows)(arrays)
         samples = draw_samples(rows, full_pass.coordinates.size)
-        psi, sums, scaling = find_mode(likelihood, full_pass, prior, start, data.fixed, rows, samples, 1.0, False)
+        posterior = LogPosterior(full_pass, prior, data.fixed, rows, samples, 1.0)
+        psi, sums, scaling = find_mode(posterior, start, False)
         return psi, sums.hessian + prior(psi, data.fixed, full_pass.coordinates).hessian, scaling
 
     return run
@@ -115,12 +117,17 @@ def test_what_the_rows_do_not_multiply_by_data_keeps_its_unit():
         slope, sigma = pm.Flat("slope"), pm.HalfNormal("sigma", 1)
         pm.Normal("y", slope * Z[:, 1] * 1e8, sigma, observed=1e3 * RESPONSE)
     data = read_model(model, model.value_vars, None, None)
-    curvature = np.diag([1e16, 1e6])
-    found = find_scaling(data.likelihood, np.arange(2), curvature, data.theta0, data.fixed, data.rows)
+    posterior = LogPosterior(
+        FullPass(data.likelihood, np.arange(2)), None, data.fixed, data.rows, draw_samples(data.rows, 2), 1.0
+    )
+
+    def scaling_at(*curvature):
+        return find_scaling(posterior, data.theta0, Sums(0.0, np.zeros(2), -N * np.diag(curvature)))
+
+    found = scaling_at(1e16, 1e6)
     np.testing.assert_allclose(found.matrix, np.diag([1e-8, 1.0]))
     np.testing.assert_allclose(found.matrix @ found.inverse, np.eye(2), atol=1e-12)
-    fine = find_scaling(data.likelihood, np.arange(2), np.diag([1.0, 1e9]), data.theta0, data.fixed, data.rows)
-    assert fine.matrix is None
+    assert scaling_at(1.0, 1e9).matrix is None
 
 
 @pytest.mark.slow
