@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,12 +60,9 @@ class Question(NamedTuple):
     noise: Any  # random numbers of the test
 
 
-class Conclude(Protocol):
-    """The compiled reading of rows by a test until they decide."""
-
-    def __call__(self, rng: np.random.Generator, row_state: Any, looks: Any, asked: Question) -> Decision:
-        """Return the decision; `rng` chooses rows, and `looks` are those of the test, whose noise was drawn before."""
-        ...
+#: ``conclude(rng, row_state, looks, asked)``: the `Decision` on a `Question`, once rows that `rng` chooses decide; the
+#: noise of the test was drawn before.
+Conclude = Callable[..., Decision]
 
 
 @njit

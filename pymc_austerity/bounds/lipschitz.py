@@ -26,8 +26,9 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.special import Softmax
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import Block, RowLikelihood, RowTerms
+from pymc_austerity.likelihood import Block, RowLikelihood
 from pymc_austerity.likelihood.affine import require_affine
+from pymc_austerity.likelihood.row_terms import RowTerms
 
 #: Rounding of the gradients, which are differences of predictors.
 _SLACK = 1 + 1e-9

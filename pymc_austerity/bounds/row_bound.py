@@ -14,7 +14,8 @@ import numpy as np
 
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import RowLikelihood, both_sides_at
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.linked_functions import both_sides_at
 from pymc_austerity.rows import CHUNK, BoundTable, Rows, RowSource, largest_count
 from pymc_austerity.rows.by_bounds import RowsByBounds, bound_table
 

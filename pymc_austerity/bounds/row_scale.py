@@ -21,7 +21,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.bounds.row_graph import simplified_rows
-from pymc_austerity.likelihood import RowLikelihood, entries_taken, keeps_affine
+from pymc_austerity.likelihood import RowLikelihood, keeps_affine
+from pymc_austerity.likelihood.model_graph import entries_taken
 
 _SAME = (scalar.Identity, scalar.Cast)
 #: Ops that move or pick entries of their first argument.

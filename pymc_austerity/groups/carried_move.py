@@ -31,7 +31,8 @@ from pymc_austerity.groups.shared_move import propose_shared
 from pymc_austerity.groups.slice_step import build_slice
 from pymc_austerity.groups.surrogate_move import build_surrogate_move, no_step
 from pymc_austerity.kernel import DECIDE, PROPOSE, ROWS, Outcome
-from pymc_austerity.likelihood import KnownSum, LinkedLogPrior, Place, prior_slope_at
+from pymc_austerity.likelihood import KnownSum, LinkedLogPrior, Place
+from pymc_austerity.likelihood.linked_functions import prior_slope_at
 
 
 class CarriedMove(Protocol):

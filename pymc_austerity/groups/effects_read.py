@@ -26,9 +26,11 @@ from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops
-from pymc_austerity.likelihood import NotRowWiseError, RowAxis, keeps_affine, prove_row_axis
+from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
+from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.model_graph import plain_indices
+from pymc_austerity.likelihood.row_axis import prove_row_axis
 
 
 @dataclass(frozen=True, eq=False)

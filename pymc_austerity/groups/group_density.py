@@ -17,7 +17,9 @@ from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError
-from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Density, ModelData, RowLikelihood, entries_taken
+from pymc_austerity.likelihood import VECTOR, Density, ModelData, RowLikelihood
+from pymc_austerity.likelihood.linked_functions import WITHOUT_ROWS
+from pymc_austerity.likelihood.model_graph import entries_taken
 
 #: Spread of the random point of the check, and the groups and rows that it looks at.
 _SPREAD, _CHECKED_GROUPS, _CHECKED_ROWS = 0.3, 3, 500

@@ -26,15 +26,8 @@ from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.known_scale import nothing_of_linked_rows, nothing_of_rows
-from pymc_austerity.likelihood import (
-    Density,
-    LinkedDensity,
-    Links,
-    RowLikelihood,
-    compile_density,
-    numba_options,
-    reach_prior_slope,
-)
+from pymc_austerity.likelihood import Density, LinkedDensity, Links, RowLikelihood, compile_density, numba_options
+from pymc_austerity.likelihood.linked_functions import reach_prior_slope
 from pymc_austerity.proxy import compile_remainder_density
 
 

@@ -27,8 +27,12 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.groups.elimination import places_left
 from pymc_austerity.groups.tied_prior import MOST_TIED, FactorTies, NotNormalError, Ties, find_ties, ties_together
-from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError, RowAxis, in_double, prove_row_axis, split
+from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError
+from pymc_austerity.likelihood.axis import RowAxis
+from pymc_austerity.likelihood.layout import split
 from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, leaf_identity, plain_indices
+from pymc_austerity.likelihood.precision import in_double
+from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: So many levels that do not learn from each other, or fewer, are coefficients beside a factor.

@@ -11,8 +11,9 @@ import numpy as np
 from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.bounds import Bound
 from pymc_austerity.kernel.temperature import Schedule
-from pymc_austerity.likelihood import Density, LogPrior, RowLikelihood, compile_density, numba_options
+from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, numba_options
 from pymc_austerity.likelihood.density import compile_log_prior, compile_one_side, compile_rows, interpret_rows
+from pymc_austerity.likelihood.links import LogPrior
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import (
     Prepared,

@@ -31,13 +31,7 @@ _REARRANGES = (
 
 
 def require_affine(output: Variable, variables: Sequence[Variable]) -> None:
-    """Show op by op that `output` is affine in `variables` jointly.
-
-    Raises
-    ------
-    NotImplementedError
-        With the op that is not known to keep it so.
-    """
+    """Show op by op that `output` is affine in `variables` jointly, or raise a NotImplementedError that names an op."""
     depends = set(variables)
     for node in io_toposort(list(variables), [output]):
         which = [i for i, var in enumerate(node.inputs) if var in depends]
@@ -72,10 +66,7 @@ def keeps_affine(op: Any, which: list[int]) -> bool:
 def row_predictor(rows: Variable, psi: Variable, batches: Sequence[Variable]) -> Variable | None:
     """Find η, one number a row and affine in ψ, through which alone the row terms read ψ, as in a GLM.
 
-    Returns
-    -------
-    Variable or None
-        The last such vector in the graph of the row terms, or None.
+    Returns the last such vector in the graph of the row terms, or None.
     """
     affine, candidates = {psi}, []
     for node in io_toposort([psi], [rows]):

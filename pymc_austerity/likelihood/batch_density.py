@@ -30,10 +30,7 @@ DensityWith = Callable[[Mapping[int, Variable]], Variable]
 def batch_term(rebuild: BatchRebuild, term: Term, n_batch: Variable) -> Variable:
     """Return the log-probability of an observed variable on a batch.
 
-    Returns
-    -------
-    Variable
-        One entry per row, along the axis of the rows, and per component that is independent within the row.
+    It has one entry per row, along the axis of the rows, and per component that is independent within the row.
     """
     shape = [n_batch if i == term.axis else n for i, n in enumerate(term.lengths)]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -43,61 +43,31 @@ from pymc_austerity.user_input import check_names, shown
 
 
 class Surroundings(NamedTuple):
-    """Everything but θ that the log density of a model depends on.
+    """Everything but θ that the log density of a model depends on."""
 
-    Attributes
-    ----------
-    others : numpy.ndarray, shape (O,)
-        Present values of the variables of other steps.
-    fixed : Addresses
-        Of shared variables that are not indexed by row.
-    arrays : Addresses
-        Of the data, rows on the first axis.
-    temperature : float
-        What every row's log-likelihood is divided by.
-    expansion : Expansion or tuple of nothing
-        The proxy, where there is one.
-    links : Links
-        Where the model's own functions lie.
-    """
-
-    others: np.ndarray
-    fixed: Addresses
-    arrays: Addresses
-    temperature: float
-    expansion: Any
-    links: Links = Links()
+    others: np.ndarray  # present values of the variables of other steps, shape (O,)
+    fixed: Addresses  # of shared variables that are not indexed by row
+    arrays: Addresses  # of the data, rows on the first axis
+    temperature: float  # what every row's log-likelihood is divided by
+    expansion: Any  # the proxy, where there is one
+    links: Links = Links()  # where the model's own functions lie
 
 
 class Place(NamedTuple):
-    """A proposal, and the data that its rows are evaluated with.
+    """A proposal, and the data that its rows are evaluated with."""
 
-    Attributes
-    ----------
-    links : Links
-        Where the model's own functions lie.
-    theta_new, theta, others : numpy.ndarray
-    centre : numpy.ndarray
-        Of the expansion; any vector, which nobody reads, without one.
-    fixed, arrays : Addresses
-        Of data that are not indexed by row, and of the rows.
-    """
-
-    links: Links
+    links: Links  # where the model's own functions lie
     theta_new: np.ndarray
     theta: np.ndarray
     others: np.ndarray
-    centre: np.ndarray
-    fixed: Addresses
-    arrays: Addresses
+    centre: np.ndarray  # of the expansion; any vector, which nobody reads, without one
+    fixed: Addresses  # of data that are not indexed by row
+    arrays: Addresses  # of the rows
 
 
-class KnownSum(Protocol):
-    """The part of a sum over all rows that needs none of them, compiled."""
-
-    def __call__(self, theta: np.ndarray, others: np.ndarray, expansion: Any) -> float:
-        """Return the sum of the expansions of all rows; 0 without a proxy."""
-        ...
+#: ``known_sum(theta, others, expansion)``: the part of a sum over all rows that needs none of them, that of their
+#: expansions; 0 without a proxy.
+KnownSum = Callable[..., float]
 
 
 @njit
@@ -108,17 +78,10 @@ def nothing_known(theta: np.ndarray, others: np.ndarray, expansion: tuple[()]) -
 
 @dataclass(frozen=True)
 class Density:
-    """The compiled log density of a model.
-
-    Attributes
-    ----------
-    log_prior : LogPrior
-    both_sides : BothSides
-        With a proxy, ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` returns the remainders.
-    known_sum : KnownSum
-    """
+    """The compiled log density of a model."""
 
     log_prior: LogPrior
+    #: With a proxy, ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` returns the remainders.
     both_sides: BothSides
     known_sum: KnownSum = nothing_known
 
@@ -141,12 +104,7 @@ class Density:
 
 @dataclass(frozen=True)
 class OneSidedDensity(Density):
-    """A density whose rows are compiled for one point, for a test that remembers the other end of a move.
-
-    Attributes
-    ----------
-    one_side : OneSide
-    """
+    """A density whose rows are compiled for one point, for a test that remembers the other end of a move."""
 
     one_side: OneSide | None = None
 
@@ -164,23 +122,14 @@ class OneSidedDensity(Density):
 
 @dataclass(frozen=True)
 class LinkedDensity:
-    """A `Density` as compiled code asks for it: by the addresses of its functions, among the data.
-
-    Attributes
-    ----------
-    log_prior : LinkedLogPrior
-    both_sides : LinkedBothSides
-    known_sum : KnownSum
-    one_side : LinkedOneSide or None
-        The rows at one point, in place of both sides, where the density is a `OneSidedDensity`.
-    reached : dict of Reached
-        What lies at the addresses, by their names in `Links`.
-    """
+    """A `Density` as compiled code asks for it: by the addresses of its functions, among the data."""
 
     log_prior: LinkedLogPrior = log_prior_at
     both_sides: LinkedBothSides = both_sides_at
     known_sum: KnownSum = nothing_known
+    #: The rows at one point, in place of both sides, where the density is a `OneSidedDensity`.
     one_side: LinkedOneSide | None = None
+    #: What lies at the addresses, by their names in `Links`.
     reached: Mapping[str, Reached] = field(default_factory=dict, hash=False)
 
     @property
@@ -195,13 +144,7 @@ class LinkedDensity:
 
 
 def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments of ``pymc.compile`` for functions that compiled code calls.
-
-    Raises
-    ------
-    ValueError
-        For another mode.
-    """
+    """Return the arguments of ``pymc.compile`` for functions that compiled code calls; another mode is refused."""
     if compile_kwargs is not None and not isinstance(compile_kwargs, Mapping):
         raise TypeError(
             f"compile_kwargs= wants a dict of arguments of pytensor.function, and got {shown(compile_kwargs)}."
@@ -217,14 +160,7 @@ def numba_options(compile_kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def compile_density(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | None = None) -> Density:
-    """Compile the graphs of a `RowLikelihood` to functions that other compiled code can call.
-
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    compile_kwargs : dict, optional
-        Passed on to ``pymc.compile``; a mode other than numba is refused.
-    """
+    """Compile the graphs of a `RowLikelihood` to functions that other compiled code can call."""
     return Density(compile_log_prior(likelihood, compile_kwargs), compile_rows(likelihood, compile_kwargs))
 
 

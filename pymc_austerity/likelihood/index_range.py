@@ -36,13 +36,9 @@ class _Index(NamedTuple):
 def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.ndarray]) -> Callable[[], None]:
     """Return a function that compares each index of the row-wise terms with the axis that it indexes.
 
-    Where an index depends on whole numbers that are sampled, it is compared at the least and the greatest of some draws
-    from their prior.
-
-    Returns
-    -------
-    callable
-        Looks at the data as they are when it is called; raises ValueError with the name of what is too short.
+    It looks at the data as they are when it is called, and raises ValueError with the name of what is too short.  Where
+    an index depends on whole numbers that are sampled, it is compared at the least and the greatest of some draws from
+    their prior.
     """
     indices = _indices(model, terms)
     if not indices:
@@ -83,16 +79,9 @@ def compile_index_check_of_batches(
 ) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
     """Return a function that compares the indices in some rows with the axes that they index.
 
-    Parameters
-    ----------
-    batches : mapping of Variable to Variable
-        From each data array of the model to the symbolic batch that takes its place, in the order of the arrays.
-
-    Returns
-    -------
-    callable
-        Takes arrays of rows; returns the number of the first row with an index out of range and what is wrong with it,
-        or None.  Negative indices are out of range: in new rows −1 is how a missing group is written.
+    It takes the arrays of rows that `batches` stand for, in that order, and returns the number of the first row with an
+    index out of range and what is wrong with it, or None.  Negative indices are out of range: in new rows −1 is how a
+    missing group is written.
     """
     indices = [i for i in _indices(model, terms) if not i.drawn_by and set(ancestors([i.numbers])) & set(batches)]
     if not indices:

@@ -37,21 +37,11 @@ def reach_graph(
 ) -> Reached:
     """Compile a model's graph for arguments of these types, and find it.
 
-    What is called around a graph is one more function of which numba makes machine code, with the graph in it; so there
-    is none where the graph returns what is asked for.  Arguments lie one behind the other whether they are given as
-    tuples or one by one.
-
-    Parameters
-    ----------
-    graph : callable
-        From `compile_part`, which takes the entries of tuples among the arguments one by one; or written around such,
-        with ``*data``, which is called as it is.
-    result : numba.types.Type
-        What its callers expect.
-    converted : callable
-        Calls the graph with the arguments as they are, and returns that.
-    by_python : bool
-        Whether Python calls the graph as well: what it calls is then found too, and not compiled beside.
+    `graph`, from `compile_part`, takes the entries of tuples among the arguments one by one, or is written around such
+    with ``*data`` and called as it is.  `converted` calls it with the arguments as they are and returns `result`, which
+    its callers expect.  What is called around a graph is one more function of which numba makes machine code, with the
+    graph in it; so there is none where the graph returns what is asked for.  Where Python calls the graph as well, what
+    it calls is found too, and not compiled beside.
     """
     if any(p.kind is p.VAR_POSITIONAL for p in signature(getattr(graph, "py_func", graph)).parameters.values()):
         return reach(converted, *arguments)
@@ -68,14 +58,7 @@ def _one_by_one(arguments: Iterable[types.Type]) -> tuple[types.Type, ...]:
 
 
 def reach_log_prior(log_prior: LogPrior, fixed: types.BaseTuple) -> Reached:
-    """Compile ``log_prior(theta, others, fixed)``, which returns a number, and find it.
-
-    Parameters
-    ----------
-    log_prior : LogPrior
-    fixed : numba.types.BaseTuple
-        Types of the data that are not indexed by row, which it is given the addresses of.
-    """
+    """Compile ``log_prior(theta, others, fixed)``, which returns a number, and find it."""
 
     @njit
     def value_of(theta, others, fixed_at):  # type: ignore[no-untyped-def]
@@ -127,16 +110,9 @@ def reach_reading(
 ) -> Reached:
     """Compile the reading of rows for a graph of them, which it is given the address of, and find it.
 
-    Parameters
-    ----------
-    result : numba.types.Type
-        What the graph returns.
-    n_points : int
-        Vectors that it takes first: θ′ or none, θ, and the variables of other steps.
-    fixed, batch : numba.types.BaseTuple
-        Types of what it takes then: data that are not indexed by row, and some rows.
-    expands : bool
-        Whether the centre of an expansion comes first among the data that are not indexed by row.
+    The graph returns `result` and takes `n_points` vectors first (θ′ or none, θ, and the variables of other steps),
+    then data that are not indexed by row, among which the centre of an expansion comes first where it `expands`, and
+    some rows.
     """
     inputs = types.Tuple((VECTOR, *fixed.types)) if expands else fixed
     expected = types.Tuple((*(VECTOR,) * n_points, inputs, batch))
@@ -156,10 +132,7 @@ def reach_reading(
 def build_reading(result: types.Type, n_points: int) -> Callable[..., Any]:
     """Compile ``read(reading, address, points, centre, fixed, arrays, numbers)`` for data of all types.
 
-    Parameters
-    ----------
-    result, n_points
-        As for `reach_reading`, whose address `reading` is.
+    `reading` is the address from `reach_reading`, with the same `result` and `n_points`.
     """
     expected = types.Tuple(_taken_by_reading(n_points))
 

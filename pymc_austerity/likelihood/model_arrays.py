@@ -29,42 +29,21 @@ _LARGE_FILE, _PIECES, _BYTES = 2**28, 4_096, 2**14
 
 
 class ModelKey(NamedTuple):
-    """Which model and which data draws belong to, as numbers that fit into the statistics of a draw.
+    """Which model and which data draws belong to, as numbers that fit into the statistics of a draw."""
 
-    Attributes
-    ----------
-    model : int
-        Of variables, their laws and their scalar constants.
-    data : int
-        Of all arrays; an odd number of rows that are not in the model.
-    """
-
-    model: int
-    data: int
+    model: int  # of variables, their laws and their scalar constants
+    data: int  # of all arrays; an odd number of rows that are not in the model
 
 
 @dataclass(frozen=True)
 class ModelArrays:
-    """Arrays of a model as they were when they were looked at.
+    """Arrays of a model as they were when they were looked at."""
 
-    Attributes
-    ----------
-    named : dict
-        From a name for messages to the constant or shared variable.
-    values : tuple
-        The arrays that these held.
-    digests : tuple of str
-    n_own : int
-        So many of them are in the model as the user wrote it; the others only in what is derived from it.
-    model : str
-        Digest of all else: variables, their laws, and scalar constants.
-    """
-
-    named: dict[str, Variable]
-    values: tuple[Any, ...]
+    named: dict[str, Variable]  # from a name for messages to the constant or shared variable
+    values: tuple[Any, ...]  # the arrays that these held
     digests: tuple[str, ...]
-    n_own: int
-    model: str
+    n_own: int  # so many of them are in the model as the user wrote it; the others only in what is derived from it
+    model: str  # digest of all else: variables, their laws, and scalar constants
 
     @property
     def key(self) -> ModelKey:
@@ -79,10 +58,7 @@ class ModelArrays:
     def changed(self) -> ModelArrays | None:
         """Look again; return what there is now, or None where all arrays are the same.
 
-        Raises
-        ------
-        ValueError
-            For an array whose entries were changed in place, with its name.
+        An array whose entries were changed in place is refused by name.
         """
         values = tuple(map(array_of, self.named.values()))
         digests = tuple(map(_digest_of, values))

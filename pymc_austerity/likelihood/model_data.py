@@ -30,30 +30,15 @@ _log = logging.getLogger("pymc_austerity")
 
 @dataclass(frozen=True, eq=False)
 class ModelData:
-    """What a step knows of its model.
-
-    Attributes
-    ----------
-    likelihood : RowLikelihood
-    terms : RowTerms
-        The variables of the model that are row-wise.
-    point : mapping of str to array
-        The initial point.
-    rows : Rows
-        The table, or its distinct rows with their counts where `likelihood` takes these.
-    fixed : tuple of numpy.ndarray
-        Values of the shared variables that are not indexed by row.
-    theta0, others0 : numpy.ndarray
-        The initial point of the variables of the step, and of all others.
-    """
+    """What a step knows of its model."""
 
     likelihood: RowLikelihood
-    terms: RowTerms
-    point: Mapping[str, np.ndarray]
-    rows: Rows
-    fixed: tuple[np.ndarray, ...]
-    theta0: np.ndarray
-    others0: np.ndarray
+    terms: RowTerms  # the variables of the model that are row-wise
+    point: Mapping[str, np.ndarray]  # the initial point
+    rows: Rows  # the table, or its distinct rows with their counts where `likelihood` takes these
+    fixed: tuple[np.ndarray, ...]  # values of the shared variables that are not indexed by row
+    theta0: np.ndarray  # the initial point of the variables of the step
+    others0: np.ndarray  # that of all others
     _source: DataSource
     _arrays: ModelArrays
     _check_indices: Callable[[], None]
@@ -61,10 +46,7 @@ class ModelData:
     def containers(self) -> list[tuple[str, np.dtype, tuple[int, ...]]]:
         """Return name, type and shape of a row of each data container that the rows are in.
 
-        Raises
-        ------
-        ValueError
-            For data that are written into the model itself, in which no other rows can take their place.
+        Data that are written into the model itself, in which no other rows can take their place, are refused.
         """
         found = []
         for leaf, array in zip(self._source.leaves, self.rows.arrays, strict=True):
@@ -104,16 +86,7 @@ class ModelData:
     def require_finite_pieces(self, pieces: Iterable[Rows], place: Callable[[int], str]) -> None:
         """Refuse rows without a finite log-likelihood at the initial point that take the place of those in the model.
 
-        Parameters
-        ----------
-        pieces : iterable of Rows
-        place : callable
-            Says where the row of a number is.
-
-        Raises
-        ------
-        UnsupportedModelError
-            Shows the first of these rows with its data.
+        `place` says where the row of a number is.
         """
         start, first_not_finite = 0, self._finder()
         for rows in pieces:
@@ -165,10 +138,7 @@ class ModelData:
     def changed(self) -> ModelData | None:
         """Return the data as ``pm.set_data`` left them, or None where they are what they were.
 
-        Raises
-        ------
-        ValueError
-            For data that do not go with the model, and for an array that was changed in place.
+        Data that do not go with the model, and an array that was changed in place, are refused.
         """
         if (arrays := self._arrays.changed()) is None:
             return None
@@ -180,17 +150,9 @@ class ModelData:
         return new
 
     def require_finite_rows(self, *, thorough: bool = False) -> None:
-        """Refuse rows without a finite log-likelihood at the initial point.
+        """Refuse rows without a finite log-likelihood at the initial point, and show their data.
 
-        Parameters
-        ----------
-        thorough : bool
-            Whether rows whose data are finite are evaluated however many they are.
-
-        Raises
-        ------
-        UnsupportedModelError
-            Shows the first of these rows with their data.
+        Rows whose data are finite are evaluated however many they are only if `thorough`.
         """
         odd = sorted(name for name, value in self.point.items() if not np.isfinite(value).all())
         if odd:
@@ -205,13 +167,7 @@ class ModelData:
 
 
 def _point_of(model: Model, given: Any) -> dict[str, np.ndarray]:
-    """Return values of all unconstrained variables: those given, and the model's initial point for the others.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For what is no such point.
-    """
+    """Return values of all unconstrained variables: those given, and the model's initial point for the others."""
     point = model.initial_point()
     if given is None:
         return point
@@ -229,25 +185,7 @@ def read_model(
     *,
     several: bool = True,
 ) -> ModelData:
-    """Split the log density of a model, and take up its data.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    variables : sequence of Variable
-        Value variables that the step moves.
-    observed : str, sequence of str or None
-        Names of the observed variables or potentials whose rows are subsampled.
-    initial_point : mapping of str to array or None
-        ``model.initial_point()`` where it is None.
-    several : bool, default True
-        Whether the step can read sets of rows of different length.
-
-    Raises
-    ------
-    NotRowWiseError, ValueError
-        As `row_likelihood`.
-    """
+    """Split the log density of a model, and take up its data; the arguments are those of `row_likelihood`."""
     point = _point_of(model, initial_point)
     likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
     check_indices = compile_index_check(model, terms, point)

@@ -34,13 +34,7 @@ def variables_in(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> l
 
 
 def array_of(leaf: Variable) -> np.ndarray:
-    """Return the array behind a constant or a shared variable, without a copy.
-
-    Raises
-    ------
-    ValueError
-        For a memory map whose file became shorter.
-    """
+    """Return the array behind a constant or a shared variable, without a copy; refuse a file that became shorter."""
     array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
     require_whole((array,))
     return array

@@ -21,29 +21,18 @@ NORMAL, LAPLACE, STUDENT = 0, 1, 2
 
 
 class Law(NamedTuple):
-    """The conditional law of one variable given the others.
+    """The conditional law of one variable given the others."""
 
-    Attributes
-    ----------
-    family : int
-        NORMAL, LAPLACE or STUDENT.
-    loc, scale, df : Variable
-        Graphs that broadcast to the shape of the variable; `df` matters for STUDENT alone.
-    """
-
-    family: int
-    loc: Variable
+    family: int  # NORMAL, LAPLACE or STUDENT
+    loc: Variable  # this graph and the next broadcast to the shape of the variable
     scale: Variable
-    df: Variable
+    df: Variable  # matters for STUDENT alone
 
 
 def prior_laws(model: Model, variables: Sequence[Variable]) -> dict[str, Law]:
     """Return the laws of those value variables that are normal, Laplace, Student or Cauchy and not transformed.
 
-    Returns
-    -------
-    dict
-        From the name of a value variable to its law, in terms of the value variables of the model.
+    They are known by the names of the value variables, and graphs of these.
     """
     found = {}
     for value in variables:
@@ -78,10 +67,7 @@ _FAMILIES = {
 def prior_draw(model: Model, names: Sequence[str], rng: np.random.Generator, draws: int = 1) -> dict[str, np.ndarray]:
     """Draw free variables, named as their values are; nothing where a distribution has no random draws.
 
-    Returns
-    -------
-    dict
-        Arrays of the shape of each variable, with a first axis for the draws where there are several.
+    Several draws are along a first axis of the arrays.
     """
     if not names:
         return {}

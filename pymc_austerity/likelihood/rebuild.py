@@ -39,19 +39,10 @@ _SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: s
 class BatchRebuild:
     """Make graphs again with batches of rows in place of whole data arrays.
 
-    Parameters
-    ----------
-    replace : mapping of Variable to Variable
-        Known replacements: row leaves to batches, row-count variables to the length of the batch,
-        free random variables to themselves.
-    n_rows : int
-        Number of rows of the full data, as it may be baked into the graph.
-    n_batch : Variable
-        Length of the batch, an int64 scalar.
-    masks : mapping of Variable to Variable, optional
-        Of variables of which constant rows are set or raised, the mask of these rows in the batch.
-    numbering : RowNumbering, optional
-        Finds the numbers of rows, by which an entry of each row may be chosen.
+    `replace` are known replacements: row leaves to batches, row-count variables to the length of the batch, free random
+    variables to themselves.  `n_rows`, the number of rows of the full data, may be baked into the graph; `n_batch`, an
+    int64 scalar, is that of the batch.  `masks` has, of variables of which constant rows are set or raised, the mask of
+    these rows in the batch, and `numbering` finds the numbers of rows, by which an entry of each row may be chosen.
     """
 
     def __init__(

@@ -43,17 +43,9 @@ from pymc_austerity.likelihood.model_graph import constant_of
 
 
 def prove_row_axis(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAxis | None:
-    """Follow the row axis from `seeds` to `output`.
+    """Follow the row axis from `seeds` to `output`; None where that does not depend on rows at all.
 
-    Returns
-    -------
-    RowAxis or None
-        None where `output` does not depend on rows at all.
-
-    Raises
-    ------
-    NotRowWiseError
-        At the first op that mixes rows or is unknown.
+    Raises NotRowWiseError at the first op that mixes rows or is unknown.
     """
     found = _follow(output, seeds)
     if found is not None and found.shared:

@@ -43,14 +43,8 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
 
     Batches of several sizes, all smaller than the data, at a point where no variable has its initial value.  Costs one
     full evaluation of the likelihood.  Where that would hold more than 512 MiB, batches are compared with blocks of
-    consecutive rows instead, which still finds rows that depend on each other.
-
-    Raises
-    ------
-    NotRowWiseError
-        When a row's log-likelihood depends on the batch it is in.
-    UnsupportedModelError
-        When it is not finite at the initial point.
+    consecutive rows instead, which still finds rows that depend on each other.  Raises NotRowWiseError where a row's
+    log-likelihood depends on its batch, UnsupportedModelError where it is not finite.
     """
     rows, likelihood = data.rows, data.likelihood
     rng = np.random.default_rng(20140621)

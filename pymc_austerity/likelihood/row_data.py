@@ -31,17 +31,10 @@ _SET_NUMBER = "uint8"
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where the arrays come from that a `RowLikelihood` takes: read anew, they follow ``pm.set_data``.
-
-    Attributes
-    ----------
-    sets : tuple of RowSet
-    fixed : tuple of Variable
-        Shared variables that are not indexed by row.
-    """
+    """Where the arrays come from that a `RowLikelihood` takes: read anew, they follow ``pm.set_data``."""
 
     sets: tuple[RowSet, ...]
-    fixed: tuple[Variable, ...]
+    fixed: tuple[Variable, ...]  # shared variables that are not indexed by row
 
     @property
     def leaves(self) -> tuple[RowLeaf, ...]:
@@ -55,10 +48,7 @@ class DataSource:
     def row_arrays(self) -> tuple[np.ndarray, ...]:
         """Return the data arrays as they are now, rows on the first axis, with as many rows as all sets together.
 
-        Raises
-        ------
-        ValueError
-            Arrays of different length in a set, none, or other rows than `total_size` says.
+        Arrays of different length in a set, none, or other rows than `total_size` says are refused.
         """
         return _union_arrays([_arrays_of(s) for s in self.sets])
 

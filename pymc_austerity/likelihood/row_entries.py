@@ -33,24 +33,12 @@ _MODE = Mode(linker="py", optimizer=None)
 
 
 class RowEntries(NamedTuple):
-    """The derivative of a predictor η by ψ, row by row.
+    """The derivative of a predictor η by ψ, row by row."""
 
-    Attributes
-    ----------
-    columns : Variable
-        Matrix of int64: the entries of ψ that a row picks.  One that it picks twice counts twice.
-    values : Variable
-        Matrix: the derivative by each of them.
-    rest : Variable
-        η as a function of ψ, without what rows pick.
-    read_by_all : numpy.ndarray of int64
-        Entries of ψ that `rest` reads.
-    """
-
-    columns: Variable
-    values: Variable
-    rest: Variable
-    read_by_all: np.ndarray
+    columns: Variable  # matrix of int64: the entries of ψ that a row picks.  One that it picks twice counts twice
+    values: Variable  # matrix: the derivative by each of them
+    rest: Variable  # η as a function of ψ, without what rows pick
+    read_by_all: np.ndarray  # entries of ψ that `rest` reads
 
 
 def find_row_entries(eta: Variable, psi: Variable, batches: Sequence[Variable]) -> RowEntries | None:
@@ -77,18 +65,10 @@ def find_row_entries(eta: Variable, psi: Variable, batches: Sequence[Variable]) 
 
 
 class PickedEntries(NamedTuple):
-    """Entries of ψ that rows pick by whole numbers in their data.
+    """Entries of ψ that rows pick by whole numbers in their data."""
 
-    Attributes
-    ----------
-    numbers : numpy.ndarray of int64, shape (G, K)
-        A row picks one of these lines, or several.
-    one_each : bool
-        Whether it picks one.
-    """
-
-    numbers: np.ndarray
-    one_each: bool
+    numbers: np.ndarray  # a row picks one of these lines, or several, shape (G, K)
+    one_each: bool  # whether it picks one
 
 
 def entries_read(likelihood: RowLikelihood) -> tuple[list[PickedEntries], np.ndarray]:

@@ -27,25 +27,14 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 
 @dataclass(frozen=True)
 class RowLeaf:
-    """A data array of the model and the symbolic batch that takes its place.
-
-    Attributes
-    ----------
-    source : Variable
-    batch : Variable
-        Has its rows on the first axis, wherever the source has them.
-    label : str
-    axis : int
-        The row axis of the source, as it is unfolded.
-    unfolded : tuple of int, optional
-        Shape with a row axis of a source whose first axis holds several entries of each row, as in a table of rows and
-        alternatives in long form.
-    """
+    """A data array of the model and the symbolic batch that takes its place."""
 
     source: Variable
-    batch: Variable
+    batch: Variable  # has its rows on the first axis, wherever the source has them
     label: str
-    axis: int = 0
+    axis: int = 0  # the row axis of the source, as it is unfolded
+    #: Shape with a row axis of a source whose first axis holds several entries of each row, as in a table of rows and
+    #: alternatives in long form.
     unfolded: tuple[int, ...] | None = None
 
     @property
@@ -82,23 +71,12 @@ class RowLeaf:
 def find_row_leaves(
     terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable], known: Iterable[RowLeaf] = ()
 ) -> dict[Variable, RowLeaf]:
-    """Find the arrays with `n_rows` rows that the row-wise terms read.
+    """Find the arrays with `n_rows` rows that the row-wise terms read: of constants and shared variables the `RowLeaf`.
 
-    Parameters
-    ----------
-    terms : mapping of str to sequence of Variable
-        The variables of the graphs of each term, from `variables_in`.
-    n_rows : int
-    stop : iterable of Variable
-        Free random variables: what lies above them belongs to the prior.
-    known : iterable of RowLeaf
-        Leaves found before, whose batches serve for the same data.
-
-    Returns
-    -------
-    dict
-        From each constant or shared variable to its `RowLeaf`, one for all constants that hold the same memory.  A
-        variable of which constant rows are set or raised has the mask of these rows.
+    `terms` are the variables of the graphs of each term, from `variables_in`, and `stop` the free random variables:
+    what lies above them belongs to the prior.  The batches of leaves `known` before serve for the same data.  All
+    constants that hold the same memory have one leaf; a variable of which constant rows are set or raised has the mask
+    of these rows.
     """
     leaves: dict[Variable, RowLeaf] = {}
     by_identity: dict[Hashable, RowLeaf] = {leaf_identity(leaf.source): leaf for leaf in known}

@@ -30,43 +30,21 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 
 @dataclass(frozen=True)
 class RowLikelihood:
-    """The log density of a model, split into a log prior and one term per row of the data.
+    """The log density of a model, split into a log prior and one term per row of the data."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows N of the table.
-    blocks, other_blocks : tuple of Block
-        Layout of θ (the variables that the step moves) and of the variables that other steps move.
-    theta, others : Variable
-        The flat float64 vectors that stand for them in the graphs.
-    batches : tuple of Variable
-        One symbolic batch per data array.
-    fixed : tuple of Variable
-        Stand-ins for the shared variables that are not indexed by row.
-    log_prior : Variable
-        Scalar: everything that is not row-wise, with the Jacobians of the transforms.
-    row_log_likelihood : Variable
-        Vector: ℓ_i(θ) for the rows of the batch.
-    read : frozenset of str
-        Names of the variables that the row-wise terms read.
-    laws : dict
-        From the name of a variable in θ to its conditional prior, where that is of a family known to `prior_laws`.
-    counts : Variable or None
-        The last of `batches`, where each row stands for several of the table and its term is m_i ℓ_i(θ).
-    """
-
-    n_rows: int
-    blocks: tuple[Block, ...]
-    other_blocks: tuple[Block, ...]
-    theta: Variable
-    others: Variable
-    batches: tuple[Variable, ...]
-    fixed: tuple[Variable, ...]
-    log_prior: Variable
-    row_log_likelihood: Variable
-    read: frozenset[str]
+    n_rows: int  # number of rows N of the table
+    blocks: tuple[Block, ...]  # layout of θ, the variables that the step moves
+    other_blocks: tuple[Block, ...]  # that of the variables that other steps move
+    theta: Variable  # the flat float64 vector that stands for θ in the graphs
+    others: Variable  # that of the variables that other steps move
+    batches: tuple[Variable, ...]  # one symbolic batch per data array
+    fixed: tuple[Variable, ...]  # stand-ins for the shared variables that are not indexed by row
+    log_prior: Variable  # scalar: everything that is not row-wise, with the Jacobians of the transforms
+    row_log_likelihood: Variable  # vector: ℓ_i(θ) for the rows of the batch
+    read: frozenset[str]  # names of the variables that the row-wise terms read
+    #: From the name of a variable in θ to its conditional prior, where that is of a family known to `prior_laws`.
     laws: dict[str, Law]
+    #: The last of `batches`, where each row stands for several of the table and its term is m_i ℓ_i(θ).
     counts: Variable | None = None
 
     def counted(self) -> RowLikelihood:
@@ -114,33 +92,14 @@ def row_likelihood(
 ) -> tuple[RowLikelihood, DataSource, RowTerms]:
     """Split the log density of a model into a log prior and row-wise terms, and prove the split.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        Its data arrays have an axis as long as there are rows: the first, or another that the graph shows to be theirs.
-    variables : sequence of Variable, optional
-        Value variables that form θ; all free variables by default.
-    observed : str or sequence of str, optional
-        Names of the observed variables or potentials whose rows are subsampled; by default all that split into rows.
-    initial_point : mapping of str to array, optional
-        Point that gives the shapes; ``model.initial_point()`` by default.
-    several : bool, default True
-        Whether sets of rows of different length are taken together; otherwise only the longest is.
+    The data arrays of the model have an axis as long as there are rows: the first, or another that the graph shows to
+    be theirs.  `variables` are the value variables that form θ, all free ones by default; `observed` names the terms
+    whose rows are subsampled, by default all that split.  `initial_point` gives the shapes.  Unless `several` sets of
+    rows of different length are taken together, only the longest is.
 
-    Returns
-    -------
-    RowLikelihood, DataSource, RowTerms
-        The graphs, the place their data come from, and the variables of the model that are row-wise.
+    Raises NotRowWiseError where the likelihood does not split; the message names the variable, the reason and the
+    remedy.
 
-    Raises
-    ------
-    NotRowWiseError
-        The likelihood does not split; the message names the variable, the reason and the remedy.
-    ValueError
-        There are no rows, it is unclear which rows are meant, or data are missing.
-
-    Examples
-    --------
     >>> import numpy as np, pymc as pm
     >>> with pm.Model() as model:
     ...     slope = pm.Normal("slope")

@@ -40,24 +40,12 @@ _REMEDY = (
 
 
 class RowSet(NamedTuple):
-    """Rows that share an axis.
+    """Rows that share an axis."""
 
-    Attributes
-    ----------
-    terms : SetTerms
-        The terms of the model that are summed over these rows.
-    rows : Variable
-        Vector: the log-likelihood of the rows of a batch, a graph of value variables and batches.
-    leaves : tuple of RowLeaf
-        The data arrays that it reads.
-    numbered : tuple of NumberedRows
-        Data that have to number the rows.
-    """
-
-    terms: SetTerms
-    rows: Variable
-    leaves: tuple[RowLeaf, ...]
-    numbered: tuple[NumberedRows, ...]
+    terms: SetTerms  # the terms of the model that are summed over these rows
+    rows: Variable  # vector: the log-likelihood of the rows of a batch, a graph of value variables and batches
+    leaves: tuple[RowLeaf, ...]  # the data arrays that it reads
+    numbered: tuple[NumberedRows, ...]  # data that have to number the rows
 
 
 def row_sets(model: Model, candidates: Candidates) -> tuple[RowSet, ...]:
@@ -65,11 +53,6 @@ def row_sets(model: Model, candidates: Candidates) -> tuple[RowSet, ...]:
 
     The longest must split.  Others that do not, or have few rows, are evaluated in full at every draw unless the user
     named them.
-
-    Raises
-    ------
-    NotRowWiseError, UnsupportedModelError
-        As `row_set`.
     """
     kept: list[RowSet] = []
     for own in candidates.sets:
@@ -104,12 +87,8 @@ def _along_some_axis(model: Model, terms: SetTerms) -> RowSet:
 def row_set(model: Model, terms: SetTerms) -> RowSet:
     """Sum row-wise terms of a model into one vector over a batch.
 
-    Raises
-    ------
-    NotRowWiseError
-        A term does not split; the message names the variable, the reason and the remedy.
-    UnsupportedModelError
-        No data are read by row.
+    Raises NotRowWiseError for a term that does not split, with the reason and the remedy, and UnsupportedModelError
+    where no data are read by row.
     """
     for term in terms.terms:
         if term.value is not None:
@@ -160,23 +139,12 @@ def _row_lengths(model: Model, terms: SetTerms) -> list[Variable]:
 
 
 class _Batches(NamedTuple):
-    """The batches that take the place of the data arrays of a set.
+    """The batches that take the place of the data arrays of a set."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Length of the arrays.
-    length : Variable
-        Length of the batch.
-    leaves : mapping of Variable to RowLeaf
-    numbered : list of NumberedRows
-        Data by which rows choose an entry of their own, as they are found.
-    """
-
-    n_rows: int
-    length: Variable
+    n_rows: int  # length of the arrays
+    length: Variable  # length of the batch
     leaves: Mapping[Variable, RowLeaf]
-    numbered: list[NumberedRows]
+    numbered: list[NumberedRows]  # data by which rows choose an entry of their own, as they are found
 
     def rebuild(self, found: Mapping[Variable, RowLeaf], others: Mapping[Variable, Variable]) -> BatchRebuild:
         """Return what makes graphs again with the batches in place of `found`, and `others` replaced too."""

@@ -32,24 +32,12 @@ _MUCH_LONGER = 10
 
 
 class Term(NamedTuple):
-    """An observed variable or a potential of a model, with one contribution per row.
+    """An observed variable or a potential of a model, with one contribution per row."""
 
-    Attributes
-    ----------
-    variable : Variable
-        The random variable, or the potential.
-    value : Variable or None
-        The value variable of an observed variable; None of a potential.
-    lengths : tuple of int
-        Lengths of the axes along which its entries are, or may be, independent.
-    axis : int
-        That of its rows.
-    """
-
-    variable: Variable
-    value: Variable | None
-    lengths: tuple[int, ...]
-    axis: int
+    variable: Variable  # the random variable, or the potential
+    value: Variable | None  # the value variable of an observed variable; None of a potential
+    lengths: tuple[int, ...]  # lengths of the axes along which its entries are, or may be, independent
+    axis: int  # that of its rows
 
     @property
     def name(self) -> str:
@@ -59,18 +47,10 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class SetTerms:
-    """The terms of a model with one contribution per row of the same set of rows.
+    """The terms of a model with one contribution per row of the same set of rows."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows of the set.
-    terms : tuple of Term
-        Observed variables first.
-    """
-
-    n_rows: int
-    terms: tuple[Term, ...]
+    n_rows: int  # number of rows of the set
+    terms: tuple[Term, ...]  # observed variables first
 
     @property
     def all(self) -> tuple[Variable, ...]:
@@ -97,15 +77,9 @@ class SetTerms:
 
 @dataclass(frozen=True)
 class RowTerms:
-    """The terms of a model that are subsampled: one set of rows, or several of different length.
+    """The terms of a model that are subsampled: one set of rows, or several of different length."""
 
-    Attributes
-    ----------
-    sets : tuple of SetTerms
-        In the order in which their rows are numbered.
-    """
-
-    sets: tuple[SetTerms, ...]
+    sets: tuple[SetTerms, ...]  # in the order in which their rows are numbered
 
     @property
     def n_rows(self) -> int:
@@ -120,21 +94,11 @@ class RowTerms:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Terms that may be subsampled.
+    """Terms that may be subsampled."""
 
-    Attributes
-    ----------
-    sets : tuple of SetTerms
-        By length, the longest first.
-    chosen : bool
-        Whether the user named them.
-    shapes : dict
-        Of all observed variables and potentials of the model.
-    """
-
-    sets: tuple[SetTerms, ...]
-    chosen: bool
-    shapes: dict[Variable, tuple[int, ...]]
+    sets: tuple[SetTerms, ...]  # by length, the longest first
+    chosen: bool  # whether the user named them
+    shapes: dict[Variable, tuple[int, ...]]  # of all observed variables and potentials of the model
 
 
 def candidate_terms(
@@ -142,22 +106,8 @@ def candidate_terms(
 ) -> Candidates:
     """Find the observed variables and potentials whose rows may be subsampled.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    observed : str, sequence of str, or None
-        The user's choice; by default all observed variables and potentials with rows.
-    point : mapping of str to array
-        Values of the free variables, used to find the shape of potentials.
-    several : bool
-        Whether sets of rows of different length can be subsampled together; otherwise only the longest is.
-
-    Raises
-    ------
-    ValueError
-        No observed variable, an unknown name, missing values, rows of several lengths where one set can be taken.
-    NotRowWiseError
-        A likelihood that is summed or subsampled by the user.
+    The arguments are those of `row_likelihood`; the values of the free variables in `point` are used to find the shape
+    of potentials.
     """
     shapes = _term_shapes(model, point)
     named = _named_terms(observed, {term.name: term for term in shapes})
@@ -179,13 +129,7 @@ def candidate_terms(
 
 
 def _named_terms(observed: Any, by_name: Mapping[str, Variable]) -> list[Variable] | None:
-    """Return the terms named in ``observed=``, or None where there is no choice.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For what is no name, no name at all, or the name of nothing that has rows.
-    """
+    """Return the terms named in ``observed=``, or None where there is no choice."""
     if observed is None:
         return None
     iterable = isinstance(observed, Iterable) and not isinstance(observed, Variable)

@@ -29,26 +29,11 @@ MOST_STEPS = 100
 
 
 def scan_of_batch(node: Apply, inputs: Sequence[Variable], rebuild: Rebuild, within: Within) -> list[Variable]:
-    """Return the outputs of a scan for a batch of rows.
+    """Return the outputs of a scan of the model for a batch of rows, given its inputs for the batch.
 
     Without a state it becomes one operation on all steps.  With a state the steps are written out: whether its rows
-    stay apart is then seen in the graph.
-
-    Parameters
-    ----------
-    node : Apply
-        Of the model, for all rows.
-    inputs : sequence of Variable
-        Its inputs for the batch.
-    rebuild : callable
-        Makes a graph of the model again for the batch.
-    within : callable
-        Takes values of what a step reads, and returns what makes the graph of a step again with these.
-
-    Raises
-    ------
-    NotRowWiseError
-        The number of steps grows with the rows or is large, or the scan ends by a condition.
+    stay apart is then seen in the graph.  `rebuild` makes a graph of the model again for the batch; `within` takes
+    values of what a step reads, and returns what makes the graph of a step again with these.
     """
     has = {f.name for f in fields(node.op.info) if getattr(node.op.info, f.name)}
     if has <= _OF_A_MAP:

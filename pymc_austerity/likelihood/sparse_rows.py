@@ -35,18 +35,11 @@ _WASTEFUL = 4.0
 
 @dataclass(frozen=True, eq=False)
 class SparseProduct:
-    """A product Xβ of the model, and what takes the place of X.
+    """A product Xβ of the model, and what takes the place of X."""
 
-    Attributes
-    ----------
-    output, factor : Variable
-        Xβ and β as they stand in the model, β a vector or a matrix.
-    leaves : tuple of RowLeaf
-        Values and columns of the entries of a row; the row itself where dense rows are smaller.
-    """
-
-    output: Variable
-    factor: Variable
+    output: Variable  # Xβ as it stands in the model
+    factor: Variable  # β, a vector or a matrix
+    #: Values and columns of the entries of a row; the row itself where dense rows are smaller.
     leaves: tuple[RowLeaf, ...]
 
     def define_in(self, rebuild: BatchRebuild) -> None:
@@ -63,13 +56,7 @@ class SparseProduct:
 
 
 def find_sparse_products(terms: Mapping[str, Sequence[Variable]], n_rows: int) -> list[SparseProduct]:
-    """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read, as `find_row_leaves`.
-
-    Raises
-    ------
-    NotRowWiseError
-        The matrix is a shared variable.
-    """
+    """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read, as `find_row_leaves`."""
     found: list[SparseProduct] = []
     leaves: list[tuple[Any, tuple[RowLeaf, ...]]] = []
     for name, variables in terms.items():

@@ -18,12 +18,10 @@ from pymc_austerity.compile.addresses import arrays_at, n_rows_at, tuple_of
 from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import (
+from pymc_austerity.likelihood import VECTOR, RowLikelihood, Surroundings
+from pymc_austerity.likelihood.linked_functions import (
     ONE_VECTOR,
-    VECTOR,
     WITHOUT_ROWS,
-    RowLikelihood,
-    Surroundings,
     build_reading,
     reach_graph,
     reach_reading,

@@ -15,7 +15,8 @@ from pytensor.gradient import NullTypeGradError
 from pymc_austerity.bounds import Region
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.compile.addresses import NOWHERE
-from pymc_austerity.likelihood import Density, RowLikelihood, Surroundings, flatten_onto, numba_options
+from pymc_austerity.likelihood import Density, RowLikelihood, Surroundings, numba_options
+from pymc_austerity.likelihood.layout import flatten_onto
 from pymc_austerity.likelihood.row_entries import reads_few_entries
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order

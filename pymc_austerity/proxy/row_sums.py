@@ -22,16 +22,9 @@ from pymc_austerity.compile.by_address import Reached, call_at, reach
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import (
-    ONE_VECTOR,
-    TOTAL_AND_SLOPE,
-    VECTOR,
-    RowEntries,
-    RowLikelihood,
-    find_row_entries,
-    reach_graph,
-    row_predictor,
-)
+from pymc_austerity.likelihood import VECTOR, RowLikelihood, row_predictor
+from pymc_austerity.likelihood.linked_functions import ONE_VECTOR, TOTAL_AND_SLOPE, reach_graph
+from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries
 
 #: Rows that read fewer than one in so many coordinates are summed entry by entry, not by a matrix product.
 _FEW = 8

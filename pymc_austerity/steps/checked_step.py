@@ -12,7 +12,8 @@ from pymc.step_methods.state import WithSamplingState
 from pymc_austerity.argument_kinds import check_arguments
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
-from pymc_austerity.likelihood import ModelData, ModelKey
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.steps.draw_statistics import METHOD, progress_columns, progress_fields
 from pymc_austerity.steps.process import OneThread, in_worker
 from pymc_austerity.user_input import check_names, check_seed, model_of, variables_of

@@ -23,7 +23,6 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import (
     Density,
     ModelData,
-    ModelKey,
     RowLikelihood,
     Surroundings,
     check_rows,
@@ -32,6 +31,7 @@ from pymc_austerity.likelihood import (
     read_model,
     with_blocks,
 )
+from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.description import describe_step

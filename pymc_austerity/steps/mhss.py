@@ -205,7 +205,7 @@ def _checked_before(density: Density) -> None:
 
 def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
     """Return the mean number of rows that a draw reads with these constants of the bound."""
-    evaluate = decider.evaluate_bound if constants is decider.bound_constants else constants[0].evaluate
+    evaluate = decider.evaluate_bound if constants is decider.bound_constants else decider.bound.build(constants)
     span, rate = partial(uninterrupted, evaluate, constants), constants[1].source().rate
     spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(_draws_of_surrogate(decider)))
     # Of no rows that are drawn the rate is not a number outside the radius.

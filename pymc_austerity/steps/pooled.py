@@ -9,7 +9,8 @@ from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.bounds import Bound
 from pymc_austerity.kernel import Chain, Decider
-from pymc_austerity.likelihood import ModelData, likelihood_key
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.likelihood.row_likelihood import likelihood_key
 from pymc_austerity.steps.process import chain_of_worker
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import shown

@@ -35,7 +35,8 @@ from pymc_austerity.kernel import (
     assemble,
     with_data,
 )
-from pymc_austerity.likelihood import Density, ModelData, ModelKey, check_rows, flatten, read_model
+from pymc_austerity.likelihood import Density, ModelData, check_rows, flatten, read_model
+from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from pymc_austerity.likelihood import flatten, flatten_onto, with_blocks
-from pymc_austerity.likelihood.layout import layout
+from pymc_austerity.likelihood import flatten, with_blocks
+from pymc_austerity.likelihood.layout import flatten_onto, layout
 
 shapes = st.lists(st.one_of(st.just(()), array_shapes(max_dims=3, max_side=4)), min_size=1, max_size=5)
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)

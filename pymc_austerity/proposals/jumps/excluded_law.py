@@ -14,7 +14,9 @@ from pymc_austerity.compile.addresses import arrays_at, tuple_of
 from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_part
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import VECTOR, WITHOUT_ROWS, Block, Law, RowLikelihood
+from pymc_austerity.likelihood import VECTOR, Block, RowLikelihood
+from pymc_austerity.likelihood.linked_functions import WITHOUT_ROWS
+from pymc_austerity.likelihood.prior_laws import Law
 
 _LOC_SCALE_DF = types.UniTuple(VECTOR, 3)
 

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import LAPLACE, NORMAL
+from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
 from pymc_austerity.proposals.proposal import Propose
 from pymc_austerity.proxy import towards_target

@@ -12,7 +12,8 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.argument_kinds import check_fields, is_whole
 from pymc_austerity.compile.graph_compiler import compile_part
-from pymc_austerity.likelihood import NORMAL, Block, RowLikelihood
+from pymc_austerity.likelihood import Block, RowLikelihood
+from pymc_austerity.likelihood.prior_laws import NORMAL
 from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw, compile_law, constant_law, reach_law
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState

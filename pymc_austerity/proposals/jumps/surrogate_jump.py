@@ -13,7 +13,8 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import LinkedLogPrior, log_prior_at
+from pymc_austerity.likelihood import LinkedLogPrior
+from pymc_austerity.likelihood.linked_functions import log_prior_at
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
 from pymc_austerity.proposals.jumps.model_changes import (
     CORRECT,
