@@ -59,6 +59,8 @@ class AcceptanceTest(Protocol):
     needs_all_rows: ClassVar[str] = "it reads all rows where fewer do not decide"
     #: What it means that a row exceeds its bound, and what to do; empty for a test without bounds.
     broken_bound: ClassVar[str] = ""
+    #: Why it does not hold for rows that are drawn with replacement and weights, where it does not.
+    needs_distinct_rows: ClassVar[str] = "it is written for rows drawn without replacement and with equal weight"
     rows: ClassVar[RowSource] = Uniform()  # how rows of equal weight are drawn
     draw_noise: ClassVar[DrawNoise] = staticmethod(draw_log_uniform)
     #: The log acceptance ratio of all rows is ``scale × (mean of l_i over all rows) + offset``.
@@ -87,7 +89,7 @@ class AcceptanceTest(Protocol):
 
     def with_replacement(self) -> AcceptanceTest:
         """Return the test for rows that are drawn with replacement and weights, or raise a NeedsDistinctRowsError."""
-        raise NeedsDistinctRowsError("it is written for rows drawn without replacement and with equal weight")
+        raise NeedsDistinctRowsError(self.needs_distinct_rows)
 
     def as_recorded(self, settings: Mapping[str, float]) -> AcceptanceTest:
         """Return the test with the settings that a chain recorded in its statistics."""

@@ -27,11 +27,7 @@ class OnAllRows(AcceptanceTest):
 
     reads: ClassVar[Reads] = Reads.ALL
     rows: ClassVar[InOrder] = InOrder()
-
-    @property
-    def error(self) -> str:
-        """Return nothing: the posterior is left as it is."""
-        return ""
+    error = ""
 
     def looks(self, n_rows: int) -> Looks:
         """Return one look at all rows."""

@@ -175,6 +175,7 @@ class Barker(AcceptanceTest):
 
     corrects_noise: ClassVar[bool] = True
     needs_all_rows: ClassVar[str] = ""
+    error = "the noise of a batch is taken for normal"
     probability = staticmethod(barker_probability)
     draw_noise = staticmethod(draw_barker_noise)
     threshold = staticmethod(barker_threshold)
@@ -199,11 +200,6 @@ class Barker(AcceptanceTest):
     def reads_shape(self) -> bool:
         """Whether third moments are needed."""
         return self.skewness or self.normality_tol is not None
-
-    @property
-    def error(self) -> str:
-        """What a decision takes for granted, or how often it errs."""
-        return "the noise of a batch is taken for normal"
 
     def looks(self, n_rows: int) -> BarkerLooks:
         """Return looks at sizes that grow geometrically."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from pymc_austerity.acceptance.acceptance_test import (
     AcceptanceTest,
-    NeedsDistinctRowsError,
     check_batch_size,
     growing_sizes,
 )
@@ -148,6 +147,9 @@ class ConcentrationBound(AcceptanceTest):
     needs_all_rows: ClassVar[str] = (
         "its inequality is one for rows drawn without replacement, and it reads all of them where fewer do not decide"
     )
+    needs_distinct_rows: ClassVar[str] = (
+        "its inequalities bound the mean of rows drawn without replacement and with equal weight"
+    )
     broken_bound: ClassVar[str] = (
         "The error of every decision so far is then not bounded by delta. Correct the bound, or use bound='scan'."
     )
@@ -185,12 +187,6 @@ class ConcentrationBound(AcceptanceTest):
         delta = (self.p - 1) / (self.p * k**self.p) * self.delta
         per_sd, per_bound = self.inequality(sizes, n_rows, delta)
         return BoundedLooks(sizes, per_sd, per_bound)
-
-    def with_replacement(self) -> ConcentrationBound:
-        """Refuse rows drawn with replacement."""
-        raise NeedsDistinctRowsError(
-            "its inequalities bound the mean of rows drawn without replacement and with equal weight"
-        )
 
     def remedy(self) -> str:
         """Return the advice to use a smaller delta."""

@@ -69,6 +69,7 @@ class NoisePenalty(AcceptanceTest):
 
     corrects_noise: ClassVar[bool] = True
     needs_all_rows: ClassVar[str] = ""
+    error = "the noise of a batch is taken for normal"
     threshold = staticmethod(penalised_threshold)
     decide = staticmethod(decide_with_penalty)
 
@@ -81,11 +82,6 @@ class NoisePenalty(AcceptanceTest):
             )
         if not self.growth > 1:
             raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")
-
-    @property
-    def error(self) -> str:
-        """What a decision takes for granted, or how often it errs."""
-        return "the noise of a batch is taken for normal"
 
     def looks(self, n_rows: int) -> PenaltyLooks:
         """Return looks at sizes that grow geometrically."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, NeedsDistinctRowsError, Reads
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, Reads
 from pymc_austerity.acceptance.decision import (
     BAD_BOUND,
     BAD_ROW,
@@ -75,20 +75,13 @@ class ScalableSubsampling(AcceptanceTest):
     reads: ClassVar[Reads] = Reads.BY_BOUNDS
     corrects_noise: ClassVar[bool] = True
     needs_all_rows: ClassVar[str] = ""
+    error = ""
+    needs_distinct_rows: ClassVar[str] = "it draws rows by their bounds, and where they ask for all without replacement"
     broken_bound: ClassVar[str] = "No draw so far is then exact. Correct the bound, or sample with PenaltyMH."
-
-    @property
-    def error(self) -> str:
-        """Return nothing: the posterior is left as it is."""
-        return ""
 
     def looks(self, n_rows: int) -> Looks:
         """Return one look at all rows, for decisions whose bounds ask for them."""
         return Looks(np.array([n_rows]), np.zeros(1))
-
-    def with_replacement(self) -> ScalableSubsampling:
-        """Refuse weights beside those of the bounds."""
-        raise NeedsDistinctRowsError("it draws rows by their bounds, and where they ask for all without replacement")
 
     def remedy(self) -> str:
         """Return the advice to check the bound, the one assumption of the test."""

@@ -30,15 +30,11 @@ class FixedBatch(AcceptanceTest):
 
     batch_size: int  # rows a decision, n in the paper; all rows decide exactly
 
+    error = "biased: the noise of a batch is not corrected"
     decide = staticmethod(decide_at_once)
 
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size, "The chain is the more over-dispersed the fewer rows it reads.")
-
-    @property
-    def error(self) -> str:
-        """What a decision takes for granted, or how often it errs."""
-        return "biased: the noise of a batch is not corrected"
 
     def looks(self, n_rows: int) -> Looks:
         """Return one look at one batch."""
@@ -74,11 +70,7 @@ class AlwaysAccept(AcceptanceTest):
     decide: ClassVar[Decide] = staticmethod(_accept)
     threshold: ClassVar[Threshold] = staticmethod(_no_threshold)
     rows = InOrder()
-
-    @property
-    def error(self) -> str:
-        """What a decision takes for granted, or how often it errs."""
-        return "biased: every proposal is taken"
+    error = "biased: every proposal is taken"
 
     def looks(self, n_rows: int) -> Looks:
         """Return one look at no rows."""

@@ -244,42 +244,41 @@ def affine(centre: np.ndarray, slopes: Mapping[int, np.ndarray], radius: float) 
     )  # fmt: skip
 
 
-def choose(condition: np.ndarray, a: Series, b: Series) -> Series:
-    """Return `a` where a condition on the rows holds and `b` elsewhere."""
+def _entries_of(
+    of: Callable[[list[Interval]], Interval],
+    parts: Sequence[Series],
+    shape: tuple[int, ...],
+    directional: np.ndarray | None = None,
+) -> Series:
+    """Return a series whose value and coefficients are what `of` makes of those of others."""
     zero = iv.point(0.0)
 
     def terms(degree: int) -> Terms:
-        left, right = a.terms(degree), b.terms(degree)
-        return {p: iv.choose(condition, left.get(p, zero), right.get(p, zero)) for p in {**left, **right}}
+        found = [part.terms(degree) for part in parts]
+        return {p: of([f.get(p, zero) for f in found]) for p in dict.fromkeys(p for f in found for p in f)}
 
-    directional = None
-    if a.directional is not None or b.directional is not None:
-        directional = np.where(condition, *(0.0 if s.directional is None else s.directional for s in (a, b)))
     return Series(
-        np.broadcast_shapes(condition.shape, a.shape, b.shape),
-        lambda: iv.choose(condition, a.value, b.value),
-        lambda: iv.choose(condition, a.centre, b.centre),
-        terms if a._terms or b._terms else None,
-        a.radius,
+        shape,
+        lambda: of([s.value for s in parts]),
+        lambda: of([s.centre for s in parts]),
+        terms if any(part._terms for part in parts) else None,
+        parts[0].radius,
         directional,
     )
 
 
+def choose(condition: np.ndarray, a: Series, b: Series) -> Series:
+    """Return `a` where a condition on the rows holds and `b` elsewhere."""
+    directional = None
+    if a.directional is not None or b.directional is not None:
+        directional = np.where(condition, *(0.0 if s.directional is None else s.directional for s in (a, b)))
+    shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+    return _entries_of(lambda both: iv.choose(condition, *both), (a, b), shape, directional)
+
+
 def hull(a: Series, b: Series) -> Series:
     """Return what encloses both."""
-    zero = iv.point(0.0)
-
-    def terms(degree: int) -> Terms:
-        left, right = a.terms(degree), b.terms(degree)
-        return {p: iv.hull(left.get(p, zero), right.get(p, zero)) for p in {**left, **right}}
-
-    return Series(
-        np.broadcast_shapes(a.shape, b.shape),
-        lambda: iv.hull(a.value, b.value),
-        lambda: iv.hull(a.centre, b.centre),
-        terms,
-        a.radius,
-    )
+    return _entries_of(lambda both: iv.hull(*both), (a, b), np.broadcast_shapes(a.shape, b.shape))
 
 
 def rearranged(move: Callable[[list[np.ndarray]], np.ndarray], parts: Sequence[Series]) -> Series:
@@ -288,25 +287,13 @@ def rearranged(move: Callable[[list[np.ndarray]], np.ndarray], parts: Sequence[S
     `move` takes an array of full shape for each of the series, and is linear with weights ≥ 0.
     """
 
-    def of(intervals: Sequence[Interval | None]) -> Interval:
-        known = [iv.point(0.0) if i is None else i for i in intervals]
-        lo = move([np.broadcast_to(i.lo, part.shape) for i, part in zip(known, parts)])
-        if all(i.is_point for i in known):
+    def of(intervals: list[Interval]) -> Interval:
+        lo = move([np.broadcast_to(i.lo, part.shape) for i, part in zip(intervals, parts)])
+        if all(i.is_point for i in intervals):
             return iv.point(lo)
-        return iv.outwards(lo, move([np.broadcast_to(i.hi, part.shape) for i, part in zip(known, parts)]))
-
-    def terms(degree: int) -> Terms:
-        found = [part.terms(degree) for part in parts]
-        return {p: of([f.get(p) for f in found]) for p in dict.fromkeys(p for f in found for p in f)}
+        return iv.outwards(lo, move([np.broadcast_to(i.hi, part.shape) for i, part in zip(intervals, parts)]))
 
     directional = None
     if any(part.directional is not None for part in parts):
-        directional = of([None if s.directional is None else iv.point(s.directional) for s in parts]).hi
-    return Series(
-        move([np.broadcast_to(0.0, part.shape) for part in parts]).shape,
-        lambda: of([s.value for s in parts]),
-        lambda: of([s.centre for s in parts]),
-        terms if any(part._terms for part in parts) else None,
-        parts[0].radius,
-        directional,
-    )
+        directional = of([iv.point(0.0 if s.directional is None else s.directional) for s in parts]).hi
+    return _entries_of(of, parts, move([np.broadcast_to(0.0, part.shape) for part in parts]).shape, directional)

@@ -84,6 +84,7 @@ class Density:
     #: With a proxy, ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` returns the remainders.
     both_sides: BothSides
     known_sum: KnownSum = nothing_known
+    one_side: OneSide | None = None  # the rows at one point, for a test that remembers the other end of a move
 
     @property
     def expands(self) -> bool:
@@ -93,31 +94,15 @@ class Density:
     def linked(self, likelihood: RowLikelihood) -> LinkedDensity:
         """Return the density for code that is compiled once for all models."""
         fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
+        reached = {"log_prior": reach_log_prior(self.log_prior, fixed)}
+        if self.one_side is not None:
+            reached["one_side"] = reach_one_side(self.one_side, fixed, batch)
+            reached["one_side_reading"] = reach_reading(ONE_VECTOR, 2, fixed, batch, False)
+            return LinkedDensity(one_side=one_side_at, reached=reached)
         inputs = types.Tuple((VECTOR, *fixed.types)) if self.expands else fixed
-        reached = {
-            "log_prior": reach_log_prior(self.log_prior, fixed),
-            "both_sides": reach_both_sides(self.both_sides, inputs, batch),
-            "reading": reach_reading(PAIR, 3, fixed, batch, self.expands),
-        }
+        reached["both_sides"] = reach_both_sides(self.both_sides, inputs, batch)
+        reached["reading"] = reach_reading(PAIR, 3, fixed, batch, self.expands)
         return LinkedDensity(known_sum=self.known_sum, reached=reached)
-
-
-@dataclass(frozen=True)
-class OneSidedDensity(Density):
-    """A density whose rows are compiled for one point, for a test that remembers the other end of a move."""
-
-    one_side: OneSide | None = None
-
-    def linked(self, likelihood: RowLikelihood) -> LinkedDensity:
-        """Return the density for code that is compiled once for all models."""
-        assert self.one_side is not None
-        fixed, batch = tuple_of(likelihood.fixed), tuple_of(likelihood.batches)
-        reached = {
-            "log_prior": reach_log_prior(self.log_prior, fixed),
-            "one_side": reach_one_side(self.one_side, fixed, batch),
-            "one_side_reading": reach_reading(ONE_VECTOR, 2, fixed, batch, False),
-        }
-        return LinkedDensity(one_side=one_side_at, reached=reached)
 
 
 @dataclass(frozen=True)
@@ -127,10 +112,8 @@ class LinkedDensity:
     log_prior: LinkedLogPrior = log_prior_at
     both_sides: LinkedBothSides = both_sides_at
     known_sum: KnownSum = nothing_known
-    #: The rows at one point, in place of both sides, where the density is a `OneSidedDensity`.
-    one_side: LinkedOneSide | None = None
-    #: What lies at the addresses, by their names in `Links`.
-    reached: Mapping[str, Reached] = field(default_factory=dict, hash=False)
+    one_side: LinkedOneSide | None = None  # the rows at one point, in place of both sides
+    reached: Mapping[str, Reached] = field(default_factory=dict, hash=False)  # by their names in `Links`
 
     @property
     def expands(self) -> bool:
@@ -177,7 +160,7 @@ def compile_rows(likelihood: RowLikelihood, compile_kwargs: dict[str, Any] | Non
 
 def compile_one_side(
     likelihood: RowLikelihood, log_prior: LogPrior, compile_kwargs: dict[str, Any] | None = None
-) -> OneSidedDensity:
+) -> Density:
     """Compile the rows at one point; Python finds both sides by calling them twice."""
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     rows = compile_part(inputs, [likelihood.row_log_likelihood], **numba_options(compile_kwargs))
@@ -185,7 +168,7 @@ def compile_one_side(
     def both_sides(theta_new: Any, theta: Any, others: Any, *data: Any) -> tuple[np.ndarray, np.ndarray]:
         return rows(theta_new, others, *data)[0], rows(theta, others, *data)[0]
 
-    return OneSidedDensity(log_prior, both_sides, one_side=rows)
+    return Density(log_prior, both_sides, one_side=rows)
 
 
 def interpret_rows(likelihood: RowLikelihood) -> BothSides:

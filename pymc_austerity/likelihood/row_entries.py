@@ -86,10 +86,7 @@ def entries_read(likelihood: RowLikelihood) -> tuple[list[PickedEntries], np.nda
     >>> [entries.numbers.shape for entries in picked], by_all
     ([(50, 1)], array([0]))
     """
-    psi = likelihood.psi_vector("psi")
-    d = likelihood.theta_size
-    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
     data = set(likelihood.batches)
     known = [(var, _lines(var, psi, data)) for var in _picked(rows, psi, data, any)]
     picked = {var: lines for var, lines in known if lines is not None}
@@ -145,10 +142,7 @@ def _joined(found: list[_Lines]) -> list[PickedEntries]:
 
 def reads_few_entries(likelihood: RowLikelihood) -> bool:
     """Return whether a row reads few of many parameters, picked by its data, through one predictor."""
-    psi = likelihood.psi_vector("psi")
-    d = likelihood.theta_size
-    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
     eta = row_predictor(rows, psi, likelihood.batches)
     return eta is not None and find_row_entries(eta, psi, likelihood.batches) is not None
 

@@ -73,6 +73,12 @@ class RowLikelihood:
         """Return a new symbolic vector of the length of ψ."""
         return pt.dvector(name, shape=(self.psi_blocks[-1].stop,))
 
+    def of_psi(self, graph: Variable) -> tuple[Variable, Variable]:
+        """Return a graph as one of a single vector ψ in place of θ and others, and that vector."""
+        psi, d = self.psi_vector("psi"), self.theta_size
+        (graph,) = graph_replace([graph], {self.theta: psi[:d], self.others: psi[d:]}, strict=False)
+        return graph, psi
+
     def fixed_at(self, fixed: Sequence[np.ndarray]) -> Addresses:
         """Return where values of the `fixed` lie, for compiled code."""
         return addresses(fixed, tuple_of(self.fixed))

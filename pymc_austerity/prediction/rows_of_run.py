@@ -79,10 +79,7 @@ class RowValues:
     def __init__(self, likelihood: RowLikelihood, fixed: tuple[np.ndarray, ...]):
         self.likelihood, self.fixed = likelihood, fixed
         data = [*likelihood.fixed, *likelihood.batches]
-        psi = likelihood.psi_vector("psi")
-        d = likelihood.theta_size
-        parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-        (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+        rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
         self._rows = CompiledRows([psi, *data], rows)
         self.predictor: CompiledRows | None = None
         self.given_predictor: CompiledRows | None = None

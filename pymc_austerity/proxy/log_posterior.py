@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pytensor.gradient import grad
-from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
@@ -22,10 +21,8 @@ class PriorCurvature:
     """The log prior, its gradient and its Hessian along some coordinates of ψ = (θ, others)."""
 
     def __init__(self, likelihood: RowLikelihood, compile_kwargs: dict[str, Any]):
-        psi, along = likelihood.psi_vector("psi"), likelihood.psi_vector("along")
-        d = likelihood.theta_size
-        parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-        (value,) = graph_replace([likelihood.log_prior], parts, strict=False)
+        along = likelihood.psi_vector("along")
+        value, psi = likelihood.of_psi(likelihood.log_prior)
         gradient = grad(value, psi, disconnected_inputs="ignore")
         # One function: the product along a direction computes most of the gradient anyway.
         outputs = [value, gradient, pushforward(gradient, psi, along)]

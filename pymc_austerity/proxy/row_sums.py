@@ -70,10 +70,7 @@ def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> R
     data, x_i is known by its entries.  Otherwise it is built column by column, as the derivative of the gradient along
     each coordinate (forward over reverse).
     """
-    psi = likelihood.psi_vector("psi")
-    d = likelihood.theta_size
-    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
     total = rows.sum()
     gradient = grad(total, psi)
     data = [*likelihood.fixed, *likelihood.batches]

@@ -47,9 +47,7 @@ def check_triples(likelihood: RowLikelihood) -> None:
 
 def _predictor(likelihood: RowLikelihood) -> tuple[Variable, Variable, Variable | None]:
     """Return the rows as a graph of ψ, ψ, and the linear predictor through which they read it."""
-    psi, d = likelihood.psi_vector("psi"), likelihood.theta_size
-    parts = {likelihood.theta: psi[:d], likelihood.others: psi[d:]}
-    (rows,) = graph_replace([likelihood.row_log_likelihood], parts, strict=False)
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
     return rows, psi, row_predictor(rows, psi, likelihood.batches)
 
 
