@@ -42,7 +42,7 @@ def limits():
 
 
 @pytest.mark.parametrize("generator", [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.SFC64])
-def test_numbers_and_what_the_generator_gives_next_are_those_of_numpy(generator, limits):
+def test_numbers_and_generator_are_those_of_numpy(generator, limits):
     np.testing.assert_equal(_drawn(_below, generator, limits), _by_numpy(generator, limits))
 
 

@@ -53,7 +53,7 @@ def test_pytensors_own_linker_would_have_them_compiled(compiled_in_c):
     assert compiled_in_c
 
 
-def test_a_graph_that_is_asked_for_again_outlives_those_that_are_not(monkeypatch):
+def test_a_graph_asked_for_again_outlives_others(monkeypatch):
     """What a model built again needs may be the oldest that is kept, beside graphs that it compiles."""
     monkeypatch.setattr(graph_compiler, "_compiled", [])
     monkeypatch.setattr(graph_compiler, "_KEPT", 2)

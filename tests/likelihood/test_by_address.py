@@ -126,7 +126,7 @@ def keys_of(decider):
 
 
 @pytest.mark.slow
-def test_another_model_of_such_data_shares_all_code_that_is_not_its_own():
+def test_another_model_shares_the_code_for_all_models():
     first, second = step_of(normal, pm.math.invlogit), step_of(heavy, pm.math.invprobit)
     assert keys_of(second.decider) == keys_of(first.decider)
     # Planted: a function of the model is another code for each.
