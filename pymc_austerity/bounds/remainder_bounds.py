@@ -38,23 +38,10 @@ _SLACK = 1 + 1e-11
 
 
 class RemainderBounds:
-    """Finds c_i with |ℓ_i − q_i| ≤ c_i ‖z‖^(k+1) for ‖z‖ ≤ ρ, where θ = θ̂ + Lz.
+    """Finds c_i with |ℓ_i − q_i| ≤ c_i ‖z‖^(k+1) for ‖z‖ ≤ ρ, where θ = θ̂ + Lz and q_i is the expansion of order k.
 
-    Parameters
-    ----------
-    likelihood : RowLikelihood
-    order : {2, 3}
-        k, the order of the expansion q_i of the log-likelihood ℓ_i of a row.
+    Raises NoRemainderBoundError where rows read variables of other steps, or are computed in single precision.
 
-    Raises
-    ------
-    NoRemainderBoundError
-        Where rows read variables of other steps, or are computed in single precision.
-    ValueError
-        For another order.
-
-    Examples
-    --------
     >>> import numpy as np, pymc as pm
     >>> from pymc_austerity.bounds.remainder_bounds import RemainderBounds
     >>> from pymc_austerity.likelihood import read_model

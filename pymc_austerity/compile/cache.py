@@ -186,38 +186,34 @@ def _write(path: Path, content: bytes) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
-    _room.take(path.parent, len(content))
+    _make_room(path.parent, len(content))
 
 
-class _Room:
-    """Keeps a folder within its limit: what was not used for longest is removed first."""
-
-    def __init__(self) -> None:
-        self._unseen: dict[Path, float] = {}
-
-    def take(self, folder: Path, n_bytes: int) -> None:
-        """Note that a file was written; look through the folder for the first, and then after a tenth of the limit."""
-        limit = _limit()
-        self._unseen[folder] = self._unseen.get(folder, limit) + n_bytes
-        if self._unseen[folder] < 0.1 * limit:
-            return
-        self._unseen[folder] = 0
-        files = []
-        for entry in os.scandir(folder):
-            with suppress(OSError):  # another process may remove it
-                files.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
-        held = sum(size for _, size, _ in files)
-        if held <= limit:
-            return
-        for _, size, path in sorted(files):
-            with suppress(OSError):
-                os.unlink(path)
-            held -= size
-            if held <= 0.9 * limit:
-                break
+#: Bytes written to each folder since it was last looked through.
+_unseen: dict[Path, float] = {}
 
 
-_room = _Room()
+def _make_room(folder: Path, n_bytes: int) -> None:
+    """Keep a folder within its limit: what was not used for longest is removed first.
+
+    It is looked through after the first file that is written, and then after every tenth of the limit.
+    """
+    limit = _limit()
+    _unseen[folder] = _unseen.get(folder, limit) + n_bytes
+    if _unseen[folder] < 0.1 * limit:
+        return
+    _unseen[folder] = 0
+    files = []
+    for entry in os.scandir(folder):
+        with suppress(OSError):  # another process may remove it
+            files.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
+    held = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files) if held > limit else ():
+        with suppress(OSError):
+            os.unlink(path)
+        held -= size
+        if held <= 0.9 * limit:
+            break
 
 
 def _limit() -> float:

@@ -22,7 +22,7 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.type import DenseTensorType
 
 from pymc_austerity.digests import digest_of, digest_of_all, number_of
-from pymc_austerity.likelihood.model_graph import array_of
+from pymc_austerity.likelihood.model_graph import array_of, leaf_identity
 
 #: Of larger files that are mapped and not written to, so many pieces of so many bytes are looked at.
 _LARGE_FILE, _PIECES, _BYTES = 2**28, 4_096, 2**14
@@ -107,10 +107,7 @@ def _leaves(graphs: Iterable[Variable]) -> list[Variable]:
 def _add(leaf: Variable, unnamed: str, named: dict[str, Variable], known: set[Any]) -> None:
     """Take up a leaf, unless another holds the same memory."""
     value = array_of(leaf)
-    identity = leaf
-    if isinstance(leaf, Constant) and isinstance(value, np.ndarray):
-        memory = value.__array_interface__
-        identity = memory["data"], memory["strides"], value.shape, value.dtype.str
+    identity = leaf_identity(leaf) if isinstance(value, np.ndarray) else leaf
     if identity in known:
         return
     known.add(identity)

@@ -61,6 +61,12 @@ def row_axis_in(shape: Sequence[int | None], n_rows: int) -> int | None:
     return None if not axes else 0 if axes[0] == 0 else axes[-1]
 
 
+def sum_within_rows(term: Variable, axis: int) -> Variable:
+    """Return the sum of a term over all axes but that of the rows."""
+    others = tuple(a for a in range(term.type.ndim) if a != axis)
+    return term.sum(axis=others) if others else term
+
+
 def plain_draw(rv: Variable) -> Variable:
     """Return a random variable without what was said about its shape, or about the number of rows it stands for."""
     while isinstance(rv.owner.op, SpecifyShape | MinibatchRandomVariable):

@@ -17,7 +17,7 @@ from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
-from pymc_austerity.likelihood.model_graph import is_array_leaf
+from pymc_austerity.likelihood.model_graph import is_array_leaf, sum_within_rows
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import prior_draw
 from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
@@ -90,9 +90,8 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             raise NotRowWiseError(
                 f"The log-likelihood of {names} at row {number_in_table(rows, numbers[i])} is {in_batch[i]:.9g} in a "
                 f"batch of {len(numbers)} rows but {values[i]:.9g} among all {n_table}: it depends on the other rows "
-                "or on "
-                "their number, so a sum over a batch would not estimate the sum over all rows. Compute what depends "
-                "on all rows outside the model and pass it as data."
+                "or on their number, so a sum over a batch would not estimate the sum over all rows. Compute what "
+                "depends on all rows outside the model and pass it as data."
             )
 
 
@@ -119,13 +118,8 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
 
 def _sum_of_terms(model: Model, terms: SetTerms) -> Variable:
     graphs = model.logp(vars=list(terms.all), sum=False)
-    vectors = [_sum_within_rows(g, t.axis) for g, t in zip(graphs, terms.terms, strict=True)]
+    vectors = [sum_within_rows(g, t.axis) for g, t in zip(graphs, terms.terms, strict=True)]
     return sum(vectors[1:], start=vectors[0])
-
-
-def _sum_within_rows(term: Variable, axis: int) -> Variable:
-    others = tuple(a for a in range(term.type.ndim) if a != axis)
-    return term.sum(axis=others) if others else term
 
 
 def _batch_sizes(n_rows: int) -> list[int]:

@@ -29,18 +29,10 @@ _AS_WRITTEN = Mode(linker="py", optimizer=None)
 
 
 class NumberedRows(NamedTuple):
-    """An index of a model that must hold the numbers of the rows, and does as long as its data do.
+    """An index of a model that must hold the numbers of the rows, and does as long as its data do."""
 
-    Attributes
-    ----------
-    index : Variable
-        A graph of batches, which gives 0 to N − 1 for all rows.
-    leaves : tuple of RowLeaf
-        The data that it reads.
-    """
-
-    index: Variable
-    leaves: tuple[RowLeaf, ...]
+    index: Variable  # a graph of batches, which gives 0 to N − 1 for all rows
+    leaves: tuple[RowLeaf, ...]  # the data that it reads
 
     def shape(self, n_rows: int) -> tuple[int, ...] | None:
         """Return the shape of the index where it has the numbers of so many rows in their order, or else None."""
@@ -52,13 +44,7 @@ class NumberedRows(NamedTuple):
         return numbers.shape if np.array_equal(numbers.ravel(), np.arange(n_rows)) else None
 
     def require(self, n_rows: int) -> None:
-        """Refuse data that no longer number so many rows.
-
-        Raises
-        ------
-        UnsupportedModelError
-            Naming the data.
-        """
+        """Refuse data that no longer number so many rows."""
         if self.shape(n_rows) is None:
             raise UnsupportedModelError(
                 f"Data {[leaf.label for leaf in self.leaves]} numbered the rows when the model was read, and no longer "
@@ -70,15 +56,8 @@ class NumberedRows(NamedTuple):
 class RowNumbering:
     """Finds the indices of a model that number its rows.
 
-    Parameters
-    ----------
-    leaves : collection of RowLeaf
-    n_rows : int
-        Number of all rows.
-    length : Variable
-        Length of a batch.
-    found : list of NumberedRows
-        Takes those that are made of data which may change.
+    `n_rows` is the number of all rows, `length` that of a batch; `found` takes those that are made of data which may
+    change.
     """
 
     def __init__(self, leaves: Collection[RowLeaf], n_rows: int, length: Variable, found: list[NumberedRows]):

@@ -15,7 +15,7 @@ from pytensor.scan.op import Scan
 
 from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
 from pymc_austerity.likelihood.batch_density import batch_term, shapes_without_draws
-from pymc_austerity.likelihood.model_graph import is_assigned, variables_in
+from pymc_austerity.likelihood.model_graph import is_assigned, sum_within_rows, variables_in
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import RowLeaf, find_row_leaves
@@ -198,8 +198,7 @@ def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) ->
         ) from error
     if axis is None:
         raise NotRowWiseError(f"{name!r} does not depend on the rows of any array. {_REMEDY}")
-    others = tuple(a for a in range(term.type.ndim) if a != axis.axis)
-    return term.sum(axis=others) if others else term, batches
+    return sum_within_rows(term, axis.axis), batches
 
 
 def _proved(name: str, build: Callable[[], Variable], batches: _Batches) -> tuple[Variable, RowAxis | None, _Batches]:

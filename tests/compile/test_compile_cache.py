@@ -478,7 +478,7 @@ def test_what_was_not_used_for_longest_is_removed_first(folder, monkeypatch):
         os.utime(path, ns=(0, 10**9 * (10 - k)))
     assert run(plus(4), 2) == (6, True)  # and the last is newer
     monkeypatch.setenv(compile_cache.LIMIT, str(3.6 * max(sizes) / 1e6))
-    monkeypatch.setattr(compile_cache, "_room", compile_cache._Room())
+    monkeypatch.setattr(compile_cache, "_unseen", {})
     run(plus(5), 2)
     assert len(files(folder)) == 3
     assert [run(plus(k), 2)[1] for k in (0, 4, 5)] == [True] * 3

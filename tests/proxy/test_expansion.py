@@ -15,7 +15,6 @@ from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.proxy.expansion import (
     Expansion,
-    check_order,
     compile_remainder_density,
     expanded_sum,
     row_remainder,
@@ -133,20 +132,6 @@ def test_remainders_and_known_sum_add_up_to_the_log_likelihood(compiled_logistic
     new, old = density.both_sides(theta_new, theta, others, expansion.centre, *rows.arrays)
     known = expanded_sum(theta_new, others, expansion) - expanded_sum(theta, others, expansion)
     np.testing.assert_allclose((new - old).sum() + known, log_likelihood(theta_new) - log_likelihood(theta), rtol=1e-9)
-
-
-def test_a_wrong_derivative_is_found_by_its_order(compiled_logistic):
-    _, _, rows, _, density, expansion = compiled_logistic
-    spread = np.full(3, 0.05)
-    assert check_order(density.both_sides, expansion, 2, spread, (), rows.arrays, 3) is None
-
-    def first_order_wrong(theta_new, theta, others, centre, *batch):
-        new, old = density.both_sides(theta_new, theta, others, centre, *batch)
-        return new, old + 0.01 * (theta - centre).sum() * batch[-1][:, 0] if batch[-1].ndim == 2 else old + 0.01 * (
-            theta - centre
-        ).sum()
-
-    assert "shrank by" in check_order(first_order_wrong, expansion, 2, spread, (), rows.arrays, 3)
 
 
 def test_discrete_rows_have_no_proxy_to_ask_for():
