@@ -12,6 +12,7 @@ from rowwise import taylor_terms
 from scipy import linalg
 
 from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds, remainder_bounds
+from pymc_austerity.bounds.row_series import RowSeries
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 from pymc_austerity.rows import Rows
@@ -272,3 +273,35 @@ def test_rows_that_read_several_numbers_are_taken_fewer_at_once(monkeypatch):
     monkeypatch.setattr(remainder_bounds, "_TERMS", 17 * math.comb(9, 4))
     assert np.array_equal(bounds(*at, 1.0, data.fixed, data.rows), whole)
     assert sizes[2:] == [1, 17, 17, 17, 9]
+
+
+def agree_to_seven_digits(series, a, b, where):
+    """Planted: branches whose values differ by less than 1e-7, in whatever unit, are taken for one function."""
+    first, second = series(a).value, series(b).value
+    return bool((np.abs(first.lo - second.lo) < 1e-7).all())
+
+
+def bounds_beside_a_jump(unit, jump):
+    """Two levels on either side of a threshold near 6, in that unit, about a large number of it."""
+    x, y = np.linspace(0, 10, 50), np.random.default_rng(0).normal(size=50)
+    with pm.Model() as model:
+        z, threshold = pm.Normal("z", 0, 1, shape=2), pm.Normal("threshold", 6, 1)
+        levels = [unit * (1e4 + z[0]), unit * (1e4 + z[0] + jump)]
+        pm.Normal("y", pt.switch(pm.math.ge(x, threshold), *levels), 0.5 * unit, observed=unit * (1e4 + y))
+    likelihood, source, _ = row_likelihood(model)
+    at = np.array([0.3, 0.2, 6.0]), 0.1 * np.eye(3), 5.0
+    c = RemainderBounds(likelihood)(*at, source.fixed_arrays(), Rows(source.row_arrays()))
+    return c[np.abs(x - 6) < 0.45], c[np.abs(x - 6) > 0.55]
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("jump", [0.0, 1e-9, 0.5])
+def test_a_jump_in_any_unit_has_no_bound(unit, jump):
+    near, away = bounds_beside_a_jump(unit, jump)
+    assert np.isinf(near).all() == (jump > 0)
+    assert np.isfinite(away).all()
+
+
+def test_a_slack_in_the_comparison_of_branches_is_caught(monkeypatch):
+    monkeypatch.setattr(RowSeries, "agree", agree_to_seven_digits)
+    assert np.isfinite(bounds_beside_a_jump(1e-12, 0.5)[0]).any()
