@@ -132,45 +132,30 @@ def test_parts_and_the_pool_do_not_depend_on_the_blocks():
     assert not np.array_equal(other.rows.arrays[1], pools[0].rows.arrays[1])
 
 
-def test_samples_come_from_all_over_the_table():
+def test_samples_come_from_all_over_the_table(capsys):
     numbers = np.random.default_rng(3).choice(N, 200, replace=False)
-    read = opened(cut(77), n_rows=N)
+    read = opened(cut(77), n_rows=N, progressbar=True)
     some, everything = read.samples([numbers, None])
+    assert "1,000 rows" in capsys.readouterr().err  # in a bar
     assert np.array_equal(some.arrays[1], np.sort(numbers))
     assert np.array_equal(everything.arrays[1], ROWS["y"])
     assert read.reading_passes == 1
     assert np.array_equal(read.some(5)[1], np.sort(numbers)[:5])
 
 
-def test_a_pass_shows_a_bar_in_rows(capsys):
-    opened(cut(77), n_rows=N, progressbar=True).samples([None])
-    assert "1,000 rows" in capsys.readouterr().err
-
-
-def test_a_source_that_changes_between_passes_is_caught():
-    seeds = iter(range(9))
-
-    def shuffled():
-        order = np.random.default_rng(next(seeds)).permutation(N)
-        yield {name: column[order] for name, column in ROWS.items()}
-
-    read = opened(shuffled, n_rows=N)
-    read.samples([None])
-    with pytest.raises(ValueError, match=r"block 0: rows 0 to 64 of all are not what they were in the first pass"):
-        read.samples([None])
-
-
-def test_a_source_that_changes_after_its_first_part_is_caught():
-    passes = iter(range(9))
+@pytest.mark.parametrize(("first", "where"), [(0, "block 1: rows 0 to 64"), (100, "rows 64 to 128")])
+def test_a_source_that_changes_between_passes_is_caught(first, where):
+    """In its first part, or in a later one."""
+    numbers = iter(range(9))
 
     def changes():
-        late = next(passes)
-        yield {name: column[:100] for name, column in ROWS.items()}
-        yield {name: column[100:] + late for name, column in ROWS.items()}
+        late = next(numbers)
+        yield {name: column[:first] for name, column in ROWS.items()}
+        yield {name: column[first:] + late for name, column in ROWS.items()}
 
     read = opened(changes, n_rows=N)
     read.samples([np.arange(5)])
-    with pytest.raises(ValueError, match=r"rows 64 to 128 of all are not what they were in the first pass"):
+    with pytest.raises(ValueError, match=f"{where} of all are not what they were in the first pass"):
         read.samples([np.arange(5)])
 
 
@@ -217,7 +202,7 @@ def test_the_row_of_a_file_is_named(tmp_path):
         list(opened(tmp_path).pieces())
 
 
-def test_columns_of_files_may_be_partitions_dictionaries_and_filtered(tmp_path):
+def test_columns_of_files_may_be_partitions_and_filtered(tmp_path):
     ds = pytest.importorskip("pyarrow.dataset")
     folder = parquet(tmp_path)
     read = opened(folder, columns={"y": "half"})
@@ -229,7 +214,7 @@ def test_columns_of_files_may_be_partitions_dictionaries_and_filtered(tmp_path):
     assert next(late.pieces()).arrays[1][0] == 500
 
 
-def test_labels_of_a_file_are_those_of_the_model_or_named_with_their_row(tmp_path):
+def test_labels_of_a_file_are_known_or_named_with_their_row(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     city = pa.array(np.array(["NY", "LA"])[np.arange(N) % 2]).dictionary_encode()
     pq.write_table(pa.table({"x": ROWS["x"], "city": city}), tmp_path / "a.parquet", row_group_size=90)

@@ -55,11 +55,13 @@ class TestRules:
         assert overall(findings) == DO_NOT_TRUST
         assert overall([]) == TRUST
 
-    def test_a_remedy_is_given_where_something_is_wrong_and_only_there(self):
+    def test_a_remedy_is_given_where_something_is_wrong(self):
+        """And only there."""
         for finding in (judge_acceptance(0.3), judge_acceptance(0.001), judge_chains(1.02, 900, 4)):
             assert bool(finding.remedy) == (finding.verdict != TRUST)
 
-    def test_undefined_r_hat_one_chain_and_few_draws_are_no_reason_to_trust(self):
+    def test_one_chain_and_few_draws_are_no_reason_to_trust(self):
+        """Nor is an R-hat that is not defined."""
         assert judge_chains(np.nan, 4, 4).verdict == DO_NOT_TRUST
         assert judge_chains(np.nan, np.nan, 1).verdict == NOT_KNOWN
         assert judge_chains(1.0, 150, 4).verdict == CARE
@@ -99,7 +101,8 @@ class TestAcceptanceError:
         plain = np.array([error_of(r, 0.4, 0.0)[0] for r in repeats])
         assert plain.std() > 2.5 * errors.std()
 
-    def test_a_test_in_balance_has_no_error_however_few_moves_it_accepts(self):
+    def test_a_test_in_balance_has_no_error(self):
+        """However few moves it accepts."""
         rng, n, log_ratio = np.random.default_rng(6), 40_000, -0.7
         forth, back = (rng.binomial(n, p) for p in (0.3 * np.exp(log_ratio), 0.3))
         runs = [Repeats(n, int(k), 0, 0, n, n, n) for k in (forth, back)]
@@ -108,12 +111,10 @@ class TestAcceptanceError:
         assert abs(flow.error) < 4 * flow.se < 0.02
         mirrored = flow_of(*runs[::-1], (1.0, np.exp(log_ratio)), -log_ratio, 0.0)
         assert mirrored.error == pytest.approx(-flow.error)
+        impossible = Repeats(100, 0, 0, 0, 0, 0, 0)  # a move from which no way leads back is not weighed
+        assert flow_of(impossible, None, (0.0, 0.0), -np.inf, 0.0) == (0.0, 0.0, 0.0)
         too_often = flow_of(runs[0]._replace(accepted=forth + n // 10), runs[1], (0.5, 1.0), log_ratio, 0.0)
         assert too_often.error == pytest.approx(flow.error + 0.1)
-
-    def test_a_move_from_which_no_way_leads_back_is_not_weighed(self):
-        flow = flow_of(Repeats(100, 0, 0, 0, 0, 0, 0), None, (0.0, 0.0), -np.inf, 0.0)
-        assert flow == (0.0, 0.0, 0.0)
 
     def test_typical_error_is_free_of_monte_carlo_error_and_covered(self):
         rng = np.random.default_rng(2)
@@ -128,13 +129,11 @@ class TestAcceptanceError:
         # Without the correction it would be the root of 0.05² + 0.03².
         raw = typical_error(true + rng.normal(0, se, size=150), np.zeros(150), rng, 0.05)
         assert raw.low > 0.05
-
-    def test_mean_error_is_covered(self):
-        rng = np.random.default_rng(3)
+        rng = np.random.default_rng(3)  # the mean error
         inside = [mean_error(rng.normal(0.01, 0.05, size=100), 0.05) for _ in range(300)]
         assert 270 <= sum(e.low <= 0.01 <= e.high for e in inside) <= 297
 
-    def test_the_worst_of_many_noisy_errors_is_not_taken_for_an_error(self):
+    def test_the_worst_of_many_noisy_errors_is_no_error(self):
         rng = np.random.default_rng(4)
         se = 0.05
         noisy = rng.normal(0, se, size=200)
@@ -147,7 +146,7 @@ class TestAcceptanceError:
         planted = worst_error(noisy, ses, finalists, np.array([0.4, 0, 0, 0, 0]), again_ses, (100, 1000), 0.05)
         assert planted.low > 0.3
 
-    def test_no_difference_in_n_runs_bounds_the_error_by_about_three_over_n(self):
+        # No difference in n runs bounds the error by about 3/n.
         nothing = np.zeros(50)
         worst = worst_error(nothing, nothing, np.arange(5), np.zeros(5), np.zeros(5), (100, 1000), 0.05)
         assert worst.high == 0.03
@@ -161,7 +160,7 @@ class TestShape:
         assert shape.kurtosis == pytest.approx(stats.kurtosis(terms, fisher=False))
         assert shape.sd == pytest.approx(terms.std())
 
-    def test_skewness_and_spread_of_a_batch_are_those_of_drawn_batches(self):
+    def test_skewness_and_spread_are_those_of_drawn_batches(self):
         rng = np.random.default_rng(6)
         terms, n = rng.exponential(size=400), 80
         shape = row_shape(terms)
@@ -181,19 +180,17 @@ class TestShape:
         assert even.sd == pytest.approx(0, abs=1e-9)
         assert even.replacement
 
-    def test_one_row_that_carries_everything_is_seen(self):
+    def test_rows_all_alike_and_one_that_carries_everything(self):
+        assert row_shape(np.full(10, 2.0)).largest == 0
         terms = np.zeros(1_000)
         terms[3] = 5.0
         shape = row_shape(terms)
         assert shape.largest > 0.99
         assert batch_shape([(shape, 100.0)], 1_000, 1.0).variance_spread > 2
 
-    def test_rows_that_are_all_alike_have_no_shape(self):
-        assert row_shape(np.full(10, 2.0)).largest == 0
-
 
 class TestStopping:
-    def test_share_of_wrong_decisions_is_estimated_from_where_they_stopped(self):
+    def test_wrong_decisions_are_estimated_from_their_stops(self):
         """Δ ~ N(−τ²/2, τ²) as at stationarity, looks of growing precision, a stop at two standard errors."""
         rng = np.random.default_rng(8)
         n, tau, information = 40_000, 2.0, 0.05
@@ -213,9 +210,7 @@ class TestStopping:
         assert estimated == pytest.approx(wrong.mean(), rel=0.1)
         # The tail probability of the last look alone would claim half as many at most.
         assert stats.norm.sf(np.abs(estimate - threshold) / sd).mean() < 0.8 * wrong.mean()
-
-    def test_decisions_on_all_rows_are_right(self):
-        zero = np.zeros(3)
+        zero = np.zeros(3)  # decisions on all rows are right
         assert (wrong_decisions(np.array([1.0, -1.0, -np.inf]), zero, np.array([-1.0, -1.0, np.nan]), 0.3) == 0).all()
 
 
@@ -311,15 +306,10 @@ def checks_of(test):
 
 
 @pytest.mark.slow
-def test_a_penalty_lowers_acceptance_and_keeps_the_balance():
-    spot = checks_of(NoisePenalty(150, growth=1.3)).loc["spot check"]
-    assert spot["verdict"] == TRUST, spot["reason"]
-
-
-@pytest.mark.slow
-def test_a_forgotten_penalty_is_out_of_balance():
-    spot = checks_of(WithoutPenalty(150, growth=1.3)).loc["spot check"]
-    assert spot["verdict"] == DO_NOT_TRUST, spot["reason"]
+@pytest.mark.parametrize(("test", "verdict"), [(NoisePenalty, TRUST), (WithoutPenalty, DO_NOT_TRUST)])
+def test_a_penalty_keeps_the_balance_and_without_it_there_is_none(test, verdict):
+    spot = checks_of(test(150, growth=1.3)).loc["spot check"]
+    assert spot["verdict"] == verdict, spot["reason"]
 
 
 def test_a_careless_test_is_not_trusted(report):
@@ -378,16 +368,14 @@ def test_a_run_without_its_variables_or_statistics_is_refused(model, step, idata
         pma.reliability(idata, model, step=step, n_states=1)
 
 
-def test_the_same_rules_warn_when_a_chain_ends(model, step, caplog):
+def test_the_same_rules_warn_when_a_chain_ends(model, step, idata, caplog):
+    """By a message, and not in the result."""
     caplog.set_level(logging.WARNING)
     with model:
         pm.sample(200, tune=600, chains=1, step=step, initvals={"mu": 1.0, "sigma": 2.0}, **QUIET)
     told = [r.message for r in caplog.records if r.message.startswith("approx_mh: do not trust")]
     assert len(told) == 1
     assert "of the decisions would have been otherwise" in told[0]
-
-
-def test_warnings_are_not_in_the_result(idata):
     assert "warning" not in idata["sample_stats"]
 
 

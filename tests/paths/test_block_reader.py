@@ -14,7 +14,7 @@ def cut(array, sizes):
 
 
 @given(lengths, takes)
-def test_rows_come_once_and_in_order_however_they_are_cut_into_blocks(sizes, counts):
+def test_rows_come_once_and_in_order_whatever_the_blocks(sizes, counts):
     rows = np.arange(sum(sizes))
     single, pairs = BlockReader(cut(rows, sizes)), BlockReader(zip(cut(rows, sizes), cut(np.c_[rows, -rows], sizes)))
     position = 0

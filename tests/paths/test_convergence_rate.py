@@ -56,7 +56,7 @@ def test_a_phi_that_comes_to_rest_has_a_fast_rate():
     assert "stopped changing" in choice.reason
 
 
-def test_alpha_is_the_minimum_over_a_grid_and_stays_below_the_rate():
+def test_alpha_is_the_minimum_over_a_grid_below_the_rate():
     grid = np.linspace(0.01, 0.99, 197)
 
     def product(alpha):
@@ -66,9 +66,7 @@ def test_alpha_is_the_minimum_over_a_grid_and_stays_below_the_rate():
     best = grid[np.argmin([product(a) for a in grid])]
     assert best_alpha(SIZES, 2, 1.0) == pytest.approx(best, abs=0.006)
     assert best_alpha(SIZES, 2, 0.5) < 0.5
-
-
-def test_a_steeper_cost_moves_alpha_up():
+    # A steeper cost moves it up.
     assert best_alpha(SIZES, 2, 1.0, cost=lambda n: n**3) > best_alpha(SIZES, 2, 1.0)
     assert best_alpha(SIZES, 2, 1.0, cost=lambda n: 1e5 + n) < best_alpha(SIZES, 2, 1.0)
 

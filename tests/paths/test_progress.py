@@ -17,7 +17,7 @@ def follow(numbers, order, tolerance):
 
 
 @given(values, st.randoms(use_true_random=False), st.floats(1.0, 200.0))
-def test_a_run_is_precise_at_the_same_replication_in_whatever_order_they_arrive(numbers, random, tolerance):
+def test_order_of_arrival_does_not_move_the_end_of_a_run(numbers, random, tolerance):
     order = list(range(len(numbers)))
     random.shuffle(order)
     assert follow(numbers, order, tolerance).precise_at == follow(numbers, range(len(numbers)), tolerance).precise_at

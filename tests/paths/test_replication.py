@@ -37,16 +37,11 @@ def test_enumeration_is_unbiased_with_the_variance_of_lemma_1():
     assert probabilities @ (values - mean) ** 2 == pytest.approx(LAW.variance(squared_error), rel=1e-12)
 
 
-def test_enumeration_catches_wrong_weights():
-    wrong = SimpleNamespace(tail=LAW.probability, sizes=LAW.sizes)
-    values, probabilities = _all_replicates(X, LAW, wrong)
-    assert abs(probabilities @ values - X.sum() / 9) > 0.1
-
-
-def test_enumeration_catches_a_truncation_that_stops_short():
-    law = Truncation((*LAW.sizes[:-1],), 0.8)
-    values, probabilities = _all_replicates(X, law, law)
-    assert abs(probabilities @ values - X.sum() / 9) > 0.1
+def test_enumeration_catches_wrong_weights_and_short_truncations():
+    wrong, short = SimpleNamespace(tail=LAW.probability, sizes=LAW.sizes), Truncation((*LAW.sizes[:-1],), 0.8)
+    for law, weights in ((LAW, wrong), (short, short)):
+        values, probabilities = _all_replicates(X, law, weights)
+        assert abs(probabilities @ values - X.sum() / 9) > 0.1
 
 
 def test_rows_are_a_uniform_ordering():
@@ -71,7 +66,7 @@ def test_rows_are_distinct_and_in_range(n_rows, data):
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=6, max_size=6), st.floats(0, 2), st.floats(-10, 10))
-def test_the_sum_is_linear_in_phi_and_averages_to_its_last_value(path, alpha, slope):
+def test_the_sum_is_linear_and_averages_to_the_last_value(path, alpha, slope):
     law = Truncation(path_sizes(32, 1), alpha)
 
     def replicates(values):

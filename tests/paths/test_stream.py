@@ -2,7 +2,6 @@ import signal
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from pymc_austerity.paths import ReplicationError
 from pymc_austerity.paths.stream import debias_stream
@@ -114,15 +113,10 @@ def test_a_stream_that_ends_gives_what_there_is():
         ({"batches": iter([])}, "first replication"),
         ({"batches": iter([np.ones(30)]), "alpha": "auto"}, "pilot"),
         ({"n_max": 10}, "min_batch must be between 1 and 10, the n_rows of debias or the n_max of debias_stream"),
-        ({"n_max": 0}, "n_max"),
         ({"n_max": 1e3}, "n_max of debias_stream, must be a whole number.*1000.0"),
-        ({"alpha": -1}, "alpha"),
         ({"alpha": "best"}, "alpha='best' must be a number or 'auto'"),
         ({"replications": 0}, "replications"),
-        ({"replications": 2.5}, "replications=2.5 must be a whole number"),
-        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 0}, "pilot_paths must be .* at least 8"),
         ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 7}, "pilot_paths must be .* at least 8"),
-        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 9.5}, "pilot_paths=9.5 must be a whole number"),
     ],
 )
 def test_bad_arguments_are_refused(settings, message):
@@ -173,23 +167,12 @@ def test_an_error_of_the_stream_is_not_laid_at_the_door_of_phi():
         run(blocks(), alpha="auto")
 
 
-@pytest.mark.parametrize(("settings", "where"), [({}, ""), ({"alpha": "auto"}, "In the pilot for alpha='auto': ")])
-def test_errors_of_phi_are_explained(settings, where):
-    with pytest.raises(ReplicationError, match=f"^{where}phi failed in replication 0: ZeroDivisionError"):
-        run(phi=lambda x: 1 / 0, **settings)
-
-
-@pytest.mark.parametrize(
-    ("phi", "message"),
-    [
-        (lambda x: x, "shape must not depend on the rows"),
-        (lambda x: xr.DataArray([1.0], dims="batch"), "'batch', which is taken"),
-        (lambda x, rng: np.ones(rng.integers(1, 9)), "shape"),
-    ],
-)
-def test_values_that_do_not_fit_are_explained(phi, message):
-    with pytest.raises(ReplicationError, match=message):
-        run(phi=phi)
+def test_errors_of_phi_are_explained():
+    for where, settings in (("", {}), ("In the pilot for alpha='auto': ", {"alpha": "auto"})):
+        with pytest.raises(ReplicationError, match=f"^{where}phi failed in replication 0: ZeroDivisionError"):
+            run(phi=lambda x: 1 / 0, **settings)
+    with pytest.raises(ReplicationError, match="shape must not depend on the rows"):
+        run(phi=lambda x: x)
 
 
 def test_errors_of_phi_keep_what_was_finished():

@@ -160,7 +160,7 @@ def test_all_arrays_are_found_and_row_deterministics_left_out():
     assert {array.values.shape for array in copy.arrays} == {(N_ROWS, 3), (N_ROWS,)}
 
 
-def test_row_by_row_matrices_are_subset_along_both_axes_when_told_to():
+def test_row_by_row_matrices_are_subset_along_both_axes():
     distance = np.abs(DATA["z"][:, None] - DATA["z"])
 
     def kriging(distance, z):
@@ -220,7 +220,7 @@ def test_what_cannot_be_subset_is_refused_with_the_reason(definition, message):
         subset_model(build(definition))
 
 
-def test_other_observed_variables_stay_whole_when_rows_are_named():
+def test_other_observed_variables_stay_whole():
     copy = subset_model(build(_lengths_differ), n_rows=N_ROWS)
     assert len(copy.arrays) == 1
     copy.put(copy.take(np.arange(10)))
@@ -230,14 +230,9 @@ def test_other_observed_variables_stay_whole_when_rows_are_named():
     assert log_density(copy.model, mean) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"row_axes": {"nothing": 0}}, "no data of that name"),
-        ({"row_axes": {"X": 1}}, "do not have"),
-        ({"n_rows": 77}, "nothing to subset"),
-    ],
-)
-def test_bad_arguments_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        subset_model(build(with_dims), **settings)
+def test_bad_arguments_are_refused():
+    nothing, other_axis = {"row_axes": {"nothing": 0}}, {"row_axes": {"X": 1}}
+    wrong = {"no data of that name": nothing, "do not have": other_axis, "nothing to subset": {"n_rows": 77}}
+    for message, settings in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            subset_model(build(with_dims), **settings)

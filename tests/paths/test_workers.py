@@ -78,14 +78,7 @@ def test_a_large_phi_travels_by_file_and_the_file_is_removed(two_processes, tmp_
     assert_same(run(phi, executor=two_processes), run())
     assert not list(tmp_path.glob("phi-*"))
 
-
-def test_phi_travels_by_value_where_the_file_is_not_seen(two_processes, monkeypatch):
-    large = np.tile(X, 40)
-
-    def phi(rows):
-        return large[rows].sum() / (len(rows) + 10)
-
-    # A parcel that points to a file of another machine.
+    # By value, where the parcel points to a file of another machine.
     pack = workers.Workers._pack
     monkeypatch.setattr(workers.Workers, "_pack", lambda self: workers.replace(pack(self), path="/nowhere/phi.pickle"))
     assert_same(run(phi, executor=two_processes), run())
@@ -108,15 +101,11 @@ def test_a_killed_worker_loses_nothing_that_was_finished(tmp_path):
 
 
 @pytest.mark.slow
-def test_dask_cluster_of_two_processes_survives_the_death_of_a_worker(tmp_path):
+def test_a_dask_cluster_survives_the_death_of_a_worker(tmp_path):
     distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
     with (
         distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            local_directory=tmp_path,
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=tmp_path
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -141,7 +130,7 @@ def test_errors_of_phi_come_back_from_workers_with_their_place(two_processes):
     assert caught.value.finished.sizes["replication"] > 0
 
 
-def test_a_phi_that_does_not_pickle_is_refused_before_anything_starts():
+def test_a_phi_that_does_not_pickle_is_refused():
     lock = threading.Lock()
     with processes(1) as executor, pytest.raises(TypeError, match="ThreadPoolExecutor"):
         run(lambda rows: lock and 0.0, executor=executor)
@@ -152,9 +141,6 @@ def test_a_closed_executor_is_an_error():
     executor.shutdown()
     with pytest.raises(workers.WorkersLostError, match="no more jobs"):
         run(executor=executor)
-
-
-# --- Ctrl-C ----------------------------------------------------------------------------------------------
 
 
 def test_ctrl_c_here_returns_what_is_done_and_the_run_goes_on():
