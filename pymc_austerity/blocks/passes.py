@@ -76,17 +76,8 @@ class Threads:
         """Yield the results in order."""
         n = os.cpu_count() or 1
         with ThreadPoolExecutor(n) as pool:
-            pending: deque[Any] = deque()
-            try:
-                for assigned in parts:
-                    pending.append(pool.submit(worked, *assigned))
-                    if len(pending) > n:
-                        yield pending.popleft().result()
-                while pending:
-                    yield pending.popleft().result()
-            finally:
-                for future in pending:
-                    future.cancel()
+            futures = (pool.submit(worked, *assigned) for assigned in parts)
+            yield from _in_order(futures, n + 1, lambda pending: [future.cancel() for future in pending])
 
 
 @dataclass
@@ -121,20 +112,11 @@ class Cluster:
 
         # A task too, which is done again where it is lost: each worker unpacks and compiles once.
         shared = self.client.submit(cloudpickle.loads, cloudpickle.dumps(worked), pure=False)
-        pending: deque[Any] = deque()
+        futures = (self.client.submit(_call, shared, p.on(self.client), *about, pure=False) for p, *about in parts)
         ahead = 2 * max(1, sum(self.client.nthreads().values()))
         # Rows that only this process can read go with their task.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            try:
-                for part, checksum, more in parts:
-                    pending.append(self.client.submit(_call, shared, part.on(self.client), checksum, more, pure=False))
-                    if len(pending) >= ahead:
-                        yield pending.popleft().result()
-                while pending:
-                    yield pending.popleft().result()
-            finally:
-                if self._is_open:
-                    self.client.cancel(list(pending))
+            yield from _in_order(futures, ahead, lambda pending: self._is_open and self.client.cancel(pending))
 
     @property
     def _is_open(self) -> bool:
@@ -143,6 +125,20 @@ class Cluster:
 
 def _call(worked: Worked, *assigned: Any) -> Result:
     return worked(*assigned)
+
+
+def _in_order(futures: Iterable[Any], ahead: int, cancel: Callable[[list[Any]], object]) -> Iterator[Result]:
+    """Yield the results of futures in their order, fewer than `ahead` of which are waited for at a time."""
+    pending: deque[Any] = deque()
+    try:
+        for future in futures:
+            pending.append(future)
+            if len(pending) >= ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        cancel(list(pending))
 
 
 def checksum_of(rows: Rows) -> int:

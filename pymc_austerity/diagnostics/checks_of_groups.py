@@ -22,6 +22,7 @@ from pymc_austerity.diagnostics.verdicts import (
     ESS_PER_CHAIN,
     TRUST,
     Finding,
+    finding,
     judge_acceptance,
 )
 from pymc_austerity.likelihood import read_model
@@ -76,31 +77,21 @@ def _of_record(idata: SamplingResult, mixing: Mixing) -> list[Finding]:
 def _judge_refresh(rate: float) -> Finding:
     reason = f"Of the groups that were refreshed {rate:.1%} moved."
     remedy = "Effects go at a slower pace than they are refreshed: sample longer, or raise refreshed=."
-    slow = not rate >= _REFRESH_RATE
-    return Finding("refresh", CARE if slow else TRUST, rate, reason, remedy if slow else "")
+    return finding("refresh", TRUST if rate >= _REFRESH_RATE else CARE, rate, reason, remedy)
 
 
 def _judge_still(still: list[str]) -> Finding:
     if not still:
-        return Finding("groups", TRUST, 0.0, "Every parameter moved in every chain.", "")
-    return Finding(
-        "groups",
-        DO_NOT_TRUST,
-        float(len(still)),
-        f"In a chain or more, {len(still):,} parameters stayed where they began, such as {', '.join(still[:_NAMED])}.",
-        "Sample longer, or raise refreshed=, until every group had its turn several times.",
-    )
+        return finding("groups", TRUST, 0.0, "Every parameter moved in every chain.", "")
+    such = ", ".join(still[:_NAMED])
+    reason = f"In a chain or more, {len(still):,} parameters stayed where they began, such as {such}."
+    remedy = "Sample longer, or raise refreshed=, until every group had its turn several times."
+    return finding("groups", DO_NOT_TRUST, len(still), reason, remedy)
 
 
 def _judge_slowest(ess: dict[str, float], n_chains: int) -> Finding:
     slowest = sorted(ess, key=lambda name: ess[name])[:_NAMED]
     few = ess[slowest[0]] < ESS_PER_CHAIN * n_chains
-    return Finding(
-        "slowest",
-        CARE if few else TRUST,
-        ess[slowest[0]],
-        "Fewest effective draws: " + ", ".join(f"{name} {ess[name]:,.0f}" for name in slowest) + ".",
-        "Where these are effects, raise refreshed=; where they are shared, tune longer; or sample longer."
-        if few
-        else "",
-    )
+    reason = "Fewest effective draws: " + ", ".join(f"{name} {ess[name]:,.0f}" for name in slowest) + "."
+    remedy = "Where these are effects, raise refreshed=; where they are shared, tune longer; or sample longer."
+    return finding("slowest", CARE if few else TRUST, ess[slowest[0]], reason, remedy)

@@ -25,7 +25,7 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
     """
     found, known = (
         arrays_of_model(model).key,
-        {"model": _recorded(idata, MODEL_DIGEST), "data": _recorded(idata, DATA_DIGEST)},
+        {"model": recorded(idata, MODEL_DIGEST), "data": recorded(idata, DATA_DIGEST)},
     )
     if is_elsewhere(known["data"]) and blocks not in (None, known["data"]):
         raise ValueError(
@@ -50,7 +50,7 @@ def check_same_data(results: Mapping[str, SamplingResult], reference: str) -> No
     """Refuse to compare draws of other data, or of another model, with those of a reference run."""
     of_reference = results[reference]
     for run, idata in results.items():
-        digests = {_recorded(r, DATA_DIGEST) for r in (idata, of_reference)} - {None}
+        digests = {recorded(r, DATA_DIGEST) for r in (idata, of_reference)} - {None}
         elsewhere = [is_elsewhere(digest) for digest in digests]
         # Of rows elsewhere the model, and the run, hold an example.
         differ = [] if any(elsewhere) else _unlike(_arrays(idata), _arrays(of_reference))
@@ -60,7 +60,7 @@ def check_same_data(results: Mapping[str, SamplingResult], reference: str) -> No
                 f"results: the draws of {run!r} were made with other data than those of {reference!r}{named}. They "
                 "are of different posteriors, and a difference says nothing of how they were sampled."
             )
-        models = {_recorded(r, MODEL_DIGEST) for r in (idata, of_reference)} - {None}
+        models = {recorded(r, MODEL_DIGEST) for r in (idata, of_reference)} - {None}
         if len(models) > 1 and _version(idata) == _version(of_reference):
             raise ValueError(
                 f"results: the draws of {run!r} were made with another model than those of {reference!r}: its "
@@ -73,12 +73,7 @@ def is_elsewhere(data: int | None) -> bool:
     return data is not None and bool(data % 2)
 
 
-def recorded_data(idata: SamplingResult) -> int | None:
-    """Return the number of the data that a run was made with, where it holds one."""
-    return _recorded(idata, DATA_DIGEST)
-
-
-def _recorded(idata: SamplingResult, name: str) -> int | None:
+def recorded(idata: SamplingResult, name: str) -> int | None:
     """Return the number that all draws of a run hold, or None where they hold none."""
     stats = group(idata, "sample_stats")
     if name not in stats:

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import xarray as xr
@@ -27,6 +27,8 @@ from pymc_austerity.paths.truncation import FloatArray
 from pymc_austerity.paths.workers import JobError, complaint
 from pymc_austerity.user_input import takes
 
+#: φ on nested batches.
+Path = list[NDArray[np.float64] | xr.DataArray]
 #: A mean increment from fewer paths says nothing about what remains.
 _MIN_PATHS = 10
 
@@ -111,15 +113,14 @@ def debias_stream(
     choice = choose(alpha, sizes, ratio, cost, pilot_paths, partial(_pilot, walker, pilot_paths))
     settings = Settings(n_max, min_batch, ratio, sizes, choice, seed)
     done: dict[int, Replicate] = {}
-    increments = _Increments(len(sizes))
-    begin = partial(walker.replications, settings, increments, stopping.deadline)
+    begin = partial(walker.replications, settings, stopping.deadline)
     try:
         stopped = replicate(begin, settings, stopping, done, progressbar, resumable=False)
     except StreamEndedError:
         stopped = _end_of_stream(walker.reader, len(done), stopping.never)
     result = result_dataset(done, settings, stopped)
     warn(result.attrs["doubts"])
-    return _with_remaining_bias(result, increments, settings, walker.reader.rows_read)
+    return _with_remaining_bias(result, walker.paths, settings, walker.reader.rows_read)
 
 
 class _Walker:
@@ -130,8 +131,9 @@ class _Walker:
         self._wants_rng = wants_rng(phi)
         # Apart from the truncations, which `level_of` draws.
         self._inner = SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2))
+        self.paths: list[Path] = []
 
-    def path(self, sizes: Sequence[int], index: int) -> list[NDArray[np.float64] | xr.DataArray]:
+    def path(self, sizes: Sequence[int], index: int) -> Path:
         """Return φ on batches of `sizes` for replication `index`."""
         rows = self.reader.take(sizes[-1])
         try:
@@ -140,7 +142,7 @@ class _Walker:
             raise JobError(complaint(index, f"{type(error).__name__}: {error}")) from error
 
     def replications(
-        self, settings: Settings, increments: _Increments, deadline: float, indices: Iterable[int]
+        self, settings: Settings, deadline: float, indices: Iterable[int]
     ) -> Generator[tuple[int, Replicate], None, None]:
         """Yield replications, of which the first begins whatever the time."""
         law = settings.truncation
@@ -151,7 +153,7 @@ class _Walker:
             path = self.path(settings.sizes[:level], index)
             value = telescope(path, law)
             seconds = time.perf_counter() - begun
-            increments.add(path)
+            self.paths.append(path)
             yield index, Replicate(level, law.rows(level), seconds, value)
 
 
@@ -182,44 +184,30 @@ def _end_of_stream(reader: BlockReader, finished: int, expected: bool) -> str:
     return "stream ended"
 
 
-class _Increments:
-    """Mean and standard error of φ_t − φ_{t−1} at each level, and the paths that reached it."""
+def _mean_increments(paths: Sequence[Path], levels: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
+    """Return how many paths reached each level, and the mean of φ_t − φ_{t−1} there with its standard error.
 
-    def __init__(self, levels: int):
-        self.paths = np.zeros(levels, dtype=np.int64)
-        self._sums: list[Any] = [0.0] * levels
-        self._squares: list[Any] = [0.0] * levels
-
-    def add(self, path: Sequence[NDArray[np.float64] | xr.DataArray]) -> None:
-        """Take in φ along one path, from the first batch on."""
-        before = np.zeros_like(np.asarray(path[0]))
-        for level, value in enumerate(path):
-            increment = np.asarray(value) - before
-            self.paths[level] += 1
-            self._sums[level] = self._sums[level] + increment
-            self._squares[level] = self._squares[level] + increment**2
-            before = np.asarray(value)
-
-    def means(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean increments and their standard errors, each of shape (L, ...); NaN where there is none."""
-        shape = np.shape(self._sums[0])
-        counts = self.paths.reshape(-1, *[1] * len(shape)).astype(float)
-        sums = np.stack([np.broadcast_to(s, shape) for s in self._sums])
-        squares = np.stack([np.broadcast_to(s, shape) for s in self._squares])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = sums / counts
-            error = np.sqrt(np.maximum(squares / counts - mean**2, 0) / (counts - 1))
-        return mean, error
+    Means have shape (L, ...), and are NaN at levels that no path reached.
+    """
+    counts = np.array([sum(len(path) > t for path in paths) for t in range(levels)])
+    mean, error = np.full((2, levels, *np.shape(paths[0][0])), np.nan)
+    for t in range(max(map(len, paths))):
+        ends = [(np.asarray(path[t]), np.asarray(path[t - 1]) if t else 0.0) for path in paths if len(path) > t]
+        steps = np.array([here - before for here, before in ends])
+        mean[t] = steps.mean(axis=0)
+        if len(steps) > 1:
+            error[t] = steps.std(axis=0) / np.sqrt(len(steps) - 1)
+    return counts, mean, error
 
 
-def _with_remaining_bias(result: xr.Dataset, increments: _Increments, settings: Settings, rows_read: int) -> xr.Dataset:
+def _with_remaining_bias(result: xr.Dataset, paths: Sequence[Path], settings: Settings, rows_read: int) -> xr.Dataset:
     """Add the increments, and the bias that they let expect, to the result of a run."""
-    mean, error = increments.means()
+    counts, mean, error = _mean_increments(paths, len(settings.sizes))
     inner = result.replicate.dims[1:]
     result["increment"] = (("batch", *inner), mean)
     result["increment_error"] = (("batch", *inner), error)
-    result["paths"] = ("batch", increments.paths)
-    seen = np.flatnonzero(increments.paths[1:] >= _MIN_PATHS) + 1
+    result["paths"] = ("batch", counts)
+    seen = np.flatnonzero(counts[1:] >= _MIN_PATHS) + 1
     if len(seen):
         last = int(seen[-1])
         n = np.asarray(settings.sizes, dtype=float)
@@ -229,7 +217,7 @@ def _with_remaining_bias(result: xr.Dataset, increments: _Increments, settings: 
         reason = (
             f"The estimate is unbiased for phi on n_max = {settings.n_rows} rows. Towards an endless stream a bias "
             f"remains, estimated from the mean increment between {settings.sizes[last - 1]} and {settings.sizes[last]} "
-            f"rows ({increments.paths[last]} paths), if the bias falls like 1/n from there on."
+            f"rows ({counts[last]} paths), if the bias falls like 1/n from there on."
         )
     else:
         bias, bias_error = np.full_like(mean[0], np.nan), np.full_like(mean[0], np.nan)

@@ -97,15 +97,11 @@ class Truncation:
         """E Σ_{t ≤ T} cost(n_t); with the default, the expected rows of a replication."""
         return float(self.tail @ [cost(n) for n in self.sizes])
 
-    def variance(self, squared_error: FloatArray) -> float:
-        """Variance of one replication by Lemma 1, about a fixed φ_N, from δ_t² of shape (L,), the last of which is 0.
-
-        Σ_t (δ²_{t−1} − δ²_t) / P(T ≥ t) − φ_N² with δ_0 = φ_N, in which φ_N cancels.
-        """
-        return float(self.variance_by_level(squared_error).sum())
-
     def variance_by_level(self, squared_error: FloatArray) -> FloatArray:
-        """Split `variance` into what truncations after t = 1 … L − 1 add, shape (L − 1,)."""
+        """Return what truncations after t = 1 … L − 1 add to the variance of a replication, shape (L − 1,).
+
+        By Lemma 1 it is Σ_t (δ²_{t−1} − δ²_t) / P(T ≥ t) − φ_N² with δ_0 = φ_N, in which φ_N cancels; δ_L² is 0.
+        """
         return np.asarray(squared_error, dtype=float)[:-1] * np.diff(1 / self.tail)
 
     def second_moment_bound(self, beta: float) -> float:

@@ -21,7 +21,7 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.drawn_states import drawn_points
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.diagnostics.same_data import check_draws_of, is_elsewhere, recorded_data
+from pymc_austerity.diagnostics.same_data import DATA_DIGEST, check_draws_of, is_elsewhere, recorded
 from pymc_austerity.groups import Coordinates, GroupsNotFoundError
 from pymc_austerity.groups.centred_model import centred_model
 from pymc_austerity.interrupts import uninterrupted
@@ -126,7 +126,7 @@ def read_rows_of_run(
     """Read the model, its rows, and all draws of a run; refuse draws of another model or of other data."""
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
-    if data is None and is_elsewhere(recorded_data(idata)):
+    if data is None and is_elsewhere(recorded(idata, DATA_DIGEST)):
         raise ValueError(
             "idata: these draws were made with data=, on rows that the model does not hold; those in it are an "
             "example. Pass the same pma.Blocks(...) as data=."

@@ -85,13 +85,13 @@ def variance_error(replicates, expected):
 def test_variance_is_that_of_lemma_1():
     result = run(replications=20_000)
     law = Truncation(tuple(result.batch_size.values), 0.5)
-    expected = law.variance(squared_errors(law.sizes))
+    expected = law.variance_by_level(squared_errors(law.sizes)).sum()
     assert abs(variance_error(result.replicate.values, expected)) < 3.9
     # Negative controls: the formula with P(T = t), and without the shrinkage part of the error.
     wrong = (squared_errors(law.sizes)[:-1] * np.abs(np.diff(1 / law.probability))).sum()
     assert abs(variance_error(result.replicate.values, wrong)) > 3.9
     n = np.array(law.sizes, dtype=float)
-    wrong = law.variance(n * X.var() * (1 - n / N_ROWS) / (n + SHRINK) ** 2)
+    wrong = law.variance_by_level(n * X.var() * (1 - n / N_ROWS) / (n + SHRINK) ** 2).sum()
     assert abs(variance_error(result.replicate.values, wrong)) > 3.9
 
 
@@ -105,7 +105,7 @@ def test_independent_subsets_within_a_path_change_nothing():
     """By Lemma 1 the variance rests on E|φ_t − φ_N|² alone, however the φ_t hang together."""
     result = run(fresh_rows, replications=20_000)
     law = Truncation(tuple(result.batch_size.values), 0.5)
-    assert abs(variance_error(result.replicate.values, law.variance(squared_errors(law.sizes)))) < 3.9
+    assert abs(variance_error(result.replicate.values, law.variance_by_level(squared_errors(law.sizes)).sum())) < 3.9
     assert abs(float((result.estimate[-1] - FULL) / result.standard_error[-1])) < 3.9
 
 
@@ -129,7 +129,7 @@ def test_unrelated_differences_are_unbiased_and_vary_more(monkeypatch):
     apart = run(mean, replications=20_000)
     assert abs(float((apart.estimate[-1] - X.mean()) / apart.standard_error[-1])) < 3.9
     n = nested.batch_size.values
-    expected = Truncation(tuple(n), 0.5).variance(X.var(ddof=1) * (1 / n - 1 / N_ROWS))
+    expected = Truncation(tuple(n), 0.5).variance_by_level(X.var(ddof=1) * (1 / n - 1 / N_ROWS)).sum()
     assert abs(variance_error(nested.replicate.values, expected)) < 3.9
     assert variance_error(apart.replicate.values, 1.5 * expected) > 3.9
 

@@ -34,7 +34,7 @@ def test_enumeration_is_unbiased_with_the_variance_of_lemma_1():
     assert mean == pytest.approx(full, rel=1e-12)
     subsets = [[X[list(s)].sum() / (n + 3.0) for s in itertools.combinations(range(6), n)] for n in LAW.sizes]
     squared_error = np.array([np.mean((np.array(s) - full) ** 2) for s in subsets])
-    assert probabilities @ (values - mean) ** 2 == pytest.approx(LAW.variance(squared_error), rel=1e-12)
+    assert probabilities @ (values - mean) ** 2 == pytest.approx(LAW.variance_by_level(squared_error).sum(), rel=1e-12)
 
 
 def test_enumeration_catches_wrong_weights_and_short_truncations():
