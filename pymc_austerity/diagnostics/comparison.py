@@ -58,9 +58,8 @@ def compare(
         Variables to compare; by default those that every run has, without those with an entry for each of more than
         1,000 rows.
     level : float, default 0.01
-        Probability with which a run that agrees with the reference in everything gets any flag at all: the
-        level is divided among the means, standard deviations and distributions of all its parameters
-        (Bonferroni).
+        Probability with which a run that agrees with the reference in everything gets any flag at all: the level is
+        divided among the means, standard deviations and distributions of all its parameters (Bonferroni).
 
     Returns
     -------

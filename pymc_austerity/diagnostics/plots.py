@@ -127,8 +127,7 @@ def plot_comparison(
 ) -> np.ndarray:
     """Plot the marginal distribution of each parameter for several runs over that of a reference run.
 
-    Histograms, not smoothed densities: every run is counted in the same bins, so a difference seen is one of
-    the draws.
+    Histograms, not smoothed densities: every run is counted in the same bins, so a difference seen is one of the draws.
 
     Parameters
     ----------

@@ -79,9 +79,8 @@ def rows_per_draw(idata: SamplingResult) -> xr.DataArray:
     stats = group(idata, "sample_stats")
     if "n_rows" not in stats:
         raise ValueError(
-            f"idata: no n_rows in its sample_stats (found {sorted(map(str, stats.data_vars))}), so no step "
-            "of this run counted the rows it read. Pass a run made with a step of pymc_austerity, and keep "
-            "its sample_stats."
+            f"idata: no n_rows in its sample_stats (found {sorted(map(str, stats.data_vars))}), so no step of this run "
+            "counted the rows it read. Pass a run made with a step of pymc_austerity, and keep its sample_stats."
         )
     return over_steps(stats["n_rows"]).sum("step")
 

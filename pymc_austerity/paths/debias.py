@@ -77,9 +77,8 @@ def debias(
         Result of an earlier run to continue, in memory or loaded from disk.  Its settings and seed are
         taken over; missing replications are made up first.
     cost : callable
-        Cost of φ on n rows, in any unit, for the choice of α: rows by default.
-        ``lambda n: 1_000 + n`` suits a φ with an overhead worth 1,000 rows, ``lambda n: n**3`` an exact
-        Gaussian process.
+        Cost of φ on n rows, in any unit, for the choice of α: rows by default. ``lambda n: 1_000 + n`` suits a φ with
+        an overhead worth 1,000 rows, ``lambda n: n**3`` an exact Gaussian process.
     pilot_paths : int
         Number of pilot paths for ``alpha="auto"``.
     progressbar : bool

@@ -25,9 +25,8 @@ class PartialPosteriorPaths:
     Parameters
     ----------
     model : pymc.Model
-        Model on the whole data.  Its data arrays (``pm.Data`` or plain) must share a row axis; the
-        likelihood need not factorise over the rows.  The rows must be exchangeable: subsets of a time
-        series are not a shorter series.
+        Model on the whole data.  Its data arrays (``pm.Data`` or plain) must share a row axis; the likelihood need not
+        factorise over the rows.  The rows must be exchangeable: subsets of a time series are not a shorter series.
     expectation : str, sequence of str, or callable
         What is estimated.  A name: the posterior mean of that variable.  Several names: their posterior
         means, as one axis ``quantity``.  A function of the draws (InferenceData in ArviZ 0.x, DataTree in

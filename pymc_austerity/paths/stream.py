@@ -55,8 +55,7 @@ def debias_stream(
     Parameters
     ----------
     batches : iterable of array, or of tuples of arrays
-        Blocks of rows of any length, rows first.  The rows must be exchangeable: a drift over the stream
-        is not seen.
+        Blocks of rows of any length, rows first.  The rows must be exchangeable: a drift over the stream is not seen.
     phi : callable
         ``phi(rows)`` on the rows themselves, an array or a tuple of arrays like the blocks, of length
         `min_batch` to `n_max`.  With a parameter ``rng`` it is handed a Generator.

@@ -68,9 +68,8 @@ class Truncation:
         # Below this, 1 / P(T ≥ L) and its square leave the range of a double.
         if self.tail[-1] < 1e-150:
             raise ValueError(
-                f"alpha={self.alpha} gives the last of {len(self.sizes)} batches the probability "
-                f"{self.tail[-1]:.0e}: the whole data would never be reached and the estimate would be "
-                "biased. Choose a smaller alpha."
+                f"alpha={self.alpha} gives the last of {len(self.sizes)} batches the probability {self.tail[-1]:.0e}: "
+                "the whole data would never be reached and the estimate would be biased. Choose a smaller alpha."
             )
 
     @cached_property
