@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Literal
 
 import numpy as np
@@ -85,9 +84,7 @@ class ReplicationProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def add(self, index: int, replicate: Replicate) -> bool:

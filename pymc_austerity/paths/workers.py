@@ -21,7 +21,6 @@ from itertools import islice
 from multiprocessing import active_children, connection, parent_process
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import cloudpickle
@@ -171,9 +170,7 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
