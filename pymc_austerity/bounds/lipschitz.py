@@ -1,8 +1,7 @@
 """Find from a model's graph how steep its log-likelihood can be in a linear predictor.
 
-A row whose log-likelihood reads θ only through η_i = a_i + x_iᵀθ, and changes by at most L_i for a unit of η_i, has
-|l_i| ≤ L_i |x_iᵀ(θ′ − θ)|.  Two things are read off the graph: the distribution and its parameter η, which give
-L_i, and that η is affine in θ, shown op by op.  What is unknown is refused with a reason.
+The distribution and its parameter η_i = a_i + x_iᵀθ give the most L_i that a unit of η_i changes row i, so that |l_i| ≤
+L_i |x_iᵀ(θ′ − θ)|; that η is affine in θ is shown op by op.  What is unknown is refused with a reason.
 """
 
 from __future__ import annotations

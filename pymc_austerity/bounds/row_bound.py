@@ -1,8 +1,4 @@
-"""Bounds C(θ, θ′) ≥ |ℓ_i(θ′) − ℓ_i(θ)| for all rows i.
-
-A bound has constants, which depend on the data and are computed once for a chain, and a compiled function
-``evaluate(constants, at)``, which returns C and the rows it evaluated.
-"""
+"""Bounds C(θ, θ′) ≥ |ℓ_i(θ′) − ℓ_i(θ)| for all rows i: constants of the data, and a compiled function of them."""
 
 from __future__ import annotations
 

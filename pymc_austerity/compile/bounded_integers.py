@@ -1,7 +1,6 @@
 """A whole number below a limit, drawn in compiled code: NumPy's own, without the array of one that numba makes for it.
 
-numba draws a single number as an array of one entry, and checks its arguments each time.  That took twenty times as
-long as the number itself, and was most of what it cost to choose a row.
+That array took twenty times as long as the number itself, most of what it cost to choose a row.
 """
 
 from __future__ import annotations

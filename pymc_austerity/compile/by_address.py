@@ -1,8 +1,4 @@
-"""Compiled functions that are called by their addresses: the code that calls them is compiled once, whatever they do.
-
-Code that holds a function of a model is another code for another model, and compiled anew with it.  Code that is handed
-its address is the same for all models.
-"""
+"""Compiled functions called by their addresses: the code that calls them is compiled once, for all models."""
 
 from __future__ import annotations
 

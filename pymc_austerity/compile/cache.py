@@ -1,7 +1,6 @@
 """Machine code of this package, kept on disk between processes: one file for a function and the types of its arguments.
 
-numba's own cache knows a function by the file that it was written in.  What this package compiles are closures over a
-model's functions and over the parts of a step, so they are known by what they are made of: see `code_key`.
+Functions are known by what they are made of (`code_key`); numba's own cache knows only the file they were written in.
 """
 
 from __future__ import annotations

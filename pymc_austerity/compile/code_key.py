@@ -1,12 +1,9 @@
 """The key under which the machine code of a function is kept on disk.
 
-A function of this package is known by its name, by what it captures and by the functions that it names, each of them
-known in the same way, and by the source files of all of these.  The rest is the same for all: the files that extend
-numba, and the versions, settings and processor that take part in compiling.  Graphs have the key that PyTensor gives
-them, and numba adds the types of the arguments.
-
-Wrong code runs without a sign that it does.  So whatever cannot be named has no key: a function that a user wrote,
-which may change while its name stays, and all that captures it, are compiled in every process.
+A function of this package is known by its name, what it captures, the functions that it names and the source files of
+all of these; a graph by PyTensor's key.  With these go versions, settings, the processor and the files that extend
+numba.  What cannot be named has no key, and is compiled in every process: a function that a user wrote may change while
+its name stays, and wrong code runs without a sign that it does.
 """
 
 from __future__ import annotations

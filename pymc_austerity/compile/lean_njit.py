@@ -1,8 +1,7 @@
 """``njit`` for code that compiled code calls, and only now and then Python.
 
-numba makes a function callable from three sides: by compiled code, from Python and from C.  To unpack the tuples of
-tuples that the parts of a step hand to each other takes about as long to compile as what is done with them: a tenth of
-all that is compiled before the first draw.
+To make a function callable from Python and C, numba compiles the unpacking of its tuples of tuples, which took a tenth
+of all compiling before the first draw.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Derivatives of the log-gamma function in compiled code, where PyTensor calls SciPy row by row.
 
-They are the derivatives of densities by a shape that is unknown: the dispersion of a negative binomial, degrees of
-freedom of a Student t, the shapes of gamma and beta.
+Densities are differentiated to them by an unknown shape, as of a negative binomial, Student t, gamma or beta.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The arrays that a model holds, and whether they are still what they were.
 
-PyTensor keeps the very array that a user wrote into a model: changed in place, the model has another posterior.
-``pm.set_data`` puts another array in a container.
+PyTensor keeps the very array that a user wrote into a model; ``pm.set_data`` puts another into a container.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Graphs of single precision made again in double precision.
+"""Graphs of single precision made again in double precision, for every ``floatX`` and every type of data.
 
-A decision rests on small differences between sums over many rows, and its proxy on what an expansion leaves of them:
-both vanish in the rounding of single precision.  A step computes in double precision for every
-``pytensor.config.floatX`` and every type of data; data stay as they are, and a batch is converted when it is read.
+A decision rests on small differences of sums over many rows, which vanish in the rounding of single precision.  Data
+stay as they are, and a batch is converted when it is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Prove from the graph that row i of a log-likelihood reads only row i of the data.
 
-The row axis is followed from the batches through every op.  An op whose effect on the axis is known maps it
-to an axis of its outputs; an op that mixes rows, or that is unknown here, is refused by name.
-The analysis is conservative: what passes is row-wise, what is refused may merely be unknown.
+The row axis is followed from the batches through every op, and an op that mixes rows or is unknown is refused by name:
+what passes is row-wise, what is refused may merely be unknown.
 """
 
 from __future__ import annotations

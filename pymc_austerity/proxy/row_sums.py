@@ -1,8 +1,4 @@
-"""The log-likelihood of a chunk of rows, its gradient and its Hessian, compiled.
-
-What adds up is compiled once for all models whose data have the same types, and finds a model's derivatives by their
-addresses.
-"""
+"""The log-likelihood of a chunk of rows, its gradient and Hessian; what adds up is compiled once for all models."""
 
 from __future__ import annotations
 
