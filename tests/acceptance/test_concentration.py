@@ -78,15 +78,6 @@ def errors(rule, values, distance, n_tests):
     return n_wrong / n_tests, lower, rows.mean()
 
 
-@pytest.mark.parametrize("inequality", INEQUALITIES)
-@pytest.mark.parametrize("gap", [0.001, 0.05, 0.3])
-def test_wrong_decisions_are_rarer_than_delta_on_skewed_rows(inequality, gap):
-    rule = Rule(0.05, gamma=1.5, inequality=inequality)
-    wrong, _, n_rows = errors(rule, skewed(5_000, 1.0), gap, 3_000)
-    assert wrong <= 0.05
-    assert n_rows > 50
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [Rule, VarianceForSd, CounterStands])
 def test_many_looks_at_hard_rows_keep_to_delta(rule):
@@ -182,11 +173,8 @@ def test_defaults_and_refusal_of_weights():
     rule = ConcentrationBound()
     assert (rule.delta, rule.gamma, rule.p, rule.batch_size) == (0.01, 2.0, 2.0, 50)
     assert rule.inequality is empirical_bernstein_serfling
+    sizes = ConcentrationBound(gamma=1.5, batch_size=50).looks(1_000).sizes
+    assert sizes.tolist() == [50, 75, 113, 170, 255, 383, 575, 863, 1_000]
     assert rule.remedy() == "Use a smaller delta than 0.01."
     with pytest.raises(NeedsDistinctRowsError, match="without replacement and with equal weight"):
         rule.with_replacement()
-
-
-def test_looks_grow_geometrically_to_all_rows():
-    sizes = ConcentrationBound(gamma=1.5, batch_size=50).looks(1_000).sizes
-    assert sizes.tolist() == [50, 75, 113, 170, 255, 383, 575, 863, 1_000]

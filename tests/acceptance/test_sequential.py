@@ -49,12 +49,6 @@ def test_looks_are_whole_batches_and_end_at_all_rows(n_rows, batch):
     assert 0 < steps[-1] <= max(batch, 2)
 
 
-def test_bounds_are_corrected_critical_values_of_t():
-    sizes, bounds = SequentialT(0.03, 50).looks(170)
-    n = sizes[:-1]
-    assert bounds[:-1] == pytest.approx(stats.t.isf(0.03, n - 1) / np.sqrt(n) * np.sqrt(1 - (n - 1) / 169))
-
-
 @pytest.mark.parametrize("alpha", [0.5, 0.8, 1.0])
 def test_boundaries_are_those_of_wang_and_tsiatis(alpha):
     test, n = SequentialT(0.02, 50, alpha=alpha), np.array([50, 100, 150])
