@@ -4,7 +4,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
@@ -17,39 +16,33 @@ X, GROUP, LABELS = RNG.normal(size=(60, 3)), RNG.integers(0, 4, 60), RNG.integer
 COUNTS, EXPOSURE = RNG.poisson(1.0, 60), RNG.uniform(0.5, 1, 60)
 
 
-def grouped_logistic():
-    a, b = pm.Normal("a", 0, pm.HalfNormal("scale", 1), shape=4), pm.Normal("b", 0, 1, shape=3)
-    pm.Bernoulli("y", logit_p=a[GROUP] + X @ b, observed=LABELS)
+def slopes(shape=3):
+    return pm.Normal("b", 0, 1, shape=shape)
 
 
-def poisson_with_exposure():
-    base, b = pm.Normal("base", 0, 1), pm.Normal("b", 0, 1, shape=3)
-    pm.Poisson("y", EXPOSURE * pt.exp(base + X @ b), observed=COUNTS)
+def normal(scale):
+    return lambda: pm.Normal("y", X @ (b := slopes()), scale(b), observed=X[:, 0])
 
 
-def known_scale():
-    pm.Normal("y", X @ pm.Normal("b", 0, 1, shape=3), EXPOSURE, observed=X[:, 0])
+def logistic(eta):
+    return lambda: pm.Bernoulli("y", logit_p=eta(slopes()), observed=LABELS)
 
 
-def unknown_scale():
-    pm.Normal("y", X @ pm.Normal("b", 0, 1, shape=3), pm.HalfNormal("s", 1), observed=X[:, 0])
-
-
-def scale_with_a_predictor():
-    b = pm.Normal("b", 0, 1, shape=3)
-    pm.Normal("y", X @ b, pt.exp(X @ b[::-1]), observed=X[:, 0])
-
-
-def softmax():
-    pm.Categorical("y", logit_p=pt.dot(X, pm.Normal("b", 0, 1, shape=(3, 3))), observed=GROUP % 3)
-
-
-def squared_coefficients():
-    pm.Bernoulli("y", logit_p=X @ pm.Normal("b", 0, 1, shape=3) ** 2, observed=LABELS)
-
-
-def product_of_coefficients():
-    pm.Bernoulli("y", logit_p=pm.Normal("c", 0, 1) * (X @ pm.Normal("b", 0, 1, shape=3)), observed=LABELS)
+GROUPED = logistic(lambda b: pm.Normal("a", 0, pm.HalfNormal("scale", 1), shape=4)[GROUP] + X @ b)
+WITH_A_PREDICTOR = {
+    "grouped logistic": GROUPED,
+    "Poisson with exposure": lambda: pm.Poisson(
+        "y", EXPOSURE * pt.exp(pm.Normal("base", 0, 1) + X @ slopes()), observed=COUNTS
+    ),
+    "known scale": normal(lambda b: EXPOSURE),
+}
+WITHOUT = {
+    "unknown scale": normal(lambda b: pm.HalfNormal("s", 1)),
+    "scale with a predictor": normal(lambda b: pt.exp(X @ b[::-1])),
+    "softmax": lambda: pm.Categorical("y", logit_p=pt.dot(X, slopes((3, 3))), observed=GROUP % 3),
+    "squared coefficients": logistic(lambda b: X @ b**2),
+    "product of coefficients": logistic(lambda b: pm.Normal("c", 0, 1) * (X @ b)),
+}
 
 
 def of(build):
@@ -59,26 +52,17 @@ def of(build):
     return likelihood, Rows(source.row_arrays())
 
 
-def predictor(likelihood):
+@pytest.mark.parametrize("name", [*WITH_A_PREDICTOR, *WITHOUT])
+def test_a_predictor_is_found_where_rows_read_one_alone(name):
+    likelihood, _ = of({**WITH_A_PREDICTOR, **WITHOUT}[name])
     assert likelihood.other_blocks == ()
-    return row_predictor(likelihood.row_log_likelihood, likelihood.theta, likelihood.batches)
-
-
-@pytest.mark.parametrize(
-    "build", [unknown_scale, scale_with_a_predictor, softmax, squared_coefficients, product_of_coefficients]
-)
-def test_no_predictor_where_rows_read_more_than_one(build):
-    assert predictor(of(build)[0]) is None
-
-
-@pytest.mark.parametrize("build", [grouped_logistic, poisson_with_exposure, known_scale])
-def test_a_predictor_is_found(build):
-    assert predictor(of(build)[0]) is not None
+    found = row_predictor(likelihood.row_log_likelihood, likelihood.theta, likelihood.batches)
+    assert (found is not None) == (name in WITH_A_PREDICTOR)
 
 
 @pytest.mark.slow
 def test_the_hessian_through_a_predictor_is_that_of_any_graph(monkeypatch):
-    likelihood, rows = of(grouped_logistic)
+    likelihood, rows = of(GROUPED)
     coordinates, psi = read_coordinates(likelihood), 0.3 * RNG.normal(size=likelihood.theta_size)
     by_structure = FullPass(likelihood, coordinates)(psi, (), rows)
     monkeypatch.setattr(row_sums, "row_predictor", lambda *arguments: None)
@@ -98,6 +82,5 @@ def test_a_parameter_filled_into_all_rows_is_a_predictor(size):
     with pm.Model() as model:
         pm.Normal("y", pt.zeros(size) + pt.full(size, pm.Normal("mu")), 1, observed=X[:, 0])
     likelihood, *_ = row_likelihood(model)
-    psi = likelihood.psi_vector("psi")
-    (rows,) = graph_replace([likelihood.row_log_likelihood], {likelihood.theta: psi}, strict=False)
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
     assert row_predictor(rows, psi, likelihood.batches) is not None

@@ -23,37 +23,31 @@ def rows_of(build, **values):
     return evaluated(likelihood)(theta, np.empty(0), *data.fixed, *data.rows.arrays)
 
 
-def by_vector(groups, size=5):
-    pm.Normal("y", pm.Normal("u", shape=size)[groups], 1.0, observed=REAL)
-
-
-def by_matrix(groups, size=5):
-    table = pm.Normal("u", shape=(3, size))
-    pm.Normal("y", table[np.arange(N) % 3, groups], 1.0, observed=REAL)
-
-
-def by_row_of_matrix(groups, size=5):
-    pm.Normal("y", (X[:, :2] * pm.Normal("u", shape=(size, 2))[groups]).sum(axis=1), 1.0, observed=REAL)
+def of_mean(mean):
+    """Return what writes a model whose rows read an array of some size by their groups."""
+    return lambda groups, size=5: pm.Normal("y", mean(groups, size), 1.0, observed=REAL)
 
 
 def of_a_scale(groups, size=5):
     pm.Normal("y", X @ slopes(), pm.HalfNormal("u", shape=size)[groups], observed=REAL)
 
 
-def of_a_deterministic(groups, size=5):
-    u = pm.Deterministic("u", pm.Normal("z", shape=size) * pm.HalfNormal("tau"))
-    pm.Normal("y", u[groups], 1.0, observed=REAL)
+def deterministic(size):
+    return pm.Deterministic("u", pm.Normal("z", shape=size) * pm.HalfNormal("tau"))
 
 
-def of_data(groups, size=5):
-    effects = pm.Data("u", np.linspace(0, 1, size))
-    pm.Normal("y", pm.Normal("slope") * effects[groups], 1.0, observed=REAL)
+by_vector = of_mean(lambda groups, size: pm.Normal("u", shape=size)[groups])
+MODELS = {
+    "vector": by_vector,
+    "matrix": of_mean(lambda groups, size: pm.Normal("u", shape=(3, size))[np.arange(N) % 3, groups]),
+    "row of a matrix": of_mean(lambda groups, size: (X[:, :2] * pm.Normal("u", shape=(size, 2))[groups]).sum(axis=1)),
+    "scale": of_a_scale,
+    "deterministic": of_mean(lambda groups, size: deterministic(size)[groups]),
+    "data": of_mean(lambda groups, size: pm.Normal("slope") * pm.Data("u", np.linspace(0, 1, size))[groups]),
+}
 
 
-MODELS = [by_vector, by_matrix, by_row_of_matrix, of_a_scale, of_a_deterministic, of_data]
-
-
-@pytest.mark.parametrize("build", MODELS)
+@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
 def test_numbers_in_range_are_read_negative_ones_as_well(build):
     rows = rows_of(lambda: build(GROUPS))
     np.testing.assert_allclose(rows_of(lambda: build(GROUPS - 5)), rows)
@@ -61,7 +55,7 @@ def test_numbers_in_range_are_read_negative_ones_as_well(build):
 
 
 @pytest.mark.parametrize("shift", [1, -6])
-@pytest.mark.parametrize("build", MODELS)
+@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
 def test_numbers_beyond_the_axis_are_refused_by_name(build, shift):
     with pytest.raises(ValueError, match=rf"has 5 entries .* from {shift} to {4 + shift}.*from 0 to 4"):
         read(lambda: build(GROUPS + shift))
