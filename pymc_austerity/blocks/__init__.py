@@ -1,6 +1,6 @@
 """Rows that do not fit in memory: where they come from, and the passes in which they are read.
 
-May import `rows`.  A source is one class in one file that answers `Source`.
+May import `rows`.  A source is a class that answers `Source`.
 """
 
 from pymc_austerity.blocks.blocks import Blocks

@@ -15,10 +15,8 @@ from pymc_austerity.diagnostics.density_on_rows import density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states, test_of_chain
 from pymc_austerity.diagnostics.judged_decisions import OnAllRows, judge_batches, judge_exact_decisions
 from pymc_austerity.diagnostics.place_of_draws import (
-    LEVEL_OF_PLACE,
     drift_of,
-    find_place,
-    judged_place,
+    judge_place,
     least_movement,
     movement_on_rows,
     states_of_place,
@@ -104,10 +102,10 @@ class ChecksOfDecisions:
         found = [judge_movement(movement_on_rows(density, states))]
         names = entries_of_theta(self.mixing, self.model, decider)[1]
         centre = None if decider.prepared is None else decider.prepared.expansion.centre[: len(names)]
-        place = find_place(density, states, names, centre)
+        of_place = judge_place(density, states, names, centre)
         self.passes += density.passes
-        self.place_is_known = place is not None
-        return found if place is None else [*found, *judged_place(place)]
+        self.place_is_known = bool(of_place)
+        return [*found, *of_place]
 
     def _spots(self) -> list[Finding]:
         """Judge decisions by what the test does, there and back, from drawn states."""
@@ -125,7 +123,7 @@ class ChecksOfDecisions:
         if not self.place_is_known:
             old, new = checked.in_deviations(scale)
             exact = self.table["exact"].to_numpy()
-            drift = drift_of(new - old, exact, scale.of_means, scale.names, LEVEL_OF_PLACE)
+            drift = drift_of(new - old, exact, scale.of_means, scale.names)
             found.append(judge_location(drift, "decisions on all rows"))
         if not self.is_exact:
             found += self._batches(checked)

@@ -12,7 +12,7 @@ from pymc.model import Model
 from pymc_austerity.diagnostics.convergence import Mixing, chains_of, entries_of_theta
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows, density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states
-from pymc_austerity.diagnostics.place_of_draws import find_place, judged_place, states_of_place
+from pymc_austerity.diagnostics.place_of_draws import judge_place, states_of_place
 from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
 from pymc_austerity.diagnostics.results import SamplingResult, group
 from pymc_austerity.diagnostics.time_allowance import Allowance
@@ -53,8 +53,7 @@ def report_of_groups(
         if found is None:
             return []
         density.append(found)
-        judged = find_place(found, states, entries_of_theta(mixing, model, data)[1], None)
-        return [] if judged is None else judged_place(judged)
+        return judge_place(found, states, entries_of_theta(mixing, model, data)[1], None)
 
     findings = allowance.check(["chains"], lambda: [chains_of(mixing)])
     names = ["acceptance", "refresh", "groups", "slowest"]

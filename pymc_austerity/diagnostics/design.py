@@ -91,10 +91,13 @@ def evaluate_test(trial: Trial, *, epsilon: float, batch_size: int, alpha: float
     >>> f"{error:.3f} {share:.2f}"
     '0.033 0.82'
     """
-    test = analyse_test(
+    return _over_pairs(_analysed(trial, epsilon, batch_size, alpha), trial)
+
+
+def _analysed(trial: Trial, epsilon: float, batch_size: int, alpha: float) -> OperatingCharacteristic:
+    return analyse_test(
         trial.n_rows, epsilon=epsilon, batch_size=batch_size, alpha=alpha, replacement=trial.replacement
     )
-    return _over_pairs(test, trial)
 
 
 def _over_pairs(test: OperatingCharacteristic, trial: Trial) -> tuple[float, float]:
@@ -203,13 +206,8 @@ def default_sizes(n_rows: int, most_looks: int = _MOST_LOOKS) -> list[int]:
 def _largest_epsilon(trial: Trial, tolerance: float, kind: Kind, batch_size: int, alpha: float) -> Design:
     """Return the design with the largest ε within the tolerance, rounded down to three digits."""
 
-    def test(epsilon: float) -> OperatingCharacteristic:
-        return analyse_test(
-            trial.n_rows, epsilon=epsilon, batch_size=batch_size, alpha=alpha, replacement=trial.replacement
-        )
-
     def excess(log_epsilon: float) -> float:
-        found = test(10**log_epsilon)
+        found = _analysed(trial, 10**log_epsilon, batch_size, alpha)
         error = found.worst_error if kind == "worst-case" else _upper_limit(found, trial)
         return float(np.log(max(error, 1e-12) / tolerance))
 
@@ -220,7 +218,7 @@ def _largest_epsilon(trial: Trial, tolerance: float, kind: Kind, batch_size: int
         epsilon = 0.0
     else:
         epsilon = _rounded_down(10 ** brentq(excess, low, high, xtol=1e-3))
-    found = test(epsilon)
+    found = _analysed(trial, epsilon, batch_size, alpha)
     error, share = _over_pairs(found, trial)
     return Design(
         epsilon, batch_size, alpha, error, share, found.worst_error, found.worst_share, kind, tolerance, trial

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -36,7 +35,7 @@ _FURTHER = 4.0
 #: Draws at which the gradient is taken, within so many row terms.
 _FEWEST, _MOST, _ROW_BUDGET = 50, 400, 8_000_000
 #: One minus the confidence of what is said of all entries of θ at once.
-LEVEL_OF_PLACE = 0.001
+_LEVEL = 0.001
 #: Of three draws, those furthest apart first.
 _PAIRS = ((0, 2), (0, 1), (1, 2))
 
@@ -46,71 +45,52 @@ def states_of_place(n_rows: int, dimension: int) -> int:
     return int(np.clip(_ROW_BUDGET // min(n_rows, 40 * dimension + 4_000), _FEWEST, _MOST))
 
 
-class Place(NamedTuple):
-    """What the gradient of the log posterior says of draws."""
-
-    #: From the posterior's mean, in standard deviations of the draws, of the entry of θ for which it is shown most.
-    shift: MeanShift
-    #: Variance of the draws over that of the posterior, minus one: of such an entry, and on average over all.
-    spread: MeanShift
-    average: MeanShift
-    dimension: int
-    #: How far the log posterior lies below that of the centre of the proxy at some draws, on average; NaN without one.
-    below: float = np.nan
-
-
-def find_place(
+def judge_place(
     density: DensityOnRows, states: DrawnStates, names: list[str], centre: np.ndarray | None
-) -> Place | None:
-    """Return what the gradient of the log posterior says of draws, or None where it cannot tell.
+) -> list[Finding]:
+    """Judge draws by the gradient of the log posterior at some of them; find nothing where it cannot tell.
 
     That is so for a density that jumps, as in a parameter that a switch compares with data, and for one that does not
     fall to zero at the ends of its support. The log posterior of some draws is put beside that of the proxy's `centre`.
     """
     if not _is_smooth(density, states) or not _is_open(density, states):
-        return None
+        return []
     slopes = np.array([density.sampled_slope(*at) for at in zip(states.theta, states.others)])
-    place = place_of(states, slopes, names, LEVEL_OF_PLACE) if np.isfinite(slopes).all() else None
-    if place is None or centre is None:
-        return place
-    some = _some(states)
-    below = np.mean([density.differences(np.stack([states.theta[s], centre]), states.others[s])[1] for s in some])
-    return place._replace(below=float(below))
+    if not np.isfinite(slopes).all() or not states.theta.std(axis=0).any():
+        return []
+    shift, spread, average = _by_gradient(states, slopes, names)
+    found = [judge_location(shift, "the gradient of the log posterior"), judge_scale(spread, average)]
+    if centre is None:
+        return found
+    ways = ((np.stack([states.theta[s], centre]), states.others[s]) for s in _some(states))
+    below = float(np.mean([density.differences(*way)[1] for way in ways]))
+    return found if np.isnan(below) else [*found, judge_level(below, len(names))]
 
 
-def judged_place(place: Place) -> list[Finding]:
-    """Judge it."""
-    found = [judge_location(place.shift, "the gradient of the log posterior"), judge_scale(place.spread, place.average)]
-    return found if np.isnan(place.below) else [*found, judge_level(place.below, place.dimension)]
+def _by_gradient(states: DrawnStates, slopes: np.ndarray, names: list[str]) -> tuple[MeanShift, MeanShift, MeanShift]:
+    """Return what gradients of shape (S, D) at S draws, some of which move, say of them.
 
-
-def place_of(states: DrawnStates, slopes: np.ndarray, names: list[str], level: float) -> Place | None:
-    """Return what gradients of shape (S, D) at S draws say of them; None where these do not move.
-
-    The intervals hold for all entries of θ at once, with a confidence of 1 − `level` (Bonferroni).
+    First how far they lie from the posterior's mean, in their standard deviations, in the entry of θ for which it is
+    shown most; then the variance of the draws over that of the posterior, minus one: of such an entry, and on average.
+    The intervals hold for all entries of θ at once (Bonferroni).
     """
     centred, sd = states.theta - states.theta.mean(axis=0), states.theta.std(axis=0)
     moving = sd > 0
-    if not moving.any():
-        return None
     z, h = centred[:, moving] / sd[moving], slopes[:, moving] * sd[moving]
     (n, d), kept, errors = z.shape, [name for name, moves in zip(names, moving) if moves], _errors(states.chain)
     away = -(h @ z.T) @ z / n  # by the covariance of the draws, which is not put together
     excess = -z * h - 1
     average = excess.mean(axis=1, keepdims=True)
     least = np.sqrt(2 / n)  # as of squares of normal numbers
-    spread = _most_shown(kept, excess.mean(axis=0), np.maximum(errors(excess), least), n, level)
-    return Place(
-        _most_shown(kept, away.mean(axis=0), errors(away), n, level),
+    spread = _most_shown(kept, excess.mean(axis=0), np.maximum(errors(excess), least), n)
+    return (
+        _most_shown(kept, away.mean(axis=0), errors(away), n),
         spread if moving.all() else MeanShift(names[int(np.argmin(moving))], -1.0, -1.0, -1.0),
-        _most_shown(["all"], average.mean(axis=0), np.maximum(errors(average), least / np.sqrt(d)), n, level),
-        len(names),
+        _most_shown(["all"], average.mean(axis=0), np.maximum(errors(average), least / np.sqrt(d)), n),
     )
 
 
-def drift_of(
-    moves: np.ndarray, accepted: np.ndarray, relaxation: np.ndarray, names: list[str], level: float
-) -> MeanShift:
+def drift_of(moves: np.ndarray, accepted: np.ndarray, relaxation: np.ndarray, names: list[str]) -> MeanShift:
     """Return the shift of the draws that follows from where all rows would take them.
 
     Decided on all rows, proposals from draws of the posterior lead nowhere on average: E[(θ′ − θ) a] = 0. That needs no
@@ -119,7 +99,7 @@ def drift_of(
     """
     n = len(moves)
     drift = moves * accepted[:, None] * -relaxation
-    return _most_shown(names, drift.mean(axis=0), drift.std(axis=0, ddof=1) / np.sqrt(n), n, level)
+    return _most_shown(names, drift.mean(axis=0), drift.std(axis=0, ddof=1) / np.sqrt(n), n)
 
 
 def _some(states: DrawnStates) -> np.ndarray:
@@ -177,9 +157,9 @@ def _errors(chain: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return errors
 
 
-def _most_shown(names: list[str], value: np.ndarray, error: np.ndarray, n: int, level: float) -> MeanShift:
+def _most_shown(names: list[str], value: np.ndarray, error: np.ndarray, n: int) -> MeanShift:
     """Return the entry that is furthest from zero beyond its error."""
-    half = -special.stdtrit(n - 1, level / 2 / len(names)) * error
+    half = -special.stdtrit(n - 1, _LEVEL / 2 / len(names)) * error
     k = int(np.argmax(np.abs(value) - half))
     return MeanShift(names[k], float(value[k]), float(value[k] - half[k]), float(value[k] + half[k]))
 

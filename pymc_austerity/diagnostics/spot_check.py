@@ -54,14 +54,8 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     if not np.isfinite(offset):
         return None
     row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
-    terms = _all_rows(decider, decider.density, proposed, row_inputs)
-    return Pair(terms, float(offset), _bound_at(decider, proposed))
-
-
-def _bound_at(decider: Decider, proposed: Proposed) -> Any:
-    """Return what bounds the changes of the rows' log-likelihoods, as the test takes it."""
-    at = decider.place(proposed.theta_new, proposed.theta, proposed.others)
-    return uninterrupted(decider.evaluate_bound, decider.bound_constants, at)[0]
+    terms, at = _all_rows(decider, decider.density, proposed, row_inputs), decider.place(theta_new, theta, others)
+    return Pair(terms, float(offset), uninterrupted(decider.evaluate_bound, decider.bound_constants, at)[0])
 
 
 def _all_rows(decider: Decider, density: Density, proposed: Proposed, inputs: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from pymc_austerity.diagnostics import density_on_rows
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.measured_error import MeanShift
-from pymc_austerity.diagnostics.place_of_draws import drift_of, find_place, judged_place, states_of_place
+from pymc_austerity.diagnostics.place_of_draws import drift_of, judge_place, states_of_place
 from pymc_austerity.diagnostics.verdicts import (
     CARE,
     DO_NOT_TRUST,
@@ -52,8 +52,8 @@ def verdict(model, data, **draws):
     idata = xr.DataTree.from_dict({"posterior": xr.Dataset(values)})
     states = drawn_states(idata, model, data, states_of_place(len(data.rows), data.theta0.size))
     density = DensityOnRows(data, 1.0, states, np.random.default_rng(7))
-    place = find_place(density, states, [str(k) for k in range(data.theta0.size)], None)
-    return None if place is None else overall(judged_place(place))
+    found = judge_place(density, states, [str(k) for k in range(data.theta0.size)], None)
+    return overall(found) if found else None
 
 
 MEAN, COVARIANCE = posterior_of(X, Y)
@@ -205,7 +205,7 @@ def test_decisions_on_all_rows_lead_back_from_elsewhere():
     def shift(draws):
         moves = rng.normal(size=draws.shape)
         log_ratio = (draws**2 - (draws + moves) ** 2).sum(axis=1) / 2
-        return drift_of(moves, np.exp(np.minimum(0, log_ratio)), relaxation, names, 0.001)
+        return drift_of(moves, np.exp(np.minimum(0, log_ratio)), relaxation, names)
 
     draws = rng.normal(size=(1_000, 2))
     assert judge_location(shift(draws), "decisions").verdict == TRUST
