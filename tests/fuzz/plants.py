@@ -1,4 +1,4 @@
-"""Eleven mistakes, each planted in the part of the package where it would be made."""
+"""Mistakes, each planted in the part of the package where it would be made."""
 
 from dataclasses import replace
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_austerity.bounds import row_series, scalar_rules, sums_of_squares
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
+from pymc_austerity.groups import centred_model as centred
 from pymc_austerity.likelihood import model_data, row_set
 from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.row_data import DataSource
@@ -117,3 +118,31 @@ PLANTS = {
     a_scale_is_not_squared_in_sums: 239,
     kinks_are_taken_for_smooth: 20,
 }
+
+
+def effects_without_their_jacobian(patch):
+    """The prior of effects that rows read is taken for that of what the user wrote."""
+    inverse = centred._inverse
+
+    def without(*given, **named):
+        found = inverse(*given, **named)
+        return None if found is None else (found[0], 0.0 * found[1])
+
+    patch.setattr(centred, "_inverse", without)
+    patch.setattr(centred, "_check", lambda *given: None)
+
+
+def sums_of_curvatures_are_wrong(decider):
+    """What rows together say of an effect is not the sum of what each says."""
+    data = decider.data()
+    return data._replace(expansion=data.expansion._replace(hessian=2.0 * data.expansion.hessian))
+
+
+def sums_of_slopes_are_wrong(decider):
+    """The same of its first derivatives."""
+    data = decider.data()
+    return data._replace(expansion=data.expansion._replace(gradient=data.expansion.gradient + 2.0))
+
+
+#: Mistakes of moves of groups: each returns what the moves read.
+MOVES_OF_GROUPS = (sums_of_curvatures_are_wrong, sums_of_slopes_are_wrong)

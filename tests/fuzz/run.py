@@ -12,18 +12,26 @@ from collections import Counter
 import numpy as np
 from checks import Found, Split, check
 from grammar import program
+from hierarchies import FEW, hierarchy
+from invariance import STEPS, check_hierarchy
 from reflections import LAWS, check_decisions
 
 #: Every so many models steps are built, which takes as long as a hundred models without: most of the time is theirs.
 STEPS_EVERY, ROWS_OF_STEPS = 40, 1_500
 #: And as many, in turn: each takes some ten seconds to compile.
 STEPS_OF_A_MODEL = 3
+#: Every so many models a hierarchical one is read, and every so many of these has transitions of a step compared.
+HIERARCHY_EVERY, MOVES_EVERY = 8, 5
 
 
 def examine(seed, with_steps):
     """Check one model, and return what was seen of it."""
     made = program(seed, rows=ROWS_OF_STEPS if with_steps else None)
     seen = check(made)
+    if seed % HIERARCHY_EVERY == 0:
+        number = seed // HIERARCHY_EVERY
+        moves = [list(STEPS)[number // MOVES_EVERY % len(STEPS)]] if number % MOVES_EVERY == 0 else []
+        seen.update(check_hierarchy(hierarchy(seed, FEW) if moves else hierarchy(seed), moves))
     if with_steps and made.splits and not seen["refused"]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -62,6 +70,8 @@ def main():
             findings.append(seed)
             what = str(error) if isinstance(error, Found) else "".join(traceback.format_exception(error)[-8:])
             print(f"\nFOUND with seed {seed}{' (steps)' * with_steps}: {what}\n{program(seed).source}", flush=True)
+            if seed % HIERARCHY_EVERY == 0:
+                print(hierarchy(seed).source, "\n", hierarchy(seed, FEW).source, flush=True)
         finally:
             tempfile.tempdir = None
         longest = max(longest, since)
@@ -74,7 +84,7 @@ def main():
     print(f"\n{seed - given.first} models, seeds {given.first} to {seed - 1}: {len(findings)} findings {findings}")
     print(", ".join(f"{n} {key}" for key, n in seen.most_common()))
     print(f"Longest run of models without a finding: {longest}. Slowest model: seed {slowest[1]}, {slowest[0]:.1f} s.")
-    print(f"Steps that are compared where they can be built: {', '.join(LAWS)}")
+    print(f"Steps that are compared where they can be built: {', '.join(LAWS)}; with groups: {', '.join(STEPS)}")
     return bool(findings)
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from checks import Found, Split, check, own_words
 from grammar import program
-from plants import PLANTS
+from hierarchies import FEW, hierarchy
+from invariance import STEPS, Hierarchy, check_hierarchy, check_invariant
+from plants import MOVES_OF_GROUPS, PLANTS, effects_without_their_jacobian
 from reflections import LAWS, Law, check_decisions, metropolis
 
 import pymc_austerity as pma
@@ -16,6 +18,8 @@ import pymc_austerity as pma
 SEEDS = sorted({*range(37), *PLANTS.values()})
 #: A model of which every step can be built, with rows enough for steps to read a part of them.
 OF_STEPS, ROWS = 22, 1_500
+#: Hierarchical models, centred and not, and one of few groups whose moves are compared with its density.
+HIERARCHIES, OF_MOVES, NOT_CENTRED = range(8), 7, 4
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +88,29 @@ def test_words_of_others_are_not_ours(error, ours):
     with pytest.raises(Exception) as caught:
         error()
     assert own_words(caught.value) == ours
+
+
+def test_random_hierarchies_are_read_as_pymc_means_them():
+    seen = Counter()
+    for seed in HIERARCHIES:
+        seen += check_hierarchy(hierarchy(seed))
+    assert seen["hierarchies"] == len(HIERARCHIES)
+    assert seen["refused"] == 0
+
+
+def test_a_lost_jacobian_of_effects_is_found(monkeypatch):
+    effects_without_their_jacobian(monkeypatch)
+    with pytest.raises(Found, match="in terms of its effects"):
+        check_hierarchy(hierarchy(NOT_CENTRED, FEW))
+
+
+@pytest.mark.slow
+def test_moves_of_groups_keep_the_density_and_planted_mistakes_do_not():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        read = Hierarchy(hierarchy(OF_MOVES, FEW).build())
+        decider = STEPS["GroupMH"](model=read.model, rng=7, tune=False, progressbar=False).decider
+        assert check_invariant(read, decider, "GroupMH")
+        for plant in MOVES_OF_GROUPS:
+            with pytest.raises(Found, match="in a transition"):
+                check_invariant(read, decider, plant.__name__, data=plant(decider))

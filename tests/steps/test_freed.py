@@ -1,0 +1,61 @@
+"""What a step learnt of a model is freed with it; the machine code of a graph stays, which PyTensor tells numba of."""
+
+import gc
+import weakref
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.compile import graph_compiler
+
+N = 600
+BUILD = {
+    "PenaltyMH": pma.PenaltyMH,
+    "MHSS": pma.MHSS,
+    "ExactMH": lambda **o: pma.ExactMH(proxy=None, **o),
+    "GroupMH": pma.GroupMH,
+}
+
+
+def sampled(build, slope):
+    """Sample a model, and return weak references to what was made for it."""
+    rng = np.random.default_rng(1)
+    x, y, g = rng.normal(size=N), (rng.random(N) < 0.5).astype(float), rng.integers(0, 5, N)
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, slope)
+        u = pm.Normal("u", 0, pm.HalfNormal("s"), shape=5)
+        pm.Bernoulli("y", logit_p=b * x + u[g], observed=y)
+        step = build(progressbar=False)
+        options = {"draws": 20, "tune": 20, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1}
+        pm.sample(step=step, compute_convergence_checks=False, **options)
+    made = {"model": model, "step": step, "chain": step.chain, "decider": step.decider, "x": x, "y": y, "g": g}
+    return {name: weakref.ref(thing) for name, thing in made.items()}
+
+
+def alive(made):
+    for _ in range(3):  # what a finaliser of the first held is freed by the next
+        gc.collect()
+    return [name for name, thing in made.items() if thing() is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILD)
+def test_models_steps_and_data_are_freed(name):
+    assert alive(sampled(BUILD[name], 2.0)) == []
+
+
+@pytest.mark.slow
+def test_a_step_that_is_kept_would_be_seen():
+    kept = []
+
+    def build(**options):
+        kept.append(pma.ExactMH(proxy=None, **options))
+        return kept[0]
+
+    assert {"step", "chain", "decider"} <= set(alive(sampled(build, 2.0)))
+
+
+def test_graphs_that_are_remembered_are_few():
+    assert len(graph_compiler._compiled) <= graph_compiler._KEPT
