@@ -4,6 +4,9 @@ The mean has a standard normal prior and the log scale N(−.3, .7); an effect i
 """
 
 import numpy as np
+import pytest
+
+from pymc_austerity.kernel import pack_generators
 
 #: Grids of the mean, the log scale and an effect.
 MEAN, LOG_SCALE, EFFECT = np.linspace(-3.5, 3.5, 101), np.linspace(-3.5, 2.5, 101), np.linspace(-9, 9, 901)
@@ -47,3 +50,37 @@ def moments(log_likelihoods):
         powers = [(prior @ (np.exp(group) * EFFECT**k)) / np.where(integral > 0, integral, 1) for k in (1, 2)]
         found.append(mean_and_sd(*powers))
     return found
+
+
+def check_ratio(decider, log_density, thetas, n, step, allowed):
+    """Compare the ratios of carried moves about the centre with PyMC's density and the Jacobian of the map.
+
+    The Jacobian is the determinant of the compiled map, by differences of so long a step, for the first `n` moves that
+    are accepted; it is no number that could be left out.
+    """
+    found, looks, shared = decider.prepared, decider.looks_of_large(), decider.groups.shared
+    own = np.concatenate([of[:size] for of, size in zip(decider.groups.own, decider.groups.size)])
+    data, jacobians = decider.data()._replace(steps=found.steps._replace(share=0.0)), []
+
+    def carry(theta, seed):
+        generators = pack_generators(*np.random.default_rng(seed).spawn(3))
+        return decider.move(theta, data, decider.new_state(), looks, generators)[0]
+
+    for seed, theta in enumerate(thetas):
+        carried = carry(theta, seed)
+        if len(jacobians) == n or not carried.accepted:
+            continue
+        by_difference = np.empty((own.size, own.size))
+        for k in range(own.size):
+            near = theta.copy()
+            near[own[k]] += step
+            there = carry(near, seed)
+            assert there.accepted
+            assert np.array_equal(there.theta[shared], carried.theta[shared])
+            by_difference[:, k] = (there.theta - carried.theta)[own] / step
+        jacobians.append(np.linalg.slogdet(by_difference)[1])
+        at, at_new = (log_density(t) for t in (theta, carried.theta))
+        q, q_new = (np.sum(np.linalg.solve(found.factor, t[shared] - found.mean) ** 2) for t in (theta, carried.theta))
+        assert carried.log_ratio == pytest.approx(at_new - at + jacobians[-1] + (q_new - q) / 2, abs=allowed)
+    assert len(jacobians) == n
+    assert np.abs(jacobians).min() > 1e-2

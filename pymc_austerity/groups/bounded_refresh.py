@@ -1,8 +1,7 @@
 """The refresh of groups whose rows have bounds: every group decides exactly, most of them without reading a row.
 
-Of a group with Σ c_i M_g = λ rows are drawn in a number of Poisson(λ), thinned, and put in the place of all of them, as
-by `ScalableSubsampling`; λ is a hundredth where a group is near to normal.  Where λ is as many as the group has rows,
-which is so seen from both sides, all of them are read.
+Of a group with Σ c_i M_g = λ rows Poisson(λ) are drawn and thinned, as by `ScalableSubsampling`; all of them are read
+where that is no more.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pymc_austerity.groups.group_bounds import (
     squares_of_groups,
     squares_of_some,
 )
-from pymc_austerity.groups.group_density import LinkedGroupTerms
+from pymc_austerity.groups.group_density import group_terms_at
 from pymc_austerity.groups.group_expansion import own_changes
 from pymc_austerity.groups.group_parts import GroupParts, RefreshOutcome, row_numbers
 from pymc_austerity.groups.group_refresh import (
@@ -87,13 +86,11 @@ def _rows_together(first, groups, drawn, data, rng):  # type: ignore[no-untyped-
 
 def build_bounded_refresh(parts: GroupParts, thin: Callable[..., tuple[float, int]] = thin) -> Refresh:
     """Compile the refresh of groups; `thin` keeps some of the rows that were drawn."""
-    return _refresh_by(parts.seen.both_sides, parts.prior_terms, thin)
+    return _refresh_by(parts.seen.both_sides, thin)
 
 
 @built_once
-def _refresh_by(
-    both_sides: LinkedBothSides, prior_terms: LinkedGroupTerms, thin: Callable[..., tuple[float, int]]
-) -> Refresh:
+def _refresh_by(both_sides: LinkedBothSides, thin: Callable[..., tuple[float, int]]) -> Refresh:
 
     @njit
     def change_of_rows(g, drawn, reach, places, new, old, table, rng):  # type: ignore[no-untyped-def]
@@ -117,8 +114,8 @@ def _refresh_by(
         groups = next_groups(f, data, state)
         n = groups.size
         theta_new, log_ratio = propose_groups(theta, groups, data, state, generators[PROPOSE])
-        change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
-        before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
+        change = group_terms_at(links.prior.terms, theta_new, data.others, data.fixed)
+        before = group_terms_at(links.prior.terms, theta, data.others, data.fixed)
         drawn, spans = _draw_numbers(theta_new, theta, groups, data, generators[ROWS])
         known = own_changes(theta_new, theta, groups, e)
         accepted = np.zeros(n, np.bool_)

@@ -1,8 +1,6 @@
-"""Rows of groups drawn in proportion to their bounds: those of one group, or of all groups with a distance for each.
+"""Rows of groups drawn in proportion to their bounds c_i M_g, of which the M_g change from move to move.
 
-Where |ΔR_i| ≤ c_i M_g for the rows i of group g, with an M_g that changes from group to group and from move to move, a
-table of all c_i M_g would have to be made anew for every move.  Running sums of c_i within each group do not change:
-a group is chosen by C_g M_g, and a row of it by bisection.
+Running sums of c_i within each group stay: a group is chosen by C_g M_g, and a row of it by bisection.
 """
 
 from __future__ import annotations

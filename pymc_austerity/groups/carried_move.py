@@ -1,46 +1,29 @@
-"""The carried move: φ with the groups carried along.
+"""The carried move: φ′ is proposed while every z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)) stays; one test decides on all rows.
 
-φ′ is proposed, on the surrogate or about a learnt centre, while every z_g = Σ_g(φ)^{-1/2}(u_g − m_g(φ)) stays:
-u′_g = m_g(φ′) + Σ_g(φ′)^{1/2}z_g.  The map (φ, u) → (φ′, u′) at given z has the Jacobian
-Π|Σ_g(φ′)|^{1/2}/|Σ_g(φ)|^{1/2}.  One test decides on all rows.
+The map (φ, u) → (φ′, u′) at given z has the Jacobian Π|Σ_g(φ′)|^{1/2}/|Σ_g(φ)|^{1/2}.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from pymc_austerity.acceptance import BAD_PRIOR, DECIDED, Conclude, Question
-from pymc_austerity.compile.addresses import n_rows_at
+from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_conditional import Condition, OnSurrogate, build_surrogate, place_all, whiten
 from pymc_austerity.groups.group_expansion import grouped_sum
-from pymc_austerity.groups.group_parts import (
-    GroupData,
-    GroupParts,
-    GroupPlace,
-    GroupState,
-    build_conclude,
-    conditional_of,
-)
-from pymc_austerity.groups.normal_given import build_normal_given
+from pymc_austerity.groups.group_parts import GroupParts, build_decide_on_all, conditional_of
 from pymc_austerity.groups.shared_move import propose_shared
-from pymc_austerity.groups.slice_step import build_slice
-from pymc_austerity.groups.surrogate_move import build_surrogate_move, no_step
-from pymc_austerity.kernel import DECIDE, PROPOSE, ROWS, Outcome
-from pymc_austerity.likelihood import KnownSum, LinkedLogPrior, Place
-from pymc_austerity.likelihood.linked_functions import prior_slope_at
+from pymc_austerity.groups.surrogate_move import build_normal_given, build_slice, build_surrogate_move, no_step
+from pymc_austerity.kernel import DECIDE, PROPOSE, Outcome
+from pymc_austerity.likelihood import KnownSum
+from pymc_austerity.likelihood.linked_functions import log_prior_at
 
-
-class CarriedMove(Protocol):
-    """A carried move and its decision, compiled."""
-
-    def __call__(self, theta: np.ndarray, data: GroupData, state: GroupState, generators: Any) -> tuple[Outcome, bool]:
-        """Return its outcome, and whether φ′ was proposed about the centre."""
-        ...
+#: ``carried(theta, data, state, generators)``: the `Outcome`, and whether φ′ was proposed about the centre.
+CarriedMove = Callable[..., tuple[Outcome, bool]]
 
 
 def build_carried_move(
@@ -49,29 +32,26 @@ def build_carried_move(
     build_move: Callable[..., Callable[..., OnSurrogate]] = build_surrogate_move,
 ) -> CarriedMove:
     """Compile the carried move; `place` puts the groups where their z say."""
-    conclude = build_conclude(parts, parts.drawn, parts.source)
-    surrogate = build_surrogate(parts.density.log_prior, parts.condition, place)
-    given = build_normal_given(surrogate, prior_slope_at) if parts.normal else no_step
+    surrogate = build_surrogate(parts.condition, place)
+    given = build_normal_given(surrogate) if parts.normal else no_step
     move = build_move(build_slice(surrogate), given)
-    of_model = parts.density.log_prior, parts.seen.known_sum, parts.condition, surrogate
-    return _carried_by(*of_model, move, parts.drawn.draw_noise, conclude, parts.reach)
+    decide = build_decide_on_all(parts)
+    return _carried_by(parts.seen.known_sum, parts.condition, surrogate, move, parts.drawn.draw_noise, decide)
 
 
 @built_once
 def _carried_by(
-    log_prior: LinkedLogPrior,
     known_sum: KnownSum,
     condition: Condition,
     surrogate: Callable[..., OnSurrogate],
     move: Callable[..., OnSurrogate],
     draw_noise: Callable[..., Any],
-    conclude: Conclude,
-    reach: Callable[..., Any],
+    decide: Callable[..., Any],
 ) -> CarriedMove:
 
     @njit
     def carried(theta, data, state, generators):  # type: ignore[no-untyped-def]
-        e, n_total, rng = data.expansion, n_rows_at(data.arrays), generators[PROPOSE]
+        e, rng = data.expansion, generators[PROPOSE]
         phi, moved = np.empty(e.shared.size), False
         for p in range(phi.size):
             phi[p] = theta[e.shared[p]]
@@ -80,7 +60,7 @@ def _carried_by(
             _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, data.steering), state)
         conditional = conditional_of(state)
         noise = draw_noise(generators[DECIDE])
-        prior = log_prior(data.links.rows, theta, data.others, data.fixed)
+        prior = log_prior_at(data.links.rows, theta, data.others, data.fixed)
         z = whiten(theta, data.steering, conditional)
         value = prior + grouped_sum(theta, data.others, data.steering) + conditional.log_det
         about_centre = rng.random() >= data.steps.share
@@ -96,10 +76,7 @@ def _carried_by(
         offset += known_sum(there.theta, data.others, e) - known_sum(theta, data.others, e)
         if not np.isfinite(offset):
             return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), about_centre
-        proposed = Place(data.links.seen, there.theta, theta, data.others, e.centre, data.fixed, data.arrays)
-        at = GroupPlace(proposed, data.places, 0)
-        asked = Question(at, n_total, reach(there.theta, theta, data), offset, float(n_total), noise)
-        d = conclude(generators[ROWS], data.row_state, data.looks, asked)
+        d = decide(there.theta, theta, offset, noise, data, generators)
         if d.accepted:
             _keep(there.phi, there.conditional, state)
         outcome = Outcome(

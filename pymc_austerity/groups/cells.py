@@ -1,8 +1,7 @@
 """Products with the cells: the second derivatives H_gh by two groups of two factors that have rows in common.
 
-There are ten to thirty times as many cells as groups, and every draw goes through all of them a few times.  So what
-they are multiplied with lies in a small array by group, and arrays are taken out of the expansion before the loops,
-where numba would count references; one parameter a group has no inner loops.
+There are ten to thirty times as many cells as groups, so arrays are taken out of the expansion before the loops, where
+numba would count references, and one parameter a group has no inner loops.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""A model in which the rows read its effects themselves, whatever parametrisation the user wrote.
+"""A model in which the rows read its effects u themselves, whatever parametrisation the user wrote.
 
-With ``u = mu + tau * z`` the rows read u, and in (μ, τ, u) the posterior is as well expanded as that of a centred
-model; in (μ, τ, z) it is a product.  So z is replaced by u, with the prior p(z(u)) |∂z/∂u|: a change of variables by
-a map that is affine in z and a bijection given everything else (Papaspiliopoulos, Roberts and Sköld, Statistical
-Science 22, 2007).
+The z of ``u = mu + tau * z`` is replaced by u, with the prior p(z(u)) |∂z/∂u|: given everything else the map is affine
+and a bijection (Papaspiliopoulos, Roberts and Sköld, Statistical Science 22, 2007).
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read, nodes_between
+from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read
 from pymc_austerity.groups.grouping import GroupsNotFoundError
-from pymc_austerity.groups.inverse_by_ops import inverse_by_ops
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.interrupts import uninterrupted
 
 Point = Mapping[str, np.ndarray]
@@ -260,7 +258,8 @@ def _check(model: Model, found: CentredModel) -> None:
     Raises GroupsNotFoundError where they do not: a derivation is wrong.
     """
     rng = np.random.default_rng(2007)
-    point = {name: value + _SPREAD * rng.standard_normal(np.shape(value)) for name, value in _start_of(model).items()}
+    start = {name: np.asarray(value, dtype=float) for name, value in model.initial_point().items()}
+    point = {name: value + _SPREAD * rng.standard_normal(value.shape) for name, value in start.items()}
     moved = found.to_effects(point)
     density, new_density = (_value_of(of, at) for of, at in ((model, point), (found.model, moved)))
     log_jacobian = sum(_log_jacobian(found, name, axis, point) for name, axis in found.replaced.items())
@@ -271,10 +270,6 @@ def _check(model: Model, found: CentredModel) -> None:
             f"The change of variables of {list(found.replaced)} to what the rows read fails its check: the log density "
             f"differs by {density - new_density:.6g}, and the logarithm of the Jacobian is {log_jacobian:.6g}."
         )
-
-
-def _start_of(model: Model) -> dict[str, np.ndarray]:
-    return {name: np.asarray(value, dtype=float) for name, value in model.initial_point().items()}
 
 
 def _value_of(model: Model, point: Point) -> float:

@@ -1,7 +1,6 @@
 """Find the effects that rows read: what is indexed by group, as a function of the model's variables.
 
-In ``u = mu + tau * z`` rows read u by ``u[g]``, and z only through it.  A model may index before it scales
-(``tau * z[g]``), have groups on any axis (``b[0, g]``, ``b.T[g]``), or read several parts of a variable (``b[0][g]``).
+A model may index before it scales (``tau * z[g]``), have groups on any axis (``b[0, g]``), or read several parts.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors, io_toposort, toposort
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
@@ -25,7 +24,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, I
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.groups.inverse_by_ops import inverse_by_ops
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.axis import RowAxis
@@ -229,13 +228,3 @@ def _may_have(var: Variable, axis: int, length: int | None) -> bool:
     """Whether a variable has so many entries along an axis, as far as the graph says."""
     shape = var.type.shape if isinstance(var.type, TensorType) else ()
     return axis < len(shape) and (shape[axis] == length or None in (shape[axis], length))
-
-
-def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
-    """Return the nodes through which effects depend on their source, in order."""
-    depends, found = {source}, []
-    for node in io_toposort([source], [effects]):
-        if not depends.isdisjoint(node.inputs):
-            depends.update(node.outputs)
-            found.append(node)
-    return found

@@ -1,9 +1,7 @@
 """The joint law of the groups of several factors given φ, by elimination of those of the first, where the rest are few.
 
-Given all others the groups of the first factor are independent, with precisions P_g = C_gC_gᵀ.  Without them the others
-have the precision S = Q_rr − Σ_g Q_rg P_g⁻¹ Q_gr = LLᵀ, a dense matrix, or a band where factors are nested.  Then z_r =
-Lᵀ(u_r − m_r) of all others and z_g = C_gᵀ(u_g − E[u_g | u_r]) of the first are independent and standard normal.
-Groups that their prior ties to each other (`tied_prior`) are always among the others.
+Without the first, of precisions P_g = C_gC_gᵀ, the rest has the precision S = Q_rr − Σ_g Q_rg P_g⁻¹ Q_gr = LLᵀ.  Then
+z_r = Lᵀ(u_r − m_r) of the rest and z_g = C_gᵀ(u_g − E[u_g | u_r]) are independent and standard normal.
 """
 
 from __future__ import annotations
@@ -145,14 +143,30 @@ def join_eliminated(x: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: f
 @njit
 def place_left(z: np.ndarray, left: np.ndarray, x: np.ndarray, e: Any) -> None:
     """Put L⁻ᵀz in the place of z, and in x for all groups but those of the first factor."""
-    places = e.left
     for i in range(z.size - 1, -1, -1):
         z[i] /= left[i, i]
         for j in range(i):
             z[j] -= left[i, j] * z[i]
+    put_left(z, x, e)
+
+
+@njit
+def taken_left(x: np.ndarray, e: Any) -> np.ndarray:
+    """Return what is left of x, all but the groups of the first factor, as one vector."""
+    places, flat = e.left, np.zeros(e.left[-1])
     for h in range(n_eliminated(e), x.shape[0]):
         for k in range(e.size[h]):
-            x[h, k] = z[places[h] + k]
+            flat[places[h] + k] = x[h, k]
+    return flat
+
+
+@njit
+def put_left(flat: np.ndarray, x: np.ndarray, e: Any) -> None:
+    """Put such a vector in its place in x."""
+    places = e.left
+    for h in range(n_eliminated(e), x.shape[0]):
+        for k in range(e.size[h]):
+            x[h, k] = flat[places[h] + k]
 
 
 @njit
@@ -172,14 +186,8 @@ def follow(x: np.ndarray, sign: float, factor: np.ndarray, rate: float, e: Any) 
 @njit
 def whiten_left(x: np.ndarray, left: np.ndarray, z: np.ndarray, e: Any) -> None:
     """Put Lᵀx of all groups but those of the first factor into z."""
-    places = e.left
-    flat, white = np.zeros(left.shape[0]), np.zeros(left.shape[0])
-    for h in range(n_eliminated(e), x.shape[0]):
-        for k in range(e.size[h]):
-            flat[places[h] + k] = x[h, k]
+    flat, white = taken_left(x, e), np.zeros(left.shape[0])
     for i in range(flat.size):
         for j in range(i + 1):
             white[j] += left[i, j] * flat[i]
-    for h in range(n_eliminated(e), x.shape[0]):
-        for k in range(e.size[h]):
-            z[h, k] = white[places[h] + k]
+    put_left(white, z, e)

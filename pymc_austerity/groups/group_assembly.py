@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, Reads, ScalableSubsampling
-from pymc_austerity.groups.carried_rows import choose_carried_rows
-from pymc_austerity.groups.group_decider import GroupDecider, complete_decider, drawn_rows, rest_of_draw
+from pymc_austerity.groups.group_costs import choose_carried_rows, rest_of_draw
+from pymc_austerity.groups.group_decider import GroupDecider, complete_decider, drawn_rows
 from pymc_austerity.groups.group_density import check_groups
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_preparation import PreparedGroups, prepare_groups, weigh_groups
@@ -24,40 +24,41 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 LearnAnew = Callable[[ModelData], GroupDecider]
 
 
-@dataclass(frozen=True)
-class GroupAssembly:
-    """Compiles a model, learns from all rows, and puts the moves together."""
+def assemble_groups(
+    test: AcceptanceTest | None,
+    share: float | None,
+    compile_kwargs: dict[str, Any] | None,
+    phases: Phases,
+    check: Callable[[ModelData, Density], None],
+    data: ModelData,
+    groups: Groups,
+) -> tuple[GroupDecider, LearnAnew]:
+    """Compile a model, learn from all rows, and put the moves together; return what learns anew from other data, too.
 
-    test: AcceptanceTest | None  # without one the carried move is decided as `choose_carried_rows` finds best
-    share: float | None  # of the groups that are refreshed a draw; None for what pays
-    compile_kwargs: dict[str, Any] | None
-    phases: Phases
-    check: Callable[[ModelData, Density], None]  # checks the compiled rows of the model
+    Without a `test` the carried move is decided as `choose_carried_rows` finds best; `share` is that of the groups
+    that are refreshed a draw, None for what pays; `check` is called with the compiled rows of the model.
+    """
+    model = GroupModel(data.likelihood, groups, test is None or test.reads.a_part, compile_kwargs)
+    with phases("Compiling the likelihood"):
+        check(data, model.density)
+        check_groups(data, groups, model.density, model.prior)
+    with phases("Learning from all rows", has_bars=True):
+        found, chosen = _learn(data, model, test, phases.shown)
+    with phases("Compiling the moves"):
+        decider = complete_decider(model, chosen, share, data.theta0, data.others0, data.fixed, found)
 
-    def __call__(self, data: ModelData, groups: Groups) -> tuple[GroupDecider, LearnAnew]:
-        """Return the decider, and a function that learns from other data of the same types."""
-        test, phases = self.test, self.phases
-        model = GroupModel(data.likelihood, groups, test is None or test.reads.a_part, self.compile_kwargs)
-        with phases("Compiling the likelihood"):
-            self.check(data, model.density)
-            check_groups(data, groups, model.density, model.prior)
-        with phases("Learning from all rows", has_bars=True):
-            found, chosen = _learn(data, model, test, phases.shown)
-        with phases("Compiling the moves"):
-            decider = complete_decider(model, chosen, self.share, data.theta0, data.others0, data.fixed, found)
+    def learn_anew(changed: ModelData) -> GroupDecider:
+        found, chosen = _learn(changed, model, test, phases.shown)
+        as_before = chosen.reads == decider.test.reads
+        as_before &= np.array_equal(found.steps.normal, decider.prepared.steps.normal)
+        if not as_before or (found.bounds is not None) != decider.parts.bounded:
+            return complete_decider(model, chosen, share, data.theta0, data.others0, changed.fixed, found)
+        # The moves are compiled already; which rows there are to draw, and how often, is not in them.
+        drawn, source = drawn_rows(chosen, found)
+        parts = decider.parts._replace(test=chosen, drawn=drawn, source=source)
+        return replace(decider, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
 
-        def learn_anew(changed: ModelData) -> GroupDecider:
-            found, chosen = _learn(changed, model, test, phases.shown)
-            as_before = chosen.reads == decider.test.reads
-            as_before &= np.array_equal(found.steps.normal, decider.prepared.steps.normal)
-            if not as_before or (found.bounds is not None) != decider.parts.bounded:
-                return complete_decider(model, chosen, self.share, data.theta0, data.others0, changed.fixed, found)
-            # The moves are compiled already; which rows there are to draw, and how often, is not in them.
-            drawn, source = drawn_rows(chosen, found)
-            parts = decider.parts._replace(test=chosen, drawn=drawn, source=source)
-            return replace(decider, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
-
-        return decider, learn_anew
+    return decider, learn_anew
 
 
 def _learn(
@@ -70,7 +71,7 @@ def _learn(
     if test is not None and test.reads is Reads.BY_BOUNDS and found.bounds is None:
         raise UnsupportedModelError(f"no bounds are known on what the expansion leaves: {found.without_bounds}")
     if found.costs is not None:
-        chosen = choose_carried_rows(found.costs, rest_of_draw(found), len(found.rows))
+        chosen = choose_carried_rows(found.costs, rest_of_draw(found.expansion), len(found.rows))
         test = chosen.test if test is None else test
         if found.bounds is not None:
             found = found._replace(bounds=found.bounds._replace(widening=chosen.widening))

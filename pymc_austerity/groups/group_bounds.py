@@ -1,13 +1,8 @@
-"""Bounds on what the expansion leaves of the rows of a group, in the distance of the group and of φ from the centre.
+"""Bounds on what the expansion leaves of the rows of a group: a move changes a row by at most c_i M_g.
 
-With z_g = C_gᵀ(u_g − û_g), C_gC_gᵀ the precision of u_g given φ̂, and w = L⁻¹(φ − φ̂)/κ over what the rows read of φ,
-the remainder of a row i of group g is at most c_i‖(z_g, w)‖³ within a radius.  So a move changes it by at most c_i M_g,
-
-    M_g = ‖(z_g, w)‖³ + ‖(z′_g, w′)‖³,
-
-the same seen from either side.  κ shares a row's length between what is its group's own and what is shared, which is
-known far better.  With several factors a row has a group of each, and the largest distance of those that the group has
-rows in common with stands for the others.
+M_g = ‖(z_g, w)‖³ + ‖(z′_g, w′)‖³ within a radius, with z_g = C_gᵀ(u_g − û_g), C_gC_gᵀ the precision of u_g given φ̂, and
+w = L⁻¹(φ − φ̂)/κ over what the rows read of φ.  With several factors the largest distance of those groups that have rows
+in common with g is added.
 """
 
 from __future__ import annotations

@@ -6,55 +6,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.shared_move import adapt_shared, learn_shared
 from pymc_austerity.groups.tied_move import adapt_tied
-from pymc_austerity.kernel import pack_generators
-from pymc_austerity.kernel.chain import Draw
+from pymc_austerity.kernel.chain import AnyChain, Draw
 
 #: Statistics that are added up over the transitions of a draw; the others are averaged.
 _COUNTS = ("n_rows_carried", "n_rows_refreshed", "n_refreshed")
 
 
-@dataclass_state
-class GroupChainState(DataClassState):
-    """What a chain needs to go on where it stopped."""
-
-    rng_propose: RandomGeneratorState
-    rng_decide: RandomGeneratorState
-    rng_rows: RandomGeneratorState
-    state: Any
-    n_steps: int
-
-
-class GroupChain(WithSamplingState):
+class GroupChain(AnyChain):
     """Everything that changes while a chain of a model with groups runs.
 
     Takes the place of a `Chain` in a step.  Variables of other steps and a temperature are passed to it as to that, and
     a step that has either does not move groups.
-
-    `rng`: from which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
-    `start`: where the chain starts, in place of the model's initial point; `n_steps`: draws so far, as counted by
-    whoever runs the chain.
     """
 
-    _state_class = GroupChainState
+    decider: GroupDecider
 
     def __init__(self, decider: GroupDecider, rng: np.random.Generator):
-        self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
-        self.n_steps = 0
-        self.decider = decider
-        self.reset_tuning()
-        self.start = decider.start(rng_start)
+        super().__init__(decider, rng)
+        self.start = decider.start(self._rng_start)
         self._read: Any = None
-        self._packed: Any = None
-
-    def reset_tuning(self) -> None:
-        """Take back all adaptation."""
-        self.state = self.decider.new_state()
 
     def stop_tuning(self) -> None:
         """Learn from the draws of the window that tuning ends in."""
@@ -107,14 +82,8 @@ class GroupChain(WithSamplingState):
         )
         return Draw(outcome, shared.log_angle[0], more)
 
-    def _generators(self) -> Any:
-        streams = (self.rng_propose, self.rng_decide, self.rng_rows)
-        if self._packed is None or self._packed[0] != streams:  # generators are equal where they are the same
-            self._packed = streams, pack_generators(*streams)
-        return self._packed[1]
-
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_read": None, "_packed": None}
+        return {**super().__getstate__(), "_read": None}
 
 
 def _together(made: Sequence[Draw]) -> Draw:

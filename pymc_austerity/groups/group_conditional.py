@@ -1,33 +1,31 @@
 """All groups given φ, and φ with the groups integrated out, as the quadratic expansion has them.
 
-With the prior of u_g, expanded at û_g, the expansion of its rows gives u_g | φ ≈ N(m_g(φ), Σ_g(φ)): the coordinates
-z_g = Σ_g(φ)^{-1/2} (u_g − m_g(φ)) are nearly free of φ.  With several factors, u_g is what the groups of all of them
-have, m(φ) the mean of all together (`crossed_means`), and Σ_g(φ) the covariance of a group given φ and all others.
+With their prior, expanded at û_g, it gives u_g | φ ≈ N(m_g(φ), Σ_g(φ)).  With several factors m(φ) is the mean of all
+groups together, and Σ_g(φ) the covariance of a group given φ and all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile.addresses import Addresses
-from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.groups.crossed_means import factorise, join, solve_group
+from pymc_austerity.groups.crossed_means import factorise, join, solve_group, solve_transposed
 from pymc_austerity.groups.elimination import (
     eliminate,
     follow,
     join_eliminated,
     n_eliminated,
     place_left,
+    taken_left,
     whiten_left,
 )
-from pymc_austerity.groups.group_density import GroupPriorLinks, LinkedGroupDerivatives
-from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
-from pymc_austerity.groups.known_scale import rate_of_rows
-from pymc_austerity.likelihood import LinkedLogPrior
+from pymc_austerity.groups.group_density import group_derivatives_at
+from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum, rate_of_rows
+from pymc_austerity.likelihood.linked_functions import log_prior_at
 
 #: What keeps a precision positive where neither rows nor prior say anything about a group.
 _RIDGE = 1e-8
@@ -45,34 +43,8 @@ class Conditional(NamedTuple):
     left: np.ndarray  # (L, L): L of `elimination`; empty where nothing is eliminated
 
 
-class Condition(Protocol):
-    """The normal approximation of all groups given φ, compiled."""
-
-    def __call__(
-        self,
-        links: GroupPriorLinks,
-        theta: np.ndarray,
-        others: np.ndarray,
-        fixed: Addresses,
-        e: GroupExpansion,
-    ) -> Conditional:
-        """Return the `Conditional` given the φ in θ; what θ holds of the groups is not read."""
-        ...
-
-
-class Marginal(Protocol):
-    """The surrogate's marginal of φ, compiled."""
-
-    def __call__(
-        self, links: Any, theta: np.ndarray, others: np.ndarray, fixed: Addresses, e: GroupExpansion
-    ) -> tuple[float, np.ndarray]:
-        """Return its logarithm at the φ in θ, up to a constant, and θ with all groups at their means."""
-        ...
-
-
-#: The same for one model, whose links are given, from the data themselves.
-ConditionOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], Conditional]
-MarginalOf = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, ...], GroupExpansion], tuple[float, np.ndarray]]
+#: ``condition(links, theta, others, fixed, e)``, see `condition`.
+Condition = Callable[..., Conditional]
 
 
 @njit
@@ -89,68 +61,63 @@ def _precision(
                 out[g, i, j] += curvature[g, i, j]
 
 
-@built_once
-def build_condition(derivatives: LinkedGroupDerivatives) -> Condition:
-    """Compile the normal approximation of all groups given φ, from the derivatives of a `LinkedGroupPrior`."""
-
-    @njit
-    def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
-        # Not in the loops, where numba would count references.
-        own, sizes, centre, precision, gradient, cross = e.own, e.size, e.centre, e.precision, e.gradient, e.cross
-        n_groups, size = own.shape
-        at = theta.copy()
-        for g in range(n_groups):
-            for k in range(sizes[g]):
-                at[own[g, k]] = centre[own[g, k]]
-        t = e.ties
-        slope, curvature, between = derivatives(
-            links.derivatives, at, others, fixed, e.own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
-        )
-        mean, alone = np.zeros((n_groups, size)), np.zeros((n_groups, size))
-        factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e.centre, e.scale)
-        shift = np.empty(e.read.size)
-        for r in range(e.read.size):
-            shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
-        for g in range(n_groups):
-            _precision(curvature, precision, rate, factor, g, sizes[g], False)
+@njit
+def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+    """Return the `Conditional` given the φ in θ, with the `GroupPriorLinks` of a model; of groups θ says nothing."""
+    # Not in the loops, where numba would count references.
+    own, sizes, centre, precision, gradient, cross = e.own, e.size, e.centre, e.precision, e.gradient, e.cross
+    n_groups, size = own.shape
+    at = theta.copy()
+    for g in range(n_groups):
+        for k in range(sizes[g]):
+            at[own[g, k]] = centre[own[g, k]]
+    t = e.ties
+    slope, curvature, between = group_derivatives_at(
+        links.derivatives, at, others, fixed, e.own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
+    )
+    mean, alone = np.zeros((n_groups, size)), np.zeros((n_groups, size))
+    factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e.centre, e.scale)
+    shift = np.empty(e.read.size)
+    for r in range(e.read.size):
+        shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
+    for g in range(n_groups):
+        _precision(curvature, precision, rate, factor, g, sizes[g], False)
+        if not factorise(factor, g, sizes[g]):
+            _precision(curvature, precision, rate, factor, g, sizes[g], True)
             if not factorise(factor, g, sizes[g]):
-                _precision(curvature, precision, rate, factor, g, sizes[g], True)
-                if not factorise(factor, g, sizes[g]):
-                    # The determinant alone says that φ is impossible; what divides by the factor goes on.
-                    for h in range(n_groups):
-                        for i in range(size):
-                            for j in range(size):
-                                factor[h, i, j] = 1.0 if i == j else 0.0
-                    return Conditional(mean, alone, factor, -np.inf, np.eye(e.left[-1]))
-            for k in range(sizes[g]):
-                entry = gradient[g, k]
-                for r in range(shift.size):
-                    entry += cross[g, k, r] * shift[r]
-                mean[g, k] = slope[g, k] + rate * entry
-                log_det -= np.log(factor[g, k, k])
-            solve_group(factor, g, mean, g, sizes[g])
-            for k in range(sizes[g]):
-                alone[g, k] = mean[g, k]
-        left, log_diagonal = eliminate(factor, between, rate, e)
-        if left.size > 0:
-            for h in range(n_eliminated(e), n_groups):
-                for k in range(sizes[h]):
-                    log_det += np.log(factor[h, k, k])
-            if not np.isfinite(log_diagonal):
-                return Conditional(mean, alone, factor, -np.inf, np.eye(left.shape[0]))
-            log_det -= log_diagonal
-            join_eliminated(mean, factor, left, rate, e)
-        elif e.cell_with.size > 0:
-            phi = np.empty(e.shared.size)
-            for p in range(phi.size):
-                phi[p] = theta[e.shared[p]]
-            join(mean, factor, rate, phi, e)
-        for g in range(n_groups):
-            for k in range(sizes[g]):
-                mean[g, k] += at[own[g, k]]
-        return Conditional(mean, alone, factor, log_det, left)
-
-    return cached(condition)
+                # The determinant alone says that φ is impossible; what divides by the factor goes on.
+                for h in range(n_groups):
+                    for i in range(size):
+                        for j in range(size):
+                            factor[h, i, j] = 1.0 if i == j else 0.0
+                return Conditional(mean, alone, factor, -np.inf, np.eye(e.left[-1]))
+        for k in range(sizes[g]):
+            entry = gradient[g, k]
+            for r in range(shift.size):
+                entry += cross[g, k, r] * shift[r]
+            mean[g, k] = slope[g, k] + rate * entry
+            log_det -= np.log(factor[g, k, k])
+        solve_group(factor, g, mean, g, sizes[g])
+        for k in range(sizes[g]):
+            alone[g, k] = mean[g, k]
+    left, log_diagonal = eliminate(factor, between, rate, e)
+    if left.size > 0:
+        for h in range(n_eliminated(e), n_groups):
+            for k in range(sizes[h]):
+                log_det += np.log(factor[h, k, k])
+        if not np.isfinite(log_diagonal):
+            return Conditional(mean, alone, factor, -np.inf, np.eye(left.shape[0]))
+        log_det -= log_diagonal
+        join_eliminated(mean, factor, left, rate, e)
+    elif e.cell_with.size > 0:
+        phi = np.empty(e.shared.size)
+        for p in range(phi.size):
+            phi[p] = theta[e.shared[p]]
+        join(mean, factor, rate, phi, e)
+    for g in range(n_groups):
+        for k in range(sizes[g]):
+            mean[g, k] += at[own[g, k]]
+    return Conditional(mean, alone, factor, log_det, left)
 
 
 @njit
@@ -178,16 +145,9 @@ def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: 
     own, sizes, mean, factor, left = e.own, e.size, conditional.mean, conditional.factor, conditional.left
     u = z.copy()
     for g in range(own.shape[0]):
-        for k in range(sizes[g] - 1, -1, -1):
-            for j in range(k + 1, sizes[g]):
-                u[g, k] -= factor[g, j, k] * u[g, j]
-            u[g, k] /= factor[g, k, k]
+        solve_transposed(factor, g, u, g, sizes[g])
     if left.size > 0:
-        places, flat = e.left, np.zeros(left.shape[0])
-        for h in range(n_eliminated(e), own.shape[0]):
-            for k in range(sizes[h]):
-                flat[places[h] + k] = z[h, k]
-        place_left(flat, left, u, e)
+        place_left(taken_left(z, e), left, u, e)
         follow(u, 1.0, factor, rate_of_rows(theta, e.centre, e.scale), e)
     for g in range(own.shape[0]):
         for k in range(sizes[g]):
@@ -206,7 +166,7 @@ class OnSurrogate(NamedTuple):
 
 @built_once
 def build_surrogate(
-    log_prior: LinkedLogPrior, condition: Condition, place: Callable[..., None] = place_all
+    condition: Condition = condition, place: Callable[..., None] = place_all
 ) -> Callable[..., OnSurrogate]:
     """Compile ``surrogate(phi, z, data)``, which returns the point there; `place` puts the groups where their z say."""
 
@@ -218,23 +178,21 @@ def build_surrogate(
             theta[e.shared[p]] = phi[p]
         conditional = condition(links.prior, theta, data.others, data.fixed, e)
         place(theta, z, e, conditional)
-        prior = log_prior(links.rows, theta, data.others, data.fixed)
+        prior = log_prior_at(links.rows, theta, data.others, data.fixed)
         value = prior + grouped_sum(theta, data.others, e) + conditional.log_det
         return OnSurrogate(phi, theta, conditional, prior, value)
 
     return surrogate
 
 
-@built_once
-def build_marginal(log_prior: LinkedLogPrior, condition: Condition) -> Marginal:
-    """Compile the surrogate's marginal of φ.  Its links are those of a `GroupModel`."""
+@njit
+def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+    """Return the log of the surrogate's marginal at the φ in θ, up to a constant, and θ with all groups at their means.
 
-    @njit
-    def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
-        conditional = condition(links.prior, theta, others, fixed, e)
-        at = theta.copy()
-        place_all(at, np.zeros(e.own.shape), e, conditional)
-        value = log_prior(links.rows, at, others, fixed) + grouped_sum(at, others, e) + conditional.log_det
-        return value, at
-
-    return cached(marginal)
+    The links are those of a `GroupModel`.
+    """
+    conditional = condition(links.prior, theta, others, fixed, e)
+    at = theta.copy()
+    place_all(at, np.zeros(e.own.shape), e, conditional)
+    value = log_prior_at(links.rows, at, others, fixed) + grouped_sum(at, others, e) + conditional.log_det
+    return value, at

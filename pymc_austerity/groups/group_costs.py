@@ -1,20 +1,33 @@
-"""How many rows the moves of groups have to read, estimated from a few carried moves and some of the rows."""
+"""How many rows the moves of groups have to read, and by which test a carried move reads them best.
+
+The noise of n rows has a variance of V/n, which leaves 2Φ(−√(V/n)/2) of the acceptance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
 
+from pymc_austerity.acceptance import AcceptanceTest, NoisePenalty, ScalableSubsampling
 from pymc_austerity.groups.group_bounds import GroupBounds, rows_of_refresh, spans_of_move
 from pymc_austerity.groups.group_expansion import GroupExpansion
-from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import BothSides
 from pymc_austerity.rows import Rows
 
 #: Rows whose remainders are looked at.
 _SAMPLED = 8192
+#: Rows of the first look of a carried move that is decided by a penalty for its noise: at least, and at most.
+_LEAST, _MOST = 500, 50_000
+#: An exact decision may cost so many times one that is not, and read such a share of all rows.
+_WORTH, _SHARE = 2.0, 0.25
+#: A carried move costs about as much as the refresh of so many rows, by itself, for each group and for each cell.
+_CARRIED_ROWS, _ROWS_PER_GROUP, _ROWS_PER_CELL = 4_000, 3, 0.25
+#: Shares of the groups between which effects keep step with what they share: of a draw's worth of the slowest shared
+#: parameter, a fifth to a third, effects make as much where a fifth of them is refreshed.  More where it costs no more
+#: than so many times the carried move.
+_LEAST_REFRESHED, _MOST_REFRESHED, _REFRESH_TO_CARRIED = 0.2, 0.7, 1.5
 
 
 class GroupCosts(NamedTuple):
@@ -28,24 +41,21 @@ class GroupCosts(NamedTuple):
 
 
 def estimate_costs(
-    both_sides: BothSides,
+    remainders: Callable[..., tuple[np.ndarray, np.ndarray]],
     moves: Sequence[tuple[np.ndarray, np.ndarray]],
-    others: np.ndarray,
-    fixed: tuple[np.ndarray, ...],
     e: GroupExpansion,
     bounds: GroupBounds | None,
     rows: Rows,
 ) -> GroupCosts:
-    """Estimate what the moves of groups read.
+    """Estimate what the moves of groups read, from θ′ and θ of typical carried moves.
 
-    `both_sides`: remainders of rows; `moves`: θ′ and θ of typical carried moves; `rows`: sorted by the groups of the
-    first factor.
+    `remainders` returns those of rows at both ends; `rows` are sorted by the groups of the first factor.
     """
     numbers = np.sort(np.random.default_rng(1974).choice(len(rows), min(_SAMPLED, len(rows)), replace=False))
     batch, n_each = rows.take(numbers).arrays, len(rows) / numbers.size
     changes = []
     for theta_new, theta in moves:
-        new, old = uninterrupted(both_sides, theta_new, theta, others, e.centre, *fixed, *batch)
+        new, old = remainders(theta_new, theta, batch)
         with np.errstate(invalid="ignore"):  # a row that is impossible at both points
             changes.append(np.nan_to_num(new - old, nan=0.0, posinf=0.0, neginf=0.0))
     sizes = np.sqrt(np.mean(np.square(changes), axis=0))
@@ -73,3 +83,55 @@ def _bounds_of(numbers: np.ndarray, bounds: GroupBounds) -> np.ndarray:
     with np.errstate(invalid="ignore"):  # of groups of which no bounds are known
         differences = table.sums[numbers] - table.sums[np.maximum(numbers - 1, 0)]
     return np.where(first, table.sums[numbers], np.nan_to_num(differences, nan=np.inf))
+
+
+class CarriedRows(NamedTuple):
+    """How a carried move is decided."""
+
+    test: AcceptanceTest
+    widening: float  # by how much bounds are best raised, so that more rows with less noise are drawn; 1 without bounds
+
+
+def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[float, float]:
+    """Return how many rows a carried move reads best, and the logarithm of what an accepted one costs in rows.
+
+    `noise`: variance of the log ratio times the number of rows that are read; `least`, `most`: limits of that number;
+    `rest`: rows that cost as much as all else of a draw.
+    """
+    numbers = np.geomspace(max(1.0, least), max(1.0, least, most), 64)
+    costs = np.log(rest + numbers) - np.log(2) - log_ndtr(-np.sqrt(noise / numbers) / 2)
+    best = int(np.argmin(costs))
+    return float(numbers[best]), float(costs[best])
+
+
+def choose_carried_rows(costs: GroupCosts, rest: float, n_rows: int) -> CarriedRows:
+    """Choose the test of the carried move, and its number of rows.
+
+    `rest`: rows that cost as much as all else of a draw; `n_rows`: N.
+    """
+    n, cost = cheapest(costs.noise_of_weighted, _LEAST, min(_MOST, max(_LEAST, n_rows / 2)), rest)
+    penalty = NoisePenalty(round(n))
+    if not costs.drawn < _SHARE * n_rows:
+        return CarriedRows(penalty, 1.0)
+    n, exact = cheapest(costs.noise_of_drawn, costs.drawn, _SHARE * n_rows, rest)
+    return CarriedRows(ScalableSubsampling() if exact < np.log(_WORTH) + cost else penalty, n / costs.drawn)
+
+
+def rest_of_draw(e: GroupExpansion) -> float:
+    """Return how many rows cost as much as a carried move does beside its own rows."""
+    return _CARRIED_ROWS + _ROWS_PER_GROUP * e.own.shape[0] + _ROWS_PER_CELL * e.cell_with.size
+
+
+def rows_by_test(test: AcceptanceTest, sizes: np.ndarray, few: int) -> float:
+    """Return how many rows groups of some sizes read, which decide on all of them where these are few."""
+    # Large groups read a batch, and few of them more than one.
+    batches = {n: test.looks(n).sizes[0] for n in np.unique(sizes[sizes > few]).tolist()}
+    return float(sum(batches.get(n, n) for n in sizes.tolist()))
+
+
+def share_refreshed(n_rows: float, carried: float) -> float:
+    """Return the share of the groups that is refreshed a draw, where a refresh of all would read so many rows.
+
+    `carried` is what the carried move costs, in rows of a refresh.
+    """
+    return float(np.clip(_REFRESH_TO_CARRIED * carried / max(1, n_rows), _LEAST_REFRESHED, _MOST_REFRESHED))

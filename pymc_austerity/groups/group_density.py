@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -12,7 +13,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import apply_ancestors
 from pytensor.tensor.subtensor import Subtensor
 
-from pymc_austerity.compile.addresses import Addresses, arrays_at, tuple_of
+from pymc_austerity.compile.addresses import arrays_at, tuple_of
 from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
@@ -29,79 +30,12 @@ _WHOLE, _MATRIX = types.int64[::1], types.float64[:, ::1]
 #: a matrix for each group, and what ties them.
 _OWN = types.int64[:, ::1], _WHOLE, _WHOLE, _MATRIX, _MATRIX, _WHOLE, _MATRIX, _MATRIX
 _DERIVATIVES = types.Tuple((_MATRIX, types.float64[:, :, ::1], types.float64[::1]))
-_terms_at = build_call(VECTOR, *WITHOUT_ROWS)
-_derivatives_at = build_call(_DERIVATIVES, *WITHOUT_ROWS, *_OWN)
 
-
-class GroupTerms(Protocol):
-    """The prior terms of groups, compiled."""
-
-    def __call__(self, theta: np.ndarray, others: np.ndarray, *fixed: np.ndarray) -> tuple[np.ndarray]:
-        """Return log p(u_g | φ) for all groups."""
-        ...
-
-
-class GroupDerivatives(Protocol):
-    """Derivatives of the prior terms, compiled."""
-
-    def __call__(
-        self,
-        theta: np.ndarray,
-        others: np.ndarray,
-        fixed: Addresses,
-        own: np.ndarray,
-        n_own: np.ndarray,
-        *ties: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the gradient of each term by the group's own parameters, shape (G, K), and minus its Hessian.
-
-        And what ties groups to each other, shape (M,).  `own` says where they lie in θ, and `n_own` how many they are;
-        `ties` are the arrays of `Ties` that say what is tied, and of what matrices.
-        """
-        ...
-
-
-class LinkedGroupTerms(Protocol):
-    """The prior terms of whichever model the address leads to, compiled."""
-
-    def __call__(self, address: int, theta: np.ndarray, others: np.ndarray, fixed: Addresses) -> np.ndarray:
-        """Return log p(u_g | φ) for all groups."""
-        ...
-
-
-class LinkedGroupDerivatives(Protocol):
-    """The derivatives of the prior terms of whichever model the address leads to, compiled."""
-
-    def __call__(
-        self,
-        address: int,
-        theta: np.ndarray,
-        others: np.ndarray,
-        fixed: Addresses,
-        own: np.ndarray,
-        n_own: np.ndarray,
-        *ties: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what `GroupDerivatives` return."""
-        ...
-
-
-class GroupPrior(NamedTuple):
-    """The prior terms of groups, compiled."""
-
-    terms: GroupTerms
-    derivatives: GroupDerivatives
-
-    def linked(self, likelihood: RowLikelihood) -> LinkedGroupPrior:
-        """Return the prior for code that is compiled once for all models."""
-        terms, fixed = self.terms, tuple_of(likelihood.fixed)
-
-        @njit
-        def terms_of(theta, others, fixed_at):  # type: ignore[no-untyped-def]
-            return np.ascontiguousarray(terms(theta, others, *arrays_at(fixed_at, fixed))[0])
-
-        reached = reach(terms_of, *WITHOUT_ROWS), reach(self.derivatives, *WITHOUT_ROWS, *_OWN)
-        return LinkedGroupPrior(_terms_at, _derivatives_at, reached)
+#: ``group_terms_at(address, theta, others, fixed)``: log p(u_g | φ) of all groups, of the model that the address is of.
+group_terms_at = build_call(VECTOR, *WITHOUT_ROWS)
+#: ``group_derivatives_at(address, theta, others, fixed, ...)``, with `_OWN` behind: the gradient of each term by the
+#: group's own parameters, shape (G, K), minus its Hessian, and what ties groups to each other, shape (M,).
+group_derivatives_at = build_call(_DERIVATIVES, *WITHOUT_ROWS, *_OWN)
 
 
 class GroupPriorLinks(NamedTuple):
@@ -111,17 +45,21 @@ class GroupPriorLinks(NamedTuple):
     derivatives: int
 
 
-class LinkedGroupPrior(NamedTuple):
-    """A `GroupPrior` as compiled code asks for it: by the addresses of its functions, among the data."""
+class GroupPrior(NamedTuple):
+    """The prior terms of groups, compiled."""
 
-    terms: LinkedGroupTerms
-    derivatives: LinkedGroupDerivatives
-    reached: tuple[Reached, Reached]  # what lies at the addresses
+    terms: Callable[..., tuple[np.ndarray]]  # of θ, the variables of other steps and fixed data
+    derivatives: Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]
 
-    @property
-    def links(self) -> GroupPriorLinks:
-        """The addresses."""
-        return GroupPriorLinks(*(of.address for of in self.reached))
+    def reached(self, likelihood: RowLikelihood) -> tuple[Reached, Reached]:
+        """Return both as code that is compiled for all models finds them, at the addresses of `GroupPriorLinks`."""
+        terms, fixed = self.terms, tuple_of(likelihood.fixed)
+
+        @njit
+        def terms_of(theta, others, fixed_at):  # type: ignore[no-untyped-def]
+            return np.ascontiguousarray(terms(theta, others, *arrays_at(fixed_at, fixed))[0])
+
+        return reach(terms_of, *WITHOUT_ROWS), reach(self.derivatives, *WITHOUT_ROWS, *_OWN)
 
 
 def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]) -> GroupPrior:
@@ -141,7 +79,6 @@ def compile_group_prior(likelihood: RowLikelihood, groups: Groups, options: dict
     product = grad((gradient * along).sum(), **by_own)
     gradient_of = compile_part(inputs, [gradient], **options)
     product_of = compile_part([along, *inputs], [product], **options)
-
     types_of_fixed = tuple_of(likelihood.fixed)
 
     @njit

@@ -1,7 +1,7 @@
-"""The quadratic expansion of every group's log-likelihood.
+"""The quadratic expansion of every group's log-likelihood, in φ, all that is no group's own, and its K parameters u_g.
 
-With φ all that is no group's own and u_g the K parameters of group g, the rows of g are expanded together around
-(φ̂, û_g).  Memory is O(G (K² + K R)) for R shared parameters that the rows read; no matrix over all parameters is made.
+Of rows with normal errors it holds at every value of their scale: where ℓ_i(θ) = c s + e^{ks} q_i(v) with q_i of second
+degree (`RowScale`), that in v at (v̂, ŝ), multiplied by r(s) = e^{k(s − ŝ)}, is that at (v̂, s).
 """
 
 from __future__ import annotations
@@ -13,9 +13,53 @@ import numpy as np
 from pymc_austerity.bounds import RowScale
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.cells import sum_over_cells, through_cells
-from pymc_austerity.groups.known_scale import KnownScale, rate_of_rows, sum_at_centre
-from pymc_austerity.groups.tangent import Tangent
+from pymc_austerity.groups.crossed_means import Tangent
 from pymc_austerity.groups.tied_prior import Ties
+
+
+class KnownScale(NamedTuple):
+    """What the expansion needs to know of the scale of rows, as arrays and numbers for compiled code."""
+
+    place: np.ndarray  # int64 (0,) or (1,): where s lies in θ; empty where the expansion is multiplied by nothing
+    power: float  # k
+    slope: float  # N c
+    squares: float  # Q̂, the sum over all rows of e^{kŝ} q_i(v̂)
+
+
+def no_scale() -> KnownScale:
+    """Return that the expansion is multiplied by nothing."""
+    return KnownScale(np.empty(0, np.int64), 0.0, 0.0, 0.0)
+
+
+@njit
+def nothing_of_rows(theta_new, theta, others, centre, *data):  # type: ignore[no-untyped-def]
+    """Return what is left of each row at both ends of a move: nothing."""
+    return np.zeros(data[-1].shape[0]), np.zeros(data[-1].shape[0])
+
+
+@njit
+def nothing_of_linked_rows(links, theta_new, theta, others, centre, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
+    """Return the same for code that is compiled for all models."""
+    return np.zeros(numbers.size), np.zeros(numbers.size)
+
+
+@njit
+def rate_of_rows(theta: np.ndarray, centre: np.ndarray, scale: KnownScale) -> float:
+    """Return r(s)."""
+    if scale.place.size == 0:
+        return 1.0
+    s = scale.place[0]
+    return np.exp(scale.power * (theta[s] - centre[s]))
+
+
+@njit
+def sum_at_centre(theta: np.ndarray, centre: np.ndarray, scale: KnownScale) -> float:
+    """Return Σ ℓ_i(v̂, s) − Σ ℓ_i(v̂, ŝ)."""
+    if scale.place.size == 0:
+        return 0.0
+    s = scale.place[0]
+    shift = theta[s] - centre[s]
+    return scale.slope * shift + scale.squares * np.expm1(scale.power * shift)
 
 
 class GroupExpansion(NamedTuple):
@@ -44,6 +88,13 @@ class GroupExpansion(NamedTuple):
     tangent: Tangent  # the joint means of several factors near the centre of φ, once they have been worked out
     scale: KnownScale  # what the expansion is multiplied by where it holds at every scale of the rows
     ties: Ties  # between groups that the prior ties to each other
+
+
+def with_shared(phi: np.ndarray, e: GroupExpansion) -> np.ndarray:
+    """Return θ with a φ, and all groups at the centre."""
+    theta = e.centre.copy()
+    theta[e.shared] = phi
+    return theta
 
 
 def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:

@@ -1,7 +1,6 @@
 """Where the rows of groups are expanded: the mode of φ with the groups integrated out, and their means there.
 
-The joint mode of a centred hierarchy lies at a scale of zero; the mode of the marginal does not.  With z = 0 in place
-of the groups, prior × expansion × Π|Σ_g(φ)|^{1/2} is Laplace's approximation of that marginal.
+The joint mode of a centred hierarchy lies at a scale of zero; the mode of the marginal does not.
 """
 
 from __future__ import annotations
@@ -68,6 +67,10 @@ class GroupSearch:
         """Return the expansion of the rows of all groups around θ."""
         return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
 
+    def condition(self, theta: np.ndarray, expansion: GroupExpansion) -> Conditional:
+        """Return the normal approximation of all groups given the φ in θ."""
+        return self.model.condition(theta, self.data.others0, self.data.fixed, expansion)
+
     def objective(self, expansion: GroupExpansion) -> float:
         """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups.
 
@@ -76,13 +79,11 @@ class GroupSearch:
         at = (expansion.centre, self.data.others0)
         prior = float(uninterrupted(self.model.density.log_prior, *at, *self.data.fixed)[0])
         value = prior + self.model.group_pass.value(*at, self.data.fixed, self.rows)
-        return value + Conditional(*uninterrupted(self.model.condition, *at, self.data.fixed, expansion)).log_det
+        return value + self.condition(expansion.centre, expansion).log_det
 
     def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
         """Return the logarithm of the surrogate's marginal, and θ with all groups at their means."""
-        theta = expansion.centre.copy()
-        theta[expansion.shared] = phi
-        value, theta = uninterrupted(self.model.marginal, theta, self.data.others0, self.data.fixed, expansion)
+        value, theta = self.model.marginal(phi, self.data.others0, self.data.fixed, expansion)
         return (value, theta) if np.isfinite(value) else (-np.inf, theta)
 
     def normal_law(self, expansion: GroupExpansion) -> tuple[np.ndarray, np.ndarray]:
@@ -97,8 +98,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
 
     Raises GroupModeError where the search does not end.
     """
-    data, model = search.data, search.model
-    here = search.expand(data.theta0)
+    here = search.expand(search.data.theta0)
     value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
     if not np.isfinite(value):
         raise GroupModeError("The log posterior or a derivative is not finite at the initial point of the model.")
@@ -113,8 +113,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
             )
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
         _, theta = search.at(phi, here)
-        found = Conditional(*uninterrupted(model.condition, theta, data.others0, data.fixed, here))
-        factor = np.tril(found.factor)  # what lies above is left over from the matrix
+        factor = np.tril(search.condition(theta, here).factor)  # what lies above is left over from the matrix
         wanted = theta[here.own] - here.centre[here.own]
         step, length = _limited(wanted, factor, here, radius)
         theta[here.own] = here.centre[here.own] + step

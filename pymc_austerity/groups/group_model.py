@@ -13,22 +13,26 @@ from pytensor.gradient import grad
 from pymc_austerity.bounds import RowScale, find_row_scale
 from pymc_austerity.compile.addresses import tuple_of
 from pymc_austerity.compile.by_address import Reached
+from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part, interpret_log_density
-from pymc_austerity.groups.group_conditional import ConditionOf, MarginalOf, build_condition, build_marginal
-from pymc_austerity.groups.group_density import (
-    GroupPrior,
-    GroupPriorLinks,
-    LinkedGroupPrior,
-    compile_group_prior,
-    parts_of_theta,
+from pymc_austerity.groups.group_conditional import Conditional, condition, marginal, place_all
+from pymc_austerity.groups.group_density import GroupPrior, GroupPriorLinks, compile_group_prior, parts_of_theta
+from pymc_austerity.groups.group_expansion import (
+    GroupExpansion,
+    grouped_sum,
+    nothing_of_linked_rows,
+    nothing_of_rows,
+    with_shared,
 )
-from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.grouping import Groups
-from pymc_austerity.groups.known_scale import nothing_of_linked_rows, nothing_of_rows
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, LinkedDensity, Links, RowLikelihood, compile_density, numba_options
 from pymc_austerity.likelihood.linked_functions import reach_prior_slope
 from pymc_austerity.proxy import compile_remainder_density
+
+#: Data that are not indexed by row.
+Fixed = tuple[np.ndarray, ...]
 
 
 class GroupLinks(NamedTuple):
@@ -92,9 +96,9 @@ class GroupModel:
         return self.seen.linked(self.likelihood) if self.expands else self.linked
 
     @cached_property
-    def linked_prior(self) -> LinkedGroupPrior:
+    def reached_prior(self) -> tuple[Reached, Reached]:
         """The `prior` for code that is compiled for all models."""
-        return self.prior.linked(self.likelihood)
+        return self.prior.reached(self.likelihood)
 
     @cached_property
     def whole_slope(self) -> Callable[..., list[np.ndarray]]:
@@ -116,23 +120,24 @@ class GroupModel:
     @cached_property
     def links(self) -> GroupLinks:
         """Where the functions lie in this process."""
-        return GroupLinks(self.linked.links, self.linked_seen.links, self.linked_prior.links)
+        of_prior = GroupPriorLinks(*(of.address for of in self.reached_prior))
+        return GroupLinks(self.linked.links, self.linked_seen.links, of_prior)
 
-    @property
-    def condition(self) -> ConditionOf:
-        """The normal approximation of all groups given φ."""
-        return self._of_data(build_condition(self.linked_prior.derivatives), self.linked_prior.links)
+    def condition(self, theta: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion) -> Conditional:
+        """Return the normal approximation of all groups given the φ in θ."""
+        at = theta, others, self.likelihood.fixed_at(fixed), e
+        return Conditional(*uninterrupted(cached(condition), self.links.prior, *at))
 
-    @property
-    def marginal(self) -> MarginalOf:
-        """The surrogate's marginal of φ."""
-        condition = build_condition(self.linked_prior.derivatives)
-        return self._of_data(build_marginal(self.linked.log_prior, condition), self.links)
+    def marginal(
+        self, phi: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion
+    ) -> tuple[float, np.ndarray]:
+        """Return the log of the surrogate's marginal at φ, up to a constant, and θ with all groups at their means."""
+        at = with_shared(phi, e), others, self.likelihood.fixed_at(fixed), e
+        value, theta = uninterrupted(cached(marginal), self.links, *at)
+        return value, theta
 
-    def _of_data(self, compiled: Callable[..., Any], links: Any) -> Callable[..., Any]:
-        """Return what is compiled for all models as a function of this one's data."""
-
-        def of_data(theta: np.ndarray, others: np.ndarray, fixed: tuple[np.ndarray, ...], e: GroupExpansion) -> Any:
-            return compiled(links, theta, others, self.likelihood.fixed_at(fixed), e)
-
-        return of_data
+    def theta(self, phi: np.ndarray, z: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion) -> np.ndarray:
+        """Return θ for φ and the z of all groups."""
+        theta = with_shared(phi, e)
+        cached(place_all)(theta, z, e, self.condition(theta, others, fixed, e))
+        return theta

@@ -7,19 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance import AcceptanceTest, Conclude, RowReader, Terms
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Conclude, Question, RowReader, Terms
 from pymc_austerity.compile.addresses import Addresses, n_rows_at
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.by_group_bounds import draws_nothing
 from pymc_austerity.groups.group_bounds import GroupBounds, spans_of_groups
 from pymc_austerity.groups.group_conditional import Condition, Conditional
-from pymc_austerity.groups.group_density import LinkedGroupTerms
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
 from pymc_austerity.groups.shared_move import SharedState
 from pymc_austerity.groups.shared_steps import SharedSteps
-from pymc_austerity.kernel import build_terms
+from pymc_austerity.kernel import ROWS, build_terms
 from pymc_austerity.likelihood import LinkedDensity, Place
 from pymc_austerity.rows import RowSource
 
@@ -92,12 +91,26 @@ class RefreshOutcome(NamedTuple):
     n_shifted: int  # shifts that were accepted
 
 
+@njit
+def stayed(theta: np.ndarray) -> RefreshOutcome:
+    """Return the outcome of a refresh of no group."""
+    return RefreshOutcome(theta, DECIDED, -1, 0, 0, 0, 0, 0)
+
+
+@njit
+def followed_by(first: RefreshOutcome, then: RefreshOutcome) -> RefreshOutcome:
+    """Return the outcome of two refreshes, one after the other."""
+    return RefreshOutcome(
+        then.theta, then.status, then.row, first.n_groups + then.n_groups, first.n_accepted + then.n_accepted,
+        first.n_rows + then.n_rows, first.n_stages + then.n_stages, first.n_shifted + then.n_shifted,
+    )  # fmt: skip
+
+
 class GroupParts(NamedTuple):
     """The compiled parts that the moves are made of: nothing of a model."""
 
     density: LinkedDensity  # of the rows as they are
     seen: LinkedDensity  # as the test sees it: remainders, with their known sum, or the rows as they are
-    prior_terms: LinkedGroupTerms
     condition: Condition
     #: For rows of equal weight, and for rows as `source` draws them.
     test: AcceptanceTest
@@ -155,3 +168,21 @@ def _terms_of_groups(terms_of_rows: Terms) -> Terms:
         return terms_of_rows(row_numbers_from(at.first, numbers, at.places, n_rows_at(at.proposed.arrays)), at.proposed)
 
     return terms
+
+
+def build_decide_on_all(parts: GroupParts) -> Callable[..., Any]:
+    """Compile ``decide(theta_new, theta, offset, noise, data, generators)``: one decision on a move of everything."""
+    return _decide_by(build_conclude(parts, parts.drawn, parts.source), parts.reach)
+
+
+@built_once
+def _decide_by(conclude: Conclude, reach: Callable[..., Any]) -> Callable[..., Any]:
+    @njit
+    def decide(theta_new, theta, offset, noise, data, generators):  # type: ignore[no-untyped-def]
+        centre, n_total = data.expansion.centre, n_rows_at(data.arrays)
+        proposed = Place(data.links.seen, theta_new, theta, data.others, centre, data.fixed, data.arrays)
+        at, reached = GroupPlace(proposed, data.places, 0), reach(theta_new, theta, data)
+        asked = Question(at, n_total, reached, offset, float(n_total), noise)
+        return conclude(generators[ROWS], data.row_state, data.looks, asked)
+
+    return decide

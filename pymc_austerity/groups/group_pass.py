@@ -15,11 +15,10 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
+from pymc_austerity.groups.crossed_means import no_tangent
 from pymc_austerity.groups.elimination import places_left
-from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
 from pymc_austerity.groups.grouping import Groups
-from pymc_austerity.groups.known_scale import no_scale
-from pymc_austerity.groups.tangent import no_tangent
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 

@@ -11,18 +11,18 @@ from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import draws_nothing
+from pymc_austerity.groups.crossed_means import find_tangent
 from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, no_bounds
-from pymc_austerity.groups.group_conditional import Conditional, ConditionOf, place_all
+from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_costs import GroupCosts, estimate_costs
-from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, with_known_scale
-from pymc_austerity.groups.group_mode import GroupModeError, GroupSearch, find_group_centre
+from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, with_known_scale, with_shared
+from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, GroupSearch, find_group_centre
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_pass import Membership, chunks, membership
 from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.group_steering import steer_groups
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.shared_steps import SharedSteps, find_shared_steps
-from pymc_austerity.groups.tangent import find_tangent
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import setup_progress
@@ -79,14 +79,6 @@ class PreparedGroups(NamedTuple):
             return np.arange(places.start, places.stop)
         return self.places[places.start - n_rows : places.stop - n_rows]
 
-    def theta(self, phi: np.ndarray, z: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]) -> np.ndarray:
-        """Return θ for φ and the z of all groups; `at` is the values of other steps and the fixed data."""
-        e = self.steering
-        theta = e.centre.copy()
-        theta[e.shared] = phi
-        cached(place_all)(theta, z, e, Conditional(*uninterrupted(condition, theta, *at, e)))
-        return theta
-
 
 def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, Membership, np.ndarray]:
     """Return a copy of the rows in which those of a group lie together, their groups, and their numbers before.
@@ -120,7 +112,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
 
     Raises GroupModeError where no centre is found, or the derivatives of the likelihood fail their check.
     """
-    condition, at = model.condition, (data.others0, data.fixed)
+    at = data.others0, data.fixed
     rows, member, order = sort_by_group(model.groups, data.rows)
     start, places = _rows_of_groups(member, model.groups)
     search = GroupSearch(data, rows, member, model)
@@ -131,12 +123,12 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
         steered = centre._replace(expansion=expansion)
     else:
         steered = steer_groups(search, centre)
-    steering = _with_tangent(steered.expansion, steered.mean, steered.factor, condition, at)
+    steering = _with_tangent(search, steered)
     shifts = find_shifts(search, expansion.centre)
     n_directions = len(model.group_pass.directions()[1])
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
     learnt = expansion, steering, steered.mean, steered.factor
-    steps = _shared_steps(model, *learnt[1:], at)
+    steps = _shared_steps(search, *learnt[1:])
     found = PreparedGroups(rows, order, start, places, *learnt, None, shifts, steps, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
@@ -148,32 +140,26 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     _check_order(found, model.seen, moves[0][1], data.fixed)
     _check_groups(found, model, moves[0], at)
     found = _with_bounds(found, model, data)
-    costs = estimate_costs(
-        model.seen.both_sides, moves, data.others0, data.fixed, found.expansion, found.bounds, found.rows
-    )
-    return found._replace(costs=costs)
+    e = found.expansion
+
+    def remainders(new: np.ndarray, old: np.ndarray, batch: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+        return uninterrupted(model.seen.both_sides, new, old, data.others0, e.centre, *data.fixed, *batch)
+
+    return found._replace(costs=estimate_costs(remainders, moves, e, found.bounds, found.rows))
 
 
-def _shared_steps(
-    model: GroupModel, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray, at: tuple[Any, Any]
-) -> SharedSteps:
+def _shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray) -> SharedSteps:
     def slope(theta: np.ndarray) -> np.ndarray:
-        return model.whole_slope(theta, at[0], *at[1])[0]
+        return search.model.whole_slope(theta, search.data.others0, *search.data.fixed)[0]
 
-    def marginal(phi: np.ndarray) -> float:
-        theta = e.centre.copy()
-        theta[e.shared] = phi
-        return uninterrupted(model.marginal, theta, *at, e)[0]
-
-    return find_shared_steps(slope, marginal, mean, factor, e)
+    return find_shared_steps(slope, lambda phi: search.at(phi, e)[0], mean, factor, e)
 
 
 def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
     if len(model.groups.factors) > len(model.groups.tied):
         return found._replace(without_bounds="rows read several groups of one factor")
     e, shared = found.expansion, (found.mean, found.factor)
-    given = Conditional(*uninterrupted(model.condition, e.centre.copy(), data.others0, data.fixed, e))
-    factor = _apart_from_others(given, e)
+    factor = _apart_from_others(model.condition(e.centre, data.others0, data.fixed, e), e)
     order = found.start, found.places
     try:
         bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, _WORTH)
@@ -211,28 +197,25 @@ def weigh_groups(
 
 def _typical_moves(found: PreparedGroups, model: GroupModel, data: ModelData) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return θ′ and θ of some carried moves."""
-    rng, at, moves = np.random.default_rng(2023), (data.others0, data.fixed), []
+    rng, at, moves = np.random.default_rng(2023), (data.others0, data.fixed, found.steering), []
     for _ in range(_TYPICAL_MOVES):
         z = rng.standard_normal(model.groups.own.shape)
-        new, old = (found.theta(found.draw_shared(rng), z, model.condition, at) for _ in range(2))
+        new, old = (model.theta(found.draw_shared(rng), z, *at) for _ in range(2))
         moves.append((new, old))
     return moves
 
 
-def _with_tangent(
-    e: GroupExpansion, mean: np.ndarray, factor: np.ndarray, condition: ConditionOf, at: tuple[Any, Any]
-) -> GroupExpansion:
+def _with_tangent(search: GroupSearch, steered: GroupCentre) -> GroupExpansion:
     """Work the joint means out around the centre of φ, where they are searched for."""
+    e = steered.expansion
     if not e.cell_with.size or e.left[-1]:
         return e
 
     def means(phi: np.ndarray) -> np.ndarray:
-        theta = e.centre.copy()
-        theta[e.shared] = phi
-        found = Conditional(*uninterrupted(condition, theta, *at, e)).mean
+        found = search.condition(with_shared(phi, e), e).mean
         return np.where(np.arange(found.shape[1]) < e.size[:, None], found - e.centre[e.own], 0.0)
 
-    return e._replace(tangent=find_tangent(means, mean, factor))
+    return e._replace(tangent=find_tangent(means, steered.mean, steered.factor))
 
 
 def _check_order(found: PreparedGroups, remainders: Density, theta: np.ndarray, fixed: tuple[np.ndarray, ...]) -> None:

@@ -1,14 +1,12 @@
-"""The refresh: a part of the groups given φ.
+"""The refresh: each of a part of the groups of a factor, independent given the rest, draws a new z_g and decides.
 
-Given φ the groups are independent, so each of a part of them draws a new z_g and decides for itself, on its own rows:
-on all of them where they are few, and otherwise by the test; of rows with bounds see `bounded_refresh`.  With several
-factors that holds for those of one at a time, the others as they are, and the factors take turns within a draw.
+It reads all of its rows where they are few, and otherwise as the test asks; of rows with bounds see `bounded_refresh`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +15,16 @@ from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.crossed_means import means_given_others, solve_transposed
-from pymc_austerity.groups.group_density import LinkedGroupTerms
-from pymc_austerity.groups.group_expansion import own_changes, pull_of_others
+from pymc_austerity.groups.group_density import group_terms_at
+from pymc_austerity.groups.group_expansion import own_changes, pull_of_others, rate_of_rows
 from pymc_austerity.groups.group_parts import (
-    GroupData,
     GroupParts,
     GroupPlace,
-    GroupState,
     RefreshOutcome,
     build_conclude,
     conditional_of,
     row_numbers,
 )
-from pymc_austerity.groups.known_scale import rate_of_rows
 from pymc_austerity.kernel import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import LinkedBothSides, Place
 
@@ -62,16 +57,13 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
     noise = rng.standard_normal((groups.size, e.own.shape[1]))
     pull = pull_of_others(theta, groups, e)
     means = means_given_others(groups, pull, rate_of_rows(theta, e.centre, e.scale), e, conditional_of(state))
-    step = np.empty(e.own.shape[1])
     for i in range(groups.size):
         g = groups[i]
         size = e.size[g]
         if walks[i] < _WALKS:
             for k in range(size):
-                step[k] = noise[i, k] * (2.38 / np.sqrt(size))
-            solve_transposed(state.factor, g, step, size)
-            for k in range(size):
-                theta_new[e.own[g, k]] = theta[e.own[g, k]] + step[k]
+                noise[i, k] *= 2.38 / np.sqrt(size)
+                means[i, k] = theta[e.own[g, k]]
         else:
             for k in range(size):
                 z = 0.0
@@ -79,11 +71,9 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
                     z += state.factor[g, j, k] * (theta[e.own[g, j]] - means[i, j])
                 noise[i, k] = _ACROSS * z + np.sqrt(1 - _ACROSS**2) * noise[i, k]
                 log_q_ratio[i] += (noise[i, k] ** 2 - z * z) / 2
-            for k in range(size):
-                step[k] = noise[i, k]
-            solve_transposed(state.factor, g, step, size)
-            for k in range(size):
-                theta_new[e.own[g, k]] = means[i, k] + step[k]
+        solve_transposed(state.factor, g, noise, i, size)
+        for k in range(size):
+            theta_new[e.own[g, k]] = means[i, k] + noise[i, k]
     return theta_new, log_q_ratio
 
 
@@ -125,33 +115,20 @@ def number_among_all(row, g, data):  # type: ignore[no-untyped-def]
     return np.int64(data.places[number - n_rows]) if number >= n_rows else number
 
 
-class Refresh(Protocol):
-    """New values for the next groups of a factor in turn, compiled."""
-
-    def __call__(
-        self, theta: np.ndarray, f: int, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
-    ) -> RefreshOutcome:
-        """Refresh groups of factor f; the φ in θ must be that of the state.
-
-        The looks at the rows of groups with many are a typed dict from their numbers.
-        """
-        ...
+#: ``refresh(theta, f, data, state, looks_of_large, generators)``: a `RefreshOutcome` of the next groups of factor f in
+#: turn; the φ in θ must be that of the state.  Looks at groups with many rows are a typed dict from their numbers.
+Refresh = Callable[..., RefreshOutcome]
 
 
 def build_refresh(parts: GroupParts) -> Refresh:
     """Compile the refresh of groups."""
     conclude = build_conclude(parts, parts.test, parts.test.rows)
-    of_rows = parts.density.both_sides, parts.prior_terms
-    return _refresh_by(*of_rows, parts.seen.expands, parts.test.draw_noise, conclude)
+    return _refresh_by(parts.density.both_sides, parts.seen.expands, parts.test.draw_noise, conclude)
 
 
 @built_once
 def _refresh_by(
-    both_sides: LinkedBothSides,
-    prior_terms: LinkedGroupTerms,
-    expands: bool,
-    draw_noise: Callable[..., Any],
-    conclude: Conclude,
+    both_sides: LinkedBothSides, expands: bool, draw_noise: Callable[..., Any], conclude: Conclude
 ) -> Refresh:
 
     @njit
@@ -160,8 +137,8 @@ def _refresh_by(
         groups = next_groups(f, data, state)
         n = groups.size
         theta_new, offset = propose_groups(theta, groups, data, state, generators[PROPOSE])
-        change = prior_terms(links.prior.terms, theta_new, data.others, data.fixed)
-        before = prior_terms(links.prior.terms, theta, data.others, data.fixed)
+        change = group_terms_at(links.prior.terms, theta_new, data.others, data.fixed)
+        before = group_terms_at(links.prior.terms, theta, data.others, data.fixed)
         n_rows, n_stages, status, bad_row = 0, 0, DECIDED, -1
         accepted = np.zeros(n, np.bool_)
         known = own_changes(theta_new, theta, groups, e) if expands else offset

@@ -1,10 +1,7 @@
-"""Shifts that no row sees: a coefficient goes up, and the effects of a factor go down by its column.
+"""Shifts that no row sees: where a column is constant within groups, b + δ and u_g − C_g δ leave every row as it is.
 
-Where a column is constant within the groups of a factor, as an intercept or a covariate of persons is, b + δ and
-u_g − C_g δ leave every row as it is; so do the effects of two factors, those of one up and those of the other down.
 Such directions are the slow ones of hierarchical and crossed effects (Papaspiliopoulos, Roberts and Zanella, Biometrika
-107, 2020).  They are found by numbers: C_g is the ratio of the slopes of the rows of a group along the two, and that
-rows stay where they are is looked at on all of them.
+107, 2020).  C_g is the ratio of the slopes of the rows of a group along the two.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The quadratic that steers groups: their expansion averaged over the spread of the posterior.
+"""The quadratic that steers groups: gradient and Hessian averaged over the posterior (statistical linearisation).
 
-Where rows a group are few, the curvature at the mode is not what it is where the group is.  Averaged over a normal law,
-gradient and Hessian of the log-likelihood are those of the quadratic that is nearest to it under that law (statistical
-linearisation), and what it leaves of all rows, by which moves of everything are decided, is smaller by half and more.
-Only proposals read it: a test takes what the expansion at the centre leaves of its rows, on which bounds are known.
+It leaves half as much of all rows as the expansion at the centre, and less.  Only proposals read it: a test takes what
+the expansion at the centre leaves, on which bounds are known.
 """
 
 from __future__ import annotations
@@ -14,11 +12,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups.group_conditional import Conditional, place_all
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_mode import GroupCentre, GroupSearch
 from pymc_austerity.groups.group_pass import without_negative
-from pymc_austerity.interrupts import uninterrupted
 
 #: Points to average over, each with its mirror image, and how often the law that they are drawn from is renewed.
 _PAIRS, _ROUNDS = 4, 2
@@ -57,10 +53,7 @@ def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _C
     thetas, left = [], []
     shared, own = _antithetic(rng, of.mean.size), _antithetic(rng, e.own.size)
     for of_shared, of_own in zip(shared, own, strict=True):
-        theta = e.centre.copy()
-        theta[e.shared] = of.mean + of.factor @ of_shared
-        given = Conditional(*uninterrupted(search.model.condition, theta, *at, e))
-        cached(place_all)(theta, of_own.reshape(e.own.shape), e, given)
+        theta = search.model.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), *at, e)
         known = float(cached(grouped_sum)(theta, search.data.others0, e))
         left.append(search.model.group_pass.value(theta, *at, search.rows) - known)
         thetas.append(theta)

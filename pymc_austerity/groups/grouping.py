@@ -1,9 +1,7 @@
 """Find the groups of a model in its graph: variables of which row i reads entry g(i) alone.
 
-Two things are shown op by op, with the rules that follow the row axis: what the rows read of such a variable goes
-through an index by the whole numbers g, and the prior is a sum over groups given everything else.  Then the groups are
-independent of each other given the rest, which is what moves for groups rest on.  Each of several factors is proved by
-itself, with the groups of the others among the rest.
+It is shown op by op that rows read them through an index by g, and that the prior is a sum over groups given everything
+else: then groups are independent given the rest.  Each of several factors is proved by itself.
 """
 
 from __future__ import annotations
@@ -107,31 +105,9 @@ class Groups:
 
 
 def find_groups(model: Model, data: ModelData) -> Groups:
-    """Find the groups of a model, those of all factors, the finest first.
+    """Find the groups of a model, those of all factors, the finest first; `data` has all free variables in θ.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    data : ModelData
-        The model as a step reads it, with all free variables in θ.
-
-    Raises
-    ------
-    GroupsNotFoundError
-        With the reason for each factor that was looked at.
-
-    Examples
-    --------
-    >>> import numpy as np, pymc as pm
-    >>> from pymc_austerity.likelihood import read_model
-    >>> g = np.arange(60) % 5
-    >>> with pm.Model() as model:
-    ...     scale = pm.HalfNormal("scale")
-    ...     u = pm.Normal("u", 0, scale, shape=5)
-    ...     y = pm.Normal("y", u[g], 1, observed=np.zeros(60))
-    >>> groups = find_groups(model, read_model(model, model.value_vars, None, None))
-    >>> groups.names, groups.own.shape, groups.shared
-    (('u',), (5, 1), array([0]))
+    Raises GroupsNotFoundError with the reason for each factor that was looked at.
     """
     rows = model.logp(vars=list(data.terms.all), sum=False)
     factors = _factors(rows, data.likelihood.n_rows)
@@ -273,7 +249,7 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
     reason: GroupsNotFoundError | None = None
     for of in (members, with_beside):
         try:
-            prior, terms, pooled = _prior_by_group(model, data, of, dict.fromkeys(of, RowAxis(0)), n_groups)
+            prior, terms, pooled = _prior_by_group(model, data, of, n_groups)
         except GroupsNotFoundError as error:
             reason = error
         else:
@@ -300,20 +276,16 @@ def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Vari
 
 def _refuse_products(rows: Sequence[Variable], found: Sequence[_Factor]) -> None:
     """Refuse effects of one factor times those of another, where both may have either sign."""
-    for sides, (a, b) in product(_products(rows), combinations(found, 2)):
-        if any(a.signed & x and b.signed & y for x, y in permutations(sides, 2)):
+    nodes = {v.owner for v in ancestors(rows) if v.owner is not None}
+    products = [node for node in nodes if isinstance(getattr(node.op, "scalar_op", None), Mul)]
+    for node, (a, b) in product(products, combinations(found, 2)):
+        read = [set(ancestors([side])) for side in node.inputs]
+        if any(a.signed & x and b.signed & y for x, y in permutations(read, 2)):
             raise GroupsNotFoundError(
                 f"The rows read the product of {', '.join(a.names)} and {', '.join(b.names)}, effects of two factors. "
                 "With the signs of both changed it is the same, so that the posterior has several modes, and an "
                 "expansion is around one of them. Make one of the two positive (pm.LogNormal), if that is meant."
             )
-
-
-def _products(rows: Sequence[Variable]) -> list[list[set[Variable]]]:
-    """Return for each product in the graph of the rows what each of its sides reads."""
-    nodes = {v.owner for v in ancestors(rows) if v.owner is not None}
-    of_products = [node for node in nodes if isinstance(getattr(node.op, "scalar_op", None), Mul)]
-    return [[set(ancestors([side])) for side in node.inputs] for node in of_products]
 
 
 def _is_positive(effects: Variable) -> bool:
@@ -347,26 +319,27 @@ def _is_filled(var: Variable) -> bool:
     return var.owner is not None and isinstance(var.owner.op, Alloc) and all(var.owner.inputs[0].type.broadcastable)
 
 
+def _prior_terms(model: Model, data: ModelData, members: Sequence[Variable]) -> dict[Variable, Variable]:
+    """Return the terms of the prior that read some variables, and their graphs."""
+    terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
+    graphs = {term: model.logp(vars=[term], sum=False)[0] for term in terms}
+    return {term: graph for term, graph in graphs.items() if not set(members).isdisjoint(ancestors([graph]))}
+
+
 def _prior_by_group(
-    model: Model, data: ModelData, members: Sequence[Variable], seeds: Mapping[Variable, RowAxis], n_groups: int
+    model: Model, data: ModelData, members: Sequence[Variable], n_groups: int
 ) -> tuple[Variable, frozenset[Variable], bool]:
     """Return the vector of prior terms that read the variables of groups, in terms of θ, and what they are terms of.
 
     And whether they read other free variables.
     """
-    terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
-    total, of = None, set()
-    for term in terms:
-        (graph,) = model.logp(vars=[term], sum=False)
-        if not set(members) & set(ancestors([graph])):
-            continue
-        _require_split(graph, seeds, n_groups, f"The prior term of {term.name!r}")
-        of.add(term)
-        vector = graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph
-        total = vector if total is None else total + vector
-    assert total is not None
+    graphs, vectors = _prior_terms(model, data, members), []
+    for term, graph in graphs.items():
+        _require_split(graph, dict.fromkeys(members, RowAxis(0)), n_groups, f"The prior term of {term.name!r}")
+        vectors.append(graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph)
+    total = sum(vectors[1:], start=vectors[0])
     pooled = bool((set(model.value_vars) - set(members)) & set(ancestors([total])))
-    return _in_theta(model, data, total), frozenset(of), pooled
+    return _in_theta(model, data, total), frozenset(graphs), pooled
 
 
 def _in_theta(model: Model, data: ModelData, graph: Variable) -> Variable:
@@ -382,9 +355,7 @@ def _prior_together(
     model: Model, data: ModelData, members: Sequence[Variable], n_groups: int, split: GroupsNotFoundError | None
 ) -> tuple[Variable, frozenset[Variable], FactorTies]:
     """Return the same where the prior ties groups to each other, each with the same part of it, and what ties them."""
-    terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
-    graphs = {term: model.logp(vars=[term], sum=False)[0].sum() for term in terms}
-    of = {term: graph for term, graph in graphs.items() if not set(members).isdisjoint(ancestors([graph]))}
+    of = {term: graph.sum() for term, graph in _prior_terms(model, data, members).items()}
     total = _in_theta(model, data, pt.add(*of.values()) if len(of) > 1 else next(iter(of.values())))
     try:
         ties = find_ties(data, total, _places(data.likelihood.blocks, members, n_groups))

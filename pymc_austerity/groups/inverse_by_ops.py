@@ -1,8 +1,4 @@
-"""The inverse of effects that are computed from a variable op by op, as ``start + cumsum(z) * sd`` is.
-
-Entry k of such effects reads other entries of z too, so that they are no affine function group by group; but each of
-the operations between them can be taken back.
-"""
+"""The inverse of effects that are computed from a variable op by op, as ``start + cumsum(z) * sd`` is."""
 
 from __future__ import annotations
 
@@ -16,16 +12,23 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import SpecifyShape
 
 
+def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
+    """Return the nodes through which effects depend on their source, in order."""
+    depends, found = {source}, []
+    for node in io_toposort([source], [effects]):
+        if not depends.isdisjoint(node.inputs):
+            depends.update(node.outputs)
+            found.append(node)
+    return found
+
+
 def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[Variable, Variable] | None:
     """Return the source as a function of `new`, which stands for its effects, and log |∂z/∂u|, a number.
 
     Return None where an operation between them cannot be taken back.
     """
-    depends, path = {source}, []
-    for node in io_toposort([source], [effects]):
-        if not depends.isdisjoint(node.inputs):
-            depends.update(node.outputs)
-            path.append(node)
+    path = nodes_between(source, effects)
+    depends = {source, *(out for node in path for out in node.outputs)}
     value, log_jacobian = new, pt.constant(0.0, dtype="float64")
     at = effects
     for node in reversed(path):

@@ -1,8 +1,7 @@
 """φ on the surrogate, in coordinates (φ, z): groups go along with their z as they are.
 
-A move that is reversible for π̃(φ, u(φ, z)) Π|Σ_g(φ)|^{1/2}, the surrogate in these coordinates, leaves to the decision
-what the expansion leaves of the rows, and nothing else.  The order of its steps is one way or the other at random, so
-that all of them together are reversible too.
+All steps together are reversible for π̃(φ, u(φ, z)) Π|Σ_g(φ)|^{1/2}, as their order is one way or the other at random:
+what is left to the decision is what the expansion leaves of the rows.
 """
 
 from __future__ import annotations
@@ -15,13 +14,58 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.crossed_means import factorise, solve_group, solve_transposed
+from pymc_austerity.groups.elimination import solve_joint
+from pymc_austerity.groups.group_expansion import rate_of_rows
+from pymc_austerity.groups.prior_moves import moved
+from pymc_austerity.likelihood.linked_functions import prior_slope_at
+
+#: Widths that a slice may be long: beyond that it is cut, at random.
+_LONGEST = 32
+#: Halvings, about, of a slice of any length until nothing is left of it in double precision.
+_MOST_SHRINKS = 200
+#: Correlation of what is normal given the rest with where it comes from: across the mean, see `shared_move`.
+_ACROSS = -0.4
+
+
+@built_once
+def build_slice(surrogate: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``along(rng, here, direction, z, data)``: a slice step along a line, which returns a point of the slice.
+
+    By stepping out and shrinking (Neal, Annals of Statistics 31, 2003).  Points are those of `build_surrogate`.  The
+    direction is as long as the slice is likely to be wide.
+    """
+
+    @njit
+    def along(rng, here, direction, z, data):  # type: ignore[no-untyped-def]
+        level = here.value - rng.standard_exponential()
+        low = -rng.random()
+        high = low + 1.0
+        down = int(_LONGEST * rng.random())
+        up = _LONGEST - 1 - down
+        while down > 0 and surrogate(moved(here.phi, low, direction), z, data).value > level:
+            low, down = low - 1.0, down - 1
+        while up > 0 and surrogate(moved(here.phi, high, direction), z, data).value > level:
+            high, up = high + 1.0, up - 1
+        for _ in range(_MOST_SHRINKS):
+            step = low + (high - low) * rng.random()
+            there = surrogate(moved(here.phi, step, direction), z, data)
+            if there.value > level:
+                return there
+            if step < 0.0:
+                low = step
+            else:
+                high = step
+        return here
+
+    return along
 
 
 @built_once
 def build_surrogate_move(along: Callable[..., Any], given: Callable[..., Any]) -> Callable[..., Any]:
     """Compile ``move(rng, here, z, data)``: slice steps, and a step of what is normal given the rest, before or after.
 
-    `along`: from `build_slice`; `given`: from `build_normal_given`, or `no_step`.
+    `along` is from `build_slice`, and `given` from `build_normal_given`, or `no_step`.
     """
 
     @njit
@@ -51,6 +95,121 @@ def build_surrogate_move(along: Callable[..., Any], given: Callable[..., Any]) -
         return here if first else given(rng, here, z, data)
 
     return move
+
+
+@njit
+def _columns_of(theta, slope, data, precision):  # type: ignore[no-untyped-def]
+    """Return A_ub, shape (n, G, K), and put A_bb into its place; of b in units."""
+    e, steps = data.steering, data.steps
+    normal, unit, read_as, rate = steps.normal, steps.unit, steps.read_as, rate_of_rows(theta, e.centre, e.scale)
+    own, sizes, cross, shared = e.own, e.size, e.cross, e.shared
+    n = normal.size
+    columns, alone = np.zeros((n, own.shape[0], own.shape[1])), theta.copy()
+    for i in range(n):
+        if not steps.coupled[i]:
+            alone[shared[normal[i]]] += unit[i]
+    _, along = prior_slope_at(data.links.rows, alone, data.others, data.fixed)
+    for i in range(n):
+        r, place = read_as[i], shared[normal[i]]
+        if steps.coupled[i]:
+            moved = theta.copy()
+            moved[place] += unit[i]
+            _, of_this = prior_slope_at(data.links.rows, moved, data.others, data.fixed)
+            for j in range(n):
+                precision[i, j] = (slope[shared[normal[j]]] - of_this[shared[normal[j]]]) * unit[j]
+            for g in range(own.shape[0]):
+                for k in range(sizes[g]):
+                    columns[i, g, k] = slope[own[g, k]] - of_this[own[g, k]]
+        else:
+            precision[i, i] = (slope[place] - along[place]) * unit[i]
+        if r >= 0:
+            for j in range(n):
+                if read_as[j] >= 0:
+                    precision[i, j] -= rate * unit[i] * unit[j] * e.shared_hessian[r, read_as[j]]
+            for g in range(own.shape[0]):
+                for k in range(sizes[g]):
+                    columns[i, g, k] -= rate * unit[i] * cross[g, k, r]
+    return columns
+
+
+@njit
+def _slope_by(theta, slope, i, data):  # type: ignore[no-untyped-def]
+    """Return the derivative of the log surrogate by a coefficient, in its units."""
+    e, steps = data.steering, data.steps
+    total, r = slope[e.shared[steps.normal[i]]], steps.read_as[i]
+    if r >= 0:
+        own, sizes, cross, centre = e.own, e.size, e.cross, e.centre
+        of_rows = e.shared_gradient[r]
+        for s in range(e.read.size):
+            of_rows += e.shared_hessian[r, s] * (theta[e.read[s]] - centre[e.read[s]])
+        for g in range(own.shape[0]):
+            for k in range(sizes[g]):
+                of_rows += cross[g, k, r] * (theta[own[g, k]] - centre[own[g, k]])
+        total += rate_of_rows(theta, centre, e.scale) * of_rows
+    return steps.unit[i] * total
+
+
+@built_once
+def build_normal_given(surrogate: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``given(rng, here, z, data)``: a step of coefficients that are normal given the rest of φ, to a point.
+
+    With b the coefficients, u the groups, of precision Q given φ, and A the second derivatives of minus the log
+    surrogate, the precision of b is A_bb − A_bu Q⁻¹ A_ub, and its mean a Newton step from anywhere.  All of this is
+    taken at one b, so that it is a function of the rest of φ; what is accepted by the surrogate is right even where it
+    is not quite its law.
+    """
+
+    @njit
+    def law(phi, data):  # type: ignore[no-untyped-def]
+        """Return the mean, in units from the centre, and the factor of the precision, and whether there is one."""
+        e, steps = data.steering, data.steps
+        normal, n = steps.normal, steps.normal.size
+        at = phi.copy()
+        for i in range(n):
+            at[normal[i]] = e.centre[e.shared[normal[i]]]
+        there = surrogate(at, np.zeros(e.own.shape), data)
+        theta, factor, left = there.theta, there.conditional.factor, there.conditional.left
+        _, slope = prior_slope_at(data.links.rows, theta, data.others, data.fixed)
+        precision, mean = np.zeros((1, n, n)), np.empty((1, n))
+        columns = _columns_of(theta, slope, data, precision[0])
+        rate = rate_of_rows(theta, e.centre, e.scale)
+        for i in range(n):
+            solved = solve_joint(columns[i], factor, left, rate, e)
+            for j in range(i + 1):
+                total = 0.0
+                for g in range(solved.shape[0]):
+                    for k in range(solved.shape[1]):
+                        total += columns[j, g, k] * solved[g, k]
+                precision[0, i, j] -= total
+            mean[0, i] = _slope_by(theta, slope, i, data)
+        found = np.isfinite(there.value) and factorise(precision, 0, n)
+        return mean, precision, found
+
+    @njit
+    def given(rng, here, z, data):  # type: ignore[no-untyped-def]
+        e, steps = data.steering, data.steps
+        normal, unit, n = steps.normal, steps.unit, steps.normal.size
+        noise, u = rng.standard_normal(n), rng.random()
+        mean, factor, found = law(here.phi, data)
+        if not found:
+            return here
+        solve_group(factor, 0, mean, 0, n)
+        white, gained = np.empty((1, n)), 0.0
+        for i in range(n):
+            z_i = 0.0
+            for j in range(i, n):
+                shift = (here.phi[normal[j]] - e.centre[e.shared[normal[j]]]) / unit[j] - mean[0, j]
+                z_i += factor[0, j, i] * shift
+            white[0, i] = _ACROSS * z_i + np.sqrt(1 - _ACROSS**2) * noise[i]
+            gained += (white[0, i] ** 2 - z_i**2) / 2
+        solve_transposed(factor, 0, white, 0, n)
+        phi = here.phi.copy()
+        for i in range(n):
+            phi[normal[i]] = e.centre[e.shared[normal[i]]] + unit[i] * (mean[0, i] + white[0, i])
+        there = surrogate(phi, z, data)
+        return there if np.log1p(-u) < there.value - here.value + gained else here
+
+    return given
 
 
 @njit

@@ -1,8 +1,7 @@
 """Effects whose prior is normal but does not split over groups: random walks, AR(1), ICAR, a normal law over groups.
 
-Given φ their log prior is quadratic, with a precision Q(φ) = Σ_k c_k(φ) V_k of few matrices that stay as they are, as
-1/σ² times that of differences and a constant are for a random walk.  The V_k are found by numbers before sampling; then
-the product of Q(φ) with a vector, which costs as much as a gradient, says what the c_k are.
+Their precision given φ is Q(φ) = Σ_k c_k(φ) V_k.  The V_k are found by numbers before sampling; then products of Q(φ)
+with a few vectors say what the c_k are.
 """
 
 from __future__ import annotations

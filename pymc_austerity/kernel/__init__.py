@@ -1,7 +1,7 @@
 """One compiled transition, and the `Decider`: test, proposal, rows, density and data of a step."""
 
 from pymc_austerity.kernel.ahead import Ahead
-from pymc_austerity.kernel.chain import Chain, ChainState, largest_fall
+from pymc_austerity.kernel.chain import Chain
 from pymc_austerity.kernel.decider import Decider, Proposed, assemble, with_data
 from pymc_austerity.kernel.parts import Parts
 from pymc_austerity.kernel.repeated import TRANSITIONS
@@ -27,7 +27,6 @@ __all__ = [
     "Ahead",
     "Annealing",
     "Chain",
-    "ChainState",
     "Decider",
     "Outcome",
     "Parts",
@@ -40,7 +39,6 @@ __all__ = [
     "assemble",
     "build_terms",
     "build_transition",
-    "largest_fall",
     "pack_generators",
     "restore",
     "with_data",

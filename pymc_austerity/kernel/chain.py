@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Proposals in a row that lead to a starting point among sub-models.
 _STARTING_PROPOSALS = 20
 #: Times that a start is taken half as far from the centre, and rows that say where the posterior is.
-_NEARER, _ROWS = 5, 10_000
+NEARER, _ROWS = 5, 10_000
 
 
 @dataclass_state
@@ -53,29 +53,57 @@ class Streams(NamedTuple):
     rows_used: int
 
 
-class Chain(WithSamplingState):
-    """What changes while a chain runs: generators, state of the proposal, rows used.
+class AnyChain(WithSamplingState):
+    """What changes while a chain runs, whatever decides: generators, and a state that tuning changes.
 
-    `rng`: from which the generators of proposing, deciding and drawing rows are spawned, and that of the start.
-    `state`: of the proposal; `looks`: of the test, at all rows; `start`: where the chain starts, in place of the
-    model's initial point; None where that is as good; `n_steps`: transitions so far, as counted by whoever runs the
-    chain.
+    `rng` is that from which the generators of proposing, deciding and drawing rows are spawned, and that of the start;
+    `start` is where the chain starts, in place of the model's initial point, or None where that is as good; `n_steps`
+    counts the draws so far, by whoever runs the chain.
     """
 
     _state_class = ChainState
+    rows_used = 0
+    start: np.ndarray | None
+    state: Any
 
-    def __init__(self, decider: Decider, rng: np.random.Generator):
-        self.rng_propose, self.rng_decide, self.rng_rows, rng_start = rng.spawn(4)
+    def __init__(self, decider: Any, rng: np.random.Generator):
+        self.rng_propose, self.rng_decide, self.rng_rows, self._rng_start = rng.spawn(4)
         self.n_steps = 0
         self._packed: tuple[tuple[np.random.Generator, ...], Any] | None = None
         self.decider = decider
+        self.reset_tuning()
+
+    def reset_tuning(self) -> None:
+        """Take back all adaptation."""
+        self.state = self.decider.new_state()
+
+    @property
+    def _rngs(self) -> tuple[np.random.Generator, ...]:
+        return self.rng_propose, self.rng_decide, self.rng_rows
+
+    def _generators(self) -> Any:
+        rngs = self._rngs
+        if self._packed is None or self._packed[0] != rngs:  # generators are equal where they are the same
+            self._packed = rngs, pack_generators(*rngs)
+        return self._packed[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": None}
+
+
+class Chain(AnyChain):
+    """One chain of a `Decider`: its state is that of the proposal, and `looks` are those of the test at all rows."""
+
+    decider: Decider
+
+    def __init__(self, decider: Decider, rng: np.random.Generator):
+        super().__init__(decider, rng)
         # Of the numbers in the key of a generator one counts the chains of a run; the others are the same for all.
         key = getattr(rng.bit_generator.seed_seq, "spawn_key", ())
         self._share = Share(sum(key), np.zeros(1, np.int64))
         self._row_state = decider.row_source.state(len(decider.rows), self._share)
         self.looks = _looks_at_all(decider)
-        self.reset_tuning()
-        self.start = draw_start(decider, rng_start)
+        self.start = draw_start(decider, self._rng_start)
 
     @property
     def rows_used(self) -> int:
@@ -85,10 +113,6 @@ class Chain(WithSamplingState):
     @rows_used.setter
     def rows_used(self, n: int) -> None:
         self._share.drawn[0] = n
-
-    def reset_tuning(self) -> None:
-        """Start the adaptation of the proposal anew."""
-        self.state = self.decider.new_state()
 
     def decide_by(self, test: AcceptanceTest) -> None:
         """Decide from here on by the same test with other settings."""
@@ -144,21 +168,11 @@ class Chain(WithSamplingState):
         """Leave the proposal as it is: it has learnt from every draw already."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_row_state": None, "_packed": None}
+        return {**super().__getstate__(), "_row_state": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._row_state = self.decider.row_source.state(len(self.decider.rows), self._share)
-
-    @property
-    def _rngs(self) -> tuple[np.random.Generator, ...]:
-        return self.rng_propose, self.rng_decide, self.rng_rows
-
-    def _generators(self) -> Any:
-        rngs = self._rngs
-        if self._packed is None or self._packed[0] != rngs:  # generators are equal where they are the same
-            self._packed = rngs, pack_generators(*rngs)
-        return self._packed[1]
 
 
 def _outcome(theta: np.ndarray, numbers: Sequence[float], accepted_as: type[float] = float) -> Outcome:
@@ -176,10 +190,8 @@ def _looks_at_all(decider: Decider) -> Any:
 def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
     """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
 
-    Twice as far in up to ten dimensions.  In more the factor falls with their fourth root: twice as far in 800
-    dimensions is sixty standard deviations of the log density away, a place that a proxy knows nothing about and
-    that no proposal leads back from.  Nearer where the log posterior is far lower than at the mode, as in the tails of
-    a horseshoe: twice as far in the logarithm of a scale is the square of it.
+    Nearer where the log posterior is far lower than at the mode, as in the tails of a horseshoe: twice as far in the
+    logarithm of a scale is the square of it.
     """
     if decider.prepared is None:
         return None
@@ -190,13 +202,23 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
         return theta
     draws = decider.prepared.draws
     mean = draws.mean(axis=0)
-    further = np.sqrt(1 + 3 * np.sqrt(10 / max(10, mean.size)))
+    further = further_start(mean.size)
     away = draws[rng.integers(len(draws))] - mean
-    for nearer in range(_NEARER):
+    for nearer in range(NEARER):
         start = mean + further / 2**nearer * away
         if _fall(decider, start) < largest_fall(mean.size, further):
             return start
     return decider.prepared.expansion.centre[: mean.size].copy()
+
+
+def further_start(size: int) -> float:
+    """Return how many times further from the centre than a draw a chain of that many parameters starts.
+
+    Twice as far in up to ten dimensions.  In more the factor falls with their fourth root: twice as far in 800
+    dimensions is sixty standard deviations of the log density away, a place that a proxy knows nothing about and
+    that no proposal leads back from.
+    """
+    return float(np.sqrt(1 + 3 * np.sqrt(10 / max(10, size))))
 
 
 def largest_fall(size: int, further: float) -> float:

@@ -30,15 +30,7 @@ from pymc_austerity.kernel.transition import (
 from pymc_austerity.likelihood import Density, LinkedDensity, Links, Place, RowLikelihood, Surroundings, numba_options
 from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.progress import Phases
-from pymc_austerity.proposals import (
-    AdaptiveMetropolis,
-    CrankNicolson,
-    Move,
-    Proposal,
-    RandomWalk,
-    SurrogateHMC,
-    Target,
-)
+from pymc_austerity.proposals import AdaptiveMetropolis, CrankNicolson, Move, Proposal, RandomWalk, SurrogateHMC, Target
 from pymc_austerity.proxy import Prepared
 from pymc_austerity.proxy.preparation import ToLearn
 from pymc_austerity.rows import Rows, RowSource, Table, largest_count, number_in_table

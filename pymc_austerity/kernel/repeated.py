@@ -1,8 +1,4 @@
-"""Several draws of several transitions each in one compiled call.
-
-The transition is reached by its address, so that the loop is compiled once for all transitions that take the same
-types.
-"""
+"""Several draws of several transitions each in one compiled call, compiled once for transitions of the same types."""
 
 from __future__ import annotations
 

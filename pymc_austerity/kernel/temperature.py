@@ -1,8 +1,4 @@
-"""Temperatures that change while a chain tunes.
-
-At temperature K every row's log-likelihood is divided by K; the prior is not.  A schedule starts hot, where
-decisions need few rows and modes are easily left, and ends at the temperature that is sampled.
-"""
+"""Temperatures that change while a chain tunes: at temperature K every row's log-likelihood is divided by K."""
 
 from __future__ import annotations
 

@@ -139,11 +139,7 @@ def _centre_in(expands: bool) -> Callable[[Any, np.ndarray], np.ndarray]:
 
 
 def build_transition(
-    density: LinkedDensity,
-    propose: Propose,
-    test: AcceptanceTest,
-    rows: RowSource,
-    bound: EvaluateBound = no_bound,
+    density: LinkedDensity, propose: Propose, test: AcceptanceTest, rows: RowSource, bound: EvaluateBound = no_bound
 ) -> Transition:
     """Compose a proposal, a test and a way to draw rows into one compiled function, which compiled code calls.
 

@@ -1,7 +1,6 @@
-"""The tuned state of a proposal, recorded in the statistics of a run.
+"""The tuned state of a proposal, recorded in the statistics of a run: all that comes back from another process.
 
-Of a chain in another process only draws and statistics come back, one entry a draw.  Arrays of steps with states of
-other sizes must fit one statistic, so they are written as text, a piece a draw, from the first draw after tuning on.
+It is written as text, a piece a draw, from the first draw after tuning on.
 """
 
 from __future__ import annotations

@@ -124,13 +124,7 @@ class Langevin(Proposal):
             _factor(np.asarray(self.preconditioner, dtype=float))
 
     def for_model(self, target: Target) -> Move:
-        """Return the proposal for one model: compile its gradient.
-
-        Raises
-        ------
-        ValueError
-            See the class.
-        """
+        """Return the proposal for one model: compile its gradient."""
         blocks = target.likelihood.blocks
         discrete = [b.name for b in blocks if np.dtype(b.dtype).kind != "f"]
         if discrete:

@@ -10,27 +10,17 @@ import numpy as np
 
 from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import RowLikelihood, Surroundings
+from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy import Prepared, SelectedCoefficients, Surrogate
 
 #: ``move(rng, theta, state)``: θ′ and log q(θ|θ′) − log q(θ′|θ) of a proposal that reads no data.
 BlindMove = Callable[..., tuple[np.ndarray, float]]
 #: ``adapt(state, theta, accepted)`` changes the state in place after a decision that led to θ.
 Adapt = Callable[..., None]
-
-
-class Propose(Protocol):
-    """The one compiled signature of all proposals."""
-
-    def __call__(
-        self, rng: np.random.Generator, theta: np.ndarray, state: Any, surroundings: Surroundings
-    ) -> tuple[np.ndarray, float, int]:
-        """Return θ′, log q(θ|θ′) − log q(θ′|θ), and how many rows were read.
-
-        For a proposal that reads rows the ratio is that for the rows which were read: given them, the move back must be
-        possible with these same rows.
-        """
-        ...
+#: ``propose(rng, theta, state, surroundings)``: θ′, log q(θ|θ′) − log q(θ′|θ), and how many rows were read: the one
+#: compiled signature of all proposals.  For one that reads rows the ratio is that for the rows which were read: given
+#: them, the move back must be possible with these same rows.
+Propose = Callable[..., tuple[np.ndarray, float, int]]
 
 
 def without_data(move: BlindMove) -> Propose:

@@ -200,13 +200,7 @@ class RandomWalk(Proposal):
         check_target(self.target_accept)
 
     def for_model(self, target: Target) -> Move:
-        """Return the walk for any model.
-
-        Raises
-        ------
-        ValueError
-            For an acceptance rate that the test cannot reach.
-        """
+        """Return the walk for any model."""
         check_reachable(self.target_accept, target.best_rate)
         make_state = partial(self.state, best_rate=target.best_rate)
         return Move(propose_independent if self.cov is None else propose_correlated, adapt_walk, make_state)
@@ -255,13 +249,7 @@ class AdaptiveMetropolis(Proposal):
         check_target(self.target_accept)
 
     def for_model(self, target: Target) -> Move:
-        """Return the walk for any model.
-
-        Raises
-        ------
-        ValueError
-            For an acceptance rate that the test cannot reach.
-        """
+        """Return the walk for any model."""
         check_reachable(self.target_accept, target.best_rate)
         make_state = partial(self.state, best_rate=target.best_rate)
         return Move(propose_correlated, adapt_covariance, make_state, scale_and_factor)

@@ -83,13 +83,7 @@ class StiefelWalk(Proposal):
         check_target(self.target_accept)
 
     def for_model(self, target: Target) -> Move:
-        """Return the walk for the matrices of one model.
-
-        Raises
-        ------
-        ValueError
-            See the class.
-        """
+        """Return the walk for the matrices of one model."""
         blocks = target.likelihood.blocks
         others = [b.name for b in blocks if len(b.shape) != 2 or max(b.shape) < 2 or np.dtype(b.dtype).kind != "f"]
         if others:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.rows.sources import RowSource, Share, draw_next, left_of_share, table_size, use_up
+from pymc_austerity.rows.sources import PooledSource, RowSource, Share, draw_next
 from pymc_austerity.rows.weighted import alias_table
 
 #: Bounds are raised by this share: rounding of the remainders and of ‖z‖ must not break them.
@@ -168,18 +168,12 @@ def choose_next_by_bounds(
 
 
 @dataclass(frozen=True, eq=False)
-class PooledByBounds(BoundedSource):
+class PooledByBounds(PooledSource, BoundedSource):
     """The row source of a `BoundPool`: each slot is an independent draw, and read once."""
 
     pool: BoundPool
 
-    draw = staticmethod(draw_next)
     choose = staticmethod(choose_next_by_bounds)
-    restore = staticmethod(use_up)
-    left = staticmethod(left_of_share)
-    n_total = staticmethod(table_size)
-    complete: ClassVar[bool] = False
-    called: ClassVar[str] = "row of the pool number"
 
     @property
     def shares(self) -> int | None:

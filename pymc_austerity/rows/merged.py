@@ -1,8 +1,4 @@
-"""Rows that are the same in every array, merged into one with its count.
-
-With m_k rows of the table like row k the log-likelihood is Σ m_k ℓ_k over distinct rows: the rows of a step are then
-m_k ℓ_k.
-"""
+"""Rows that are the same in every array, merged into one with its count m_k: its log-likelihood is m_k ℓ_k."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.rows.sources import RowSource, Share, draw_next, left_of_share, table_size, use_up
+from pymc_austerity.rows.sources import PooledSource, RowSource, Share
 from pymc_austerity.rows.storage import Rows
 from pymc_austerity.rows.weighted import AliasTable, WeightedRows, weigh_rows
 
@@ -42,24 +42,15 @@ class PoolState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PooledRows(RowSource):
-    """The row source of a pool.
-
-    Rows of a pool are independent draws, read in order.  None is read twice, so that decisions are independent.
-    """
+class PooledRows(PooledSource):
+    """The row source of a pool.  No row is read twice, so that decisions are independent."""
 
     weight: np.ndarray
     total: int
     n_shares: int
 
-    draw = staticmethod(draw_next)
-    restore = staticmethod(use_up)
     weigh = staticmethod(weigh_rows)
-    n_total = staticmethod(table_size)
-    left = staticmethod(left_of_share)
     weighted: ClassVar[bool] = True
-    complete: ClassVar[bool] = False
-    called: ClassVar[str] = "row of the pool number"
 
     @property
     def shares(self) -> int | None:

@@ -53,29 +53,14 @@ def weigh_equally(order: np.ndarray, numbers: np.ndarray, new: np.ndarray, old: 
 
 
 class RowSource(Protocol):
-    """How the rows of a batch are drawn; a class that inherits from this one has the defaults below.
-
-    Attributes
-    ----------
-    draw : DrawRows
-    restore : RestoreRows
-    weigh : WeighRows
-    weighted : bool
-        Whether rows come with replacement and weights.
-    complete : bool
-        Whether the stored rows are all rows, so that a test may end by reading them.
-    n_total : TotalRows
-    left : RowsLeft
-    called : str
-        What a stored row is called in messages, before its number.
-    """
+    """How the rows of a batch are drawn; a class that inherits from this one has the defaults below."""
 
     draw: ClassVar[DrawRows]
     restore: ClassVar[RestoreRows] = staticmethod(nothing_to_restore)
     weigh: ClassVar[WeighRows] = staticmethod(weigh_equally)
-    weighted: ClassVar[bool] = False
-    complete: ClassVar[bool] = True
-    called: ClassVar[str] = "row"
+    weighted: ClassVar[bool] = False  # whether rows come with replacement and weights
+    complete: ClassVar[bool] = True  # whether the stored rows are all rows, so that a test may end by reading them
+    called: ClassVar[str] = "row"  # in messages, before the number of a row
     n_total: ClassVar[TotalRows] = staticmethod(stored)
     left: ClassVar[RowsLeft] = staticmethod(no_end)
 
@@ -201,3 +186,14 @@ def left_of_share(state: Any) -> int:
 def table_size(state: Any, n_stored: int) -> int:
     """Return N, the rows that were drawn from."""
     return state.n_total
+
+
+class PooledSource(RowSource, Protocol):
+    """Rows that were drawn before sampling, as independent draws; chains divide the slots, and read each once."""
+
+    draw: ClassVar[DrawRows] = staticmethod(draw_next)
+    restore: ClassVar[RestoreRows] = staticmethod(use_up)
+    left: ClassVar[RowsLeft] = staticmethod(left_of_share)
+    n_total: ClassVar[TotalRows] = staticmethod(table_size)
+    complete: ClassVar[bool] = False
+    called: ClassVar[str] = "row of the pool number"

@@ -113,22 +113,15 @@ class Table(Protocol):
 class Rows:
     """The data arrays of a model, each with one row per observation on its first axis.
 
-    Parameters
-    ----------
-    arrays : tuple of numpy.ndarray
-        Arrays of equal length.  One that is not contiguous row by row, or not aligned, is copied once, because
-        gathering a row from it would touch as many places in memory as the row has entries.
-    first : numpy.ndarray of int64, optional
-        Where rows stand for several of a table: the number in it of the first that each stands for.  The last array
-        then holds their counts.
-
-    Notes
-    -----
-    A memory-mapped array is pickled as its path and mapped again, so that a process started by ``spawn`` does
-    not receive the data through a pipe; where the file no longer holds what is in memory, the entries are sent.
+    Arrays in mapped files are pickled as the path of their file, so that a process started by ``spawn`` does not
+    receive the data through a pipe; where the file no longer holds what is in memory, the entries are sent.
     """
 
+    #: Of equal length.  One that is not contiguous row by row, or not aligned, is copied once, because gathering a row
+    #: from it would touch as many places in memory as the row has entries.
     arrays: tuple[np.ndarray, ...]
+    #: Where rows stand for several of a table: the number in it of the first that each stands for.  The last array then
+    #: holds their counts.
     first: np.ndarray | None = None
 
     def __post_init__(self) -> None:

@@ -16,7 +16,6 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.groups import (
-    GroupAssembly,
     GroupDecider,
     GroupModeError,
     Groups,
@@ -24,6 +23,7 @@ from pymc_austerity.groups import (
     LearnAnew,
     ModelWithGroups,
     NoGroupsError,
+    assemble_groups,
     read_groups,
 )
 from pymc_austerity.likelihood import ModelData, check_rows, read_model
@@ -101,7 +101,7 @@ class GroupPlan:
         """
         try:
             check = partial(check_rows, found.model)
-            return GroupAssembly(self.test, self.share, compile_kwargs, phases, check)(found.data, found.groups)
+            return assemble_groups(self.test, self.share, compile_kwargs, phases, check, found.data, found.groups)
         except (GroupModeError, NoFactorError) as error:
             raise UnsupportedModelError(
                 f"The rows of {', '.join(found.groups.names)} cannot be expanded group by group: "

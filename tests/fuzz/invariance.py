@@ -9,7 +9,7 @@ from checks import ROUNDING, Found, agree, evaluated, own_words, refused_in_word
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
-from pymc_austerity.groups import Conditional, GroupDecider, read_groups
+from pymc_austerity.groups import GroupDecider, read_groups
 from pymc_austerity.kernel import pack_generators
 
 #: Standard errors that a mean may change by: once in two million comparisons.
@@ -84,9 +84,9 @@ def starts(hierarchy, decider, n):
     for _ in range(n):
         x, z = rng.standard_normal(found.mean.size), rng.standard_normal(decider.groups.own.shape)
         phi = found.mean + WIDER * found.factor @ x
-        at = (decider.others, decider.fixed)
-        theta = found.theta(phi, WIDER * z, decider.model.condition, at)
-        conditional = Conditional(*decider.model.condition(theta, *at, e))
+        at = (decider.others, decider.fixed, e)
+        theta = decider.model.theta(phi, WIDER * z, *at)
+        conditional = decider.model.condition(theta, *at)
         used = np.arange(z.shape[1]) < np.asarray(e.size)[:, None]
         log_q = -0.5 * (x @ x + (z[used] ** 2).sum()) - conditional.log_det
         thetas.append(theta)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from evidence import LEVEL, multinomial_p
 
-from pymc_austerity.groups import RowsByGroupBounds, bound_at, draw_of_group, group_bound_table
+from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds, bound_at, draw_of_group, group_bound_table
 
 #: Two factors over seven rows: one group without rows, and the rows in another order by the second.
 START = np.array([0, 3, 3, 7, 9, 14])
@@ -46,7 +46,7 @@ def test_rows_of_a_group_are_drawn_by_their_bounds(table, g):
 
 
 @pytest.mark.parametrize("together", [1, 40])
-def test_rows_of_all_groups_are_drawn_by_bounds_and_distances_in_the_order_of_groups(table, together):
+def test_rows_of_all_groups_are_drawn_by_bounds_and_distances(table, together):
     rng, source, counts = np.random.default_rng(together), RowsByGroupBounds(table), np.zeros(7)
     weight = BOUNDS * SPANS[[0, 0, 0, 2, 2, 2, 2]]
     assert np.isclose(source.rate(table, SPANS), weight.sum())

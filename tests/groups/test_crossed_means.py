@@ -6,12 +6,10 @@ The expansion is multiplied by e^{ks}, as that of rows with normal errors, with 
 import numpy as np
 import pytest
 
-from pymc_austerity.groups import Conditional, means_given_others, own_changes, pull_of_others
-from pymc_austerity.groups.crossed_means import factorise, join
+from pymc_austerity.groups.crossed_means import Tangent, factorise, find_tangent, join, means_given_others, no_tangent
 from pymc_austerity.groups.elimination import eliminate, join_eliminated, places_left, solve_joint
-from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
-from pymc_austerity.groups.known_scale import KnownScale
-from pymc_austerity.groups.tangent import Tangent, find_tangent, no_tangent
+from pymc_austerity.groups.group_conditional import Conditional
+from pymc_austerity.groups.group_expansion import GroupExpansion, KnownScale, grouped_sum, own_changes, pull_of_others
 from pymc_austerity.groups.tied_prior import ties_together
 
 #: Between groups that the prior ties to each other, of which there are none.
@@ -126,7 +124,7 @@ def test_eliminated_means_and_determinant_are_dense_ones(case, rate):
     assert np.abs(eliminate(case.factor, NOTHING, 0.5 * rate, case.e)[1] - log_diagonal) > 1e-3
 
 
-def test_a_plane_through_the_means_is_where_the_search_begins_and_mostly_ends(case):
+def test_search_for_means_begins_on_their_plane(case):
     b, slope = np.random.default_rng(4).normal(size=(2, case.n))
     at = np.array([0.3, -0.2])
 
@@ -145,7 +143,7 @@ def test_a_plane_through_the_means_is_where_the_search_begins_and_mostly_ends(ca
     assert 1e-6 < off(at, far) < 0.3
 
 
-def test_where_there_are_no_means_to_either_side_there_is_no_plane():
+def test_no_plane_without_means_to_either_side():
     def means(phi):
         return np.full((3, 1), np.inf if phi[0] > 0.5 else 1.0)
 
@@ -153,7 +151,7 @@ def test_where_there_are_no_means_to_either_side_there_is_no_plane():
     assert find_tangent(means, np.zeros(2), 0.1 * np.eye(2)).at.size == 2
 
 
-def test_means_given_the_groups_of_other_factors_are_those_of_the_normal_law(case):
+def test_means_given_other_factors_are_those_of_the_law(case):
     e, rng = case.e, np.random.default_rng(6)
     b, theta, rate = rng.normal(size=case.n), rng.normal(size=3 + case.n), 0.6
     precision = case.joint_precision(rate)

@@ -7,10 +7,12 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups import GroupModel, find_groups, prepare_groups
 from pymc_austerity.groups.group_bounds import spans_of_move
+from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_parts import RefreshOutcome
+from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_refresh import build_refresh
+from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import read_model
@@ -65,18 +67,18 @@ def _changes_by_limits(learnt, bounds):
     rng, e, n_rows = np.random.default_rng(8), found.expansion, len(found.rows)
     # Groups go as far as they are wide given those of other factors, and what is shared less far where these move
     # against each other: rows do not change along that, and soon everything is beyond the radius.
-    found, crossed = found._replace(steering=found.steering._replace(left=0 * found.steering.left)), e.cell_with.size
+    steering, crossed = found.steering._replace(left=0 * found.steering.left), e.cell_with.size
     places = np.concatenate([np.arange(n_rows), found.places])
     of_rows = np.repeat(np.arange(len(e.own)), np.diff(found.start))
     before = np.where(np.isin(np.arange(places.size), found.start), 0.0, np.roll(bounds.table.sums, 1))
     c, largest = bounds.table.sums - before, []
     for width in (0.3, 0.7, 1.0) if crossed else (0.3, 1.0, 2.0):
         new, old = (
-            found.theta(
+            model.theta(
                 found.draw_shared(rng, 0.1 if crossed else width),
                 width * rng.standard_normal(model.groups.own.shape),
-                model.condition,
-                at,
+                *at,
+                steering,
             )
             for _ in range(2)
         )
@@ -128,7 +130,7 @@ def _refreshed(decider):
 @pytest.mark.parametrize(
     ("write", "why"), [(_degrees_of_freedom, "times to decide about its group"), (_direction, "No bound")]
 )
-def test_without_useful_bounds_groups_read_their_rows_as_before_and_the_step_knows_why(write, why, monkeypatch):
+def test_without_useful_bounds_groups_read_their_rows(write, why, monkeypatch):
     monkeypatch.setattr("pymc_austerity.groups.group_decider.build_group_transition", lambda *_: _nowhere)
     with pm.Model():
         write()

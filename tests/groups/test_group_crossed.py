@@ -10,10 +10,13 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from grouped import check_ratio
 
 import pymc_austerity as pma
-from pymc_austerity.groups import Conditional, adapt_shared, elimination, whiten
-from pymc_austerity.groups.tangent import along_tangent, no_tangent
+from pymc_austerity.groups import elimination
+from pymc_austerity.groups.crossed_means import along_tangent, no_tangent
+from pymc_austerity.groups.group_conditional import whiten
+from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import with_blocks
 
@@ -129,10 +132,10 @@ def test_both_factors_are_found(decider):
 
 
 def _means(decider, theta, e):
-    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, e)).mean
+    return decider.model.condition(theta, decider.others, decider.fixed, e).mean
 
 
-def test_means_of_all_groups_together_are_those_of_the_normal_law(searching):
+def test_joint_means_are_those_of_the_normal_law(searching):
     """Of the rows' own scale, which does not depend on what the groups are: a dense system at three φ."""
     decider, rng = searching, np.random.default_rng(5)
     e = decider.prepared.expansion._replace(tangent=decider.prepared.steering.tangent)
@@ -152,7 +155,7 @@ def test_means_of_all_groups_together_are_those_of_the_normal_law(searching):
         assert np.abs(_means(decider, theta, without) - found).max() > 0.05
 
 
-def test_the_means_that_moves_are_made_about_are_worked_out_before(searching):
+def test_joint_means_lie_near_their_plane(searching):
     decider = searching
     e, prepared = decider.prepared.steering, decider.prepared
     theta = e.centre.copy()
@@ -169,7 +172,7 @@ def test_the_means_that_moves_are_made_about_are_worked_out_before(searching):
 
 
 @pytest.mark.parametrize("begins", ["at the centre", "at the last"])
-def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared(searching, begins):
+def test_carried_moves_keep_every_z_where_means_are_searched(searching, begins):
     """The search begins at the same means for every φ, so that it has something left to do.
 
     Planted: it begins where the one before it ended.
@@ -182,7 +185,7 @@ def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared
 
     def z(theta):
         fresh = e._replace(tangent=still)
-        return whiten(theta, e, Conditional(*decider.model.condition(theta, decider.others, decider.fixed, fresh)))
+        return whiten(theta, e, decider.model.condition(theta, decider.others, decider.fixed, fresh))
 
     rng = np.random.default_rng(11)
     generators, state, theta, changes = pack_generators(*rng.spawn(3)), decider.new_state(), decider.start(rng), []
@@ -199,35 +202,13 @@ def test_carried_moves_keep_every_z_where_means_are_a_function_of_what_is_shared
         assert max(changes) < 1e-8
 
 
-def test_the_ratio_about_the_centre_is_that_of_densities_and_jacobian(decider, model):
-    """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
-    log_density = model.compile_logp(mode="FAST_COMPILE")
-    e, blocks = decider.prepared.steering, decider.likelihood.blocks
-    own = np.concatenate([of[:size] for of, size in zip(e.own, e.size, strict=True)])
-    found, looks, shared, jacobians = decider.prepared, decider.looks_of_large(), decider.groups.shared, []
-    data = decider.data()._replace(steps=found.steps._replace(share=0.0))
+def test_ratio_about_the_centre_has_densities_and_jacobian(decider, model):
+    by_pymc, start = model.compile_logp(mode="FAST_COMPILE"), model.initial_point()
 
-    def carry(theta, seed):
-        generators = pack_generators(*np.random.default_rng(seed).spawn(3))
-        return decider.move(theta, data, decider.new_state(), looks, generators)[0]
+    def log_density(theta):
+        return by_pymc(with_blocks(start, theta, decider.likelihood.blocks))
 
-    for seed, theta in enumerate(_run(decider, 400)[0]):
-        carried = carry(theta, seed)
-        if len(jacobians) == 2 or not carried.accepted:
-            continue
-        by_difference = np.empty((own.size, own.size))
-        for k in range(own.size):
-            near = theta.copy()
-            near[own[k]] += 1e-5
-            there = carry(near, seed)
-            assert there.accepted
-            by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-5
-        jacobians.append(np.linalg.slogdet(by_difference)[1])
-        at, at_new = (log_density(with_blocks(model.initial_point(), t, blocks)) for t in (theta, carried.theta))
-        q, q_new = (np.sum(np.linalg.solve(found.factor, t[shared] - found.mean) ** 2) for t in (theta, carried.theta))
-        assert carried.log_ratio == pytest.approx(at_new - at + jacobians[-1] + (q_new - q) / 2, abs=1e-5)
-    assert len(jacobians) == 2
-    assert np.abs(jacobians).min() > 1e-2  # without the Jacobian it would fail
+    check_ratio(decider, log_density, _run(decider, 400)[0], n=2, step=1e-5, allowed=1e-5)
 
 
 def test_draws_have_the_moments_of_the_posterior(decider, law):

@@ -6,15 +6,24 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_austerity.groups import GroupModel, find_groups
 from pymc_austerity.groups.group_mode import GroupSearch, find_group_centre
+from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_preparation import sort_by_group
+from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.likelihood import read_model
 
 RNG = np.random.default_rng(0)
 INDEX = np.repeat(np.arange(60), 20)
 EFFECTS = RNG.normal(size=60)
 Y = EFFECTS[INDEX] + RNG.normal(size=INDEX.size) / 3
+
+
+def centre(model):
+    """Where the rows of the groups of a model are expanded."""
+    data = read_model(model, model.value_vars, None, None)
+    groups = find_groups(model, data)
+    rows, member, _ = sort_by_group(groups, data.rows)
+    return find_group_centre(GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None)))
 
 
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 1e-6])
@@ -26,10 +35,7 @@ def test_the_covariance_of_columns_that_are_nearly_one(apart):
         coefficients = pm.Normal("coefficients", 0, 1e6, shape=3)
         effect = pm.Normal("effect", 0, 0.5, shape=60)
         pm.Normal("rows", X @ coefficients + effect[INDEX], 1, observed=Y)
-    data = read_model(model, model.value_vars, None, None)
-    groups = find_groups(model, data)
-    rows, member, _ = sort_by_group(groups, data.rows)
-    found = find_group_centre(GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None)))
+    found = centre(model)
     design = np.vstack([np.column_stack([X, np.eye(60)[INDEX] / 2]), np.eye(63)[3:], np.eye(63)[:3] / 1e6])
     r = np.linalg.qr(design, mode="r")
     expected = np.sqrt((np.linalg.inv(r)[:3] ** 2).sum(axis=1))
@@ -81,10 +87,7 @@ def test_groups_with_a_level_and_a_scale_each_are_expanded():
         level = pm.Normal("level", mu, tau, shape=30)
         log_scale = pm.Normal("log_scale", pm.Normal("mean"), pm.HalfNormal("spread"), shape=30)
         pm.Normal("rows", level[index], pm.math.exp(log_scale)[index], observed=y)
-    data = read_model(model, model.value_vars, None, None)
-    groups = find_groups(model, data)
-    rows, member, _ = sort_by_group(groups, data.rows)
-    found = find_group_centre(GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None)))
+    found = centre(model)
     of_groups = found.expansion.centre[found.expansion.own]
     apart = [y[index == g] for g in range(30)]
     np.testing.assert_allclose(of_groups[:, 0], [r.mean() for r in apart], atol=0.2)

@@ -7,13 +7,10 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
-from grouped import by_group, logistic_rows, moments, normal_rows
-from numba import njit
+from grouped import by_group, check_ratio, logistic_rows, moments, normal_rows
 
 import pymc_austerity as pma
-from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups import Conditional, place_all, whiten
-from pymc_austerity.groups.carried_move import build_carried_move
+from pymc_austerity.groups.group_conditional import whiten
 from pymc_austerity.kernel import pack_generators
 
 pytestmark = pytest.mark.slow
@@ -98,7 +95,7 @@ def test_draws_have_the_moments_of_quadrature(case):
     assert _largest_z(name, draws) < MAX_Z
 
 
-def test_a_prior_that_counts_twice_and_rows_of_another_group_are_seen(case):
+def test_wrong_prior_and_rows_of_another_group_are_seen(case):
     name, _, decider = case
     data = decider.data()
     shifted = np.minimum(data.start + 1, data.start[-1])
@@ -107,73 +104,17 @@ def test_a_prior_that_counts_twice_and_rows_of_another_group_are_seen(case):
     assert _largest_z(name, _run(twice, 16_000)[0]) > MAX_Z
 
 
-@njit
-def _stays(rng, here, z, data):
-    return here
-
-
-def _planted(parts, place=place_all):
-    """A carried move about the centre with a mistake, compiled once for all models."""
-    return cached(build_carried_move(parts._replace(normal=False), place, lambda along, given: _stays))
-
-
-def _largest_z_with(decider, name, carried):
-    """Of draws with this carried move, and a refresh that is as it should be."""
-    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(11)
-    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((12_000, 7))
-    for i in range(len(draws)):
-        state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the mistake and without it
-        theta = carried(theta, data, state, generators)[0].theta
-        state.phi[:] = np.nan
-        theta = draws[i] = decider.move(theta, data, state, looks, generators)[1].theta
-    return _largest_z(name, draws)
-
-
-@pytest.mark.parametrize("case", ["logistic"], indirect=True)
-def test_a_carried_move_without_its_jacobian_is_seen(case):
-    name, _, decider = case
-    condition = decider.parts.condition
-
-    @njit
-    def without(links, theta, others, fixed, e):
-        found = condition(links, theta, others, fixed, e)
-        return Conditional(found.mean, found.alone, found.factor, 0.0, found.left)
-
-    assert _largest_z_with(decider, name, _planted(decider.parts._replace(condition=without))) > MAX_Z
-
-
-@njit
-def _with_those_before(theta, z, e, conditional):
-    """The planted mistake: a group is placed by the z of the one before it, and the first by its own."""
-    taken = z.copy()
-    for g in range(1, z.shape[0]):
-        taken[g] = z[g - 1]
-    place_all(theta, taken, e, conditional)
-
-
-@pytest.mark.parametrize("case", ["logistic"], indirect=True)
-def test_a_carried_move_with_the_z_of_another_group_is_seen(case):
-    name, _, decider = case
-    looks = decider.looks_of_large()
-
-    def as_it_should_be(theta, data, state, generators):
-        return decider.move(theta, data, state, looks, generators)  # of which the refresh is not used
-
-    assert _largest_z_with(decider, name, as_it_should_be) < MAX_Z
-    assert _largest_z_with(decider, name, _planted(decider.parts, _with_those_before)) > MAX_Z
-
-
 def _conditional(decider, theta):
-    return Conditional(*decider.model.condition(theta, decider.others, decider.fixed, decider.prepared.steering))
+    return decider.model.condition(theta, decider.others, decider.fixed, decider.prepared.steering)
 
 
-def test_where_groups_have_no_spread_the_move_is_impossible_and_nothing_raises(case):
+def test_groups_without_spread_make_the_move_impossible(case):
     _, _, decider = case
     expansion = decider.prepared.steering
     theta = decider.theta0.copy()
     theta[expansion.shared] = -2e4  # a scale on the log scale
     without = expansion._replace(precision=np.full_like(expansion.precision, -np.inf))
-    found = Conditional(*decider.model.condition(theta, decider.others, decider.fixed, without))
+    found = decider.model.condition(theta, decider.others, decider.fixed, without)
     assert found.log_det == -np.inf
     assert np.isfinite(whiten(theta, without, found)).all()
 
@@ -205,33 +146,6 @@ def test_a_carried_move_keeps_every_z(case):
     assert min(changes) > 1e-3
 
 
-def test_the_ratio_about_the_centre_is_that_of_densities_and_jacobian(case):
-    """Density by PyMC; the Jacobian as the determinant of the compiled map, by differences."""
+def test_ratio_about_the_centre_has_densities_and_jacobian(case):
     _, log_density, decider = case
-    shared, own = decider.groups.shared, decider.groups.own.ravel()
-    found, looks = decider.prepared, decider.looks_of_large()
-    data = decider.data()._replace(steps=found.steps._replace(share=0.0))
-
-    def carry(theta, seed):
-        generators = pack_generators(*np.random.default_rng(seed).spawn(3))
-        return decider.move(theta, data, decider.new_state(), looks, generators)[0]
-
-    thetas, jacobians = _run(decider, 300)[0], []
-    for seed, theta in enumerate(thetas):
-        carried = carry(theta, seed)
-        if len(jacobians) == 3 or not carried.accepted:
-            continue
-        by_difference = np.empty((own.size, own.size))
-        for k in range(own.size):
-            near = theta.copy()
-            near[own[k]] += 1e-4
-            there = carry(near, seed)
-            assert there.accepted
-            assert np.array_equal(there.theta[shared], carried.theta[shared])
-            by_difference[:, k] = (there.theta - carried.theta)[own] / 1e-4
-        jacobians.append(np.linalg.slogdet(by_difference)[1])
-        at, at_new = (log_density(t) for t in (theta, carried.theta))
-        q, q_new = (np.sum(np.linalg.solve(found.factor, t[shared] - found.mean) ** 2) for t in (theta, carried.theta))
-        assert carried.log_ratio == pytest.approx(at_new - at + jacobians[-1] + (q_new - q) / 2, abs=1e-6)
-    assert len(jacobians) == 3
-    assert np.abs(jacobians).min() > 1e-2  # without the Jacobian the ratio would be another
+    check_ratio(decider, log_density, _run(decider, 300)[0], n=3, step=1e-4, allowed=1e-6)

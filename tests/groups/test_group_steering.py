@@ -7,8 +7,8 @@ from evidence import MAX_Z, moment_z
 from grouped import by_group, logistic_rows, moments
 
 import pymc_austerity as pma
-from pymc_austerity.groups import adapt_shared
 from pymc_austerity.groups.group_expansion import grouped_sum
+from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
 
 # The moves are the same on every PyMC, and long to compile.
@@ -36,24 +36,24 @@ def law():
 
 def _left(decider, e):
     """Standard deviation of what a quadratic leaves of all rows, over draws of everything."""
-    prepared, rng, left = decider.prepared._replace(steering=e), np.random.default_rng(3), []
+    prepared, rng, left = decider.prepared, np.random.default_rng(3), []
     at = decider.others, decider.fixed
     for _ in range(200):
-        theta = prepared.theta(prepared.draw_shared(rng), rng.standard_normal((G, 1)), decider.model.condition, at)
+        theta = decider.model.theta(prepared.draw_shared(rng), rng.standard_normal((G, 1)), *at, e)
         rows = decider.model.group_pass.value(theta, *at, prepared.rows)
         left.append(rows - grouped_sum(theta, decider.others, e))
     return np.std(left)
 
 
 @pytest.mark.slow
-def test_averaged_over_the_posterior_it_leaves_less_of_the_rows(decider):
+def test_averaged_quadratic_leaves_less_of_the_rows(decider):
     at_centre, steering = _left(decider, decider.prepared.expansion), _left(decider, decider.prepared.steering)
     assert at_centre > 0.6
     assert steering < 0.75 * at_centre
 
 
 @pytest.mark.slow
-def test_its_centre_of_what_is_shared_is_near_the_posterior_mean(decider, law):
+def test_steering_centre_is_near_the_posterior_mean(decider, law):
     means, sds = np.transpose(law[:2])
     assert np.abs((decider.prepared.mean - means) / sds).max() < 0.4
 

@@ -8,8 +8,9 @@ import pytest
 from pytensor.gradient import grad
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups import GroupsNotFoundError, check_groups, compile_group_prior, find_groups
-from pymc_austerity.groups.group_density import parts_of_theta
+from pymc_austerity.groups import GroupsNotFoundError
+from pymc_austerity.groups.group_density import check_groups, compile_group_prior, parts_of_theta
+from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.likelihood import Density, numba_options, read_model
 from pymc_austerity.likelihood.density import interpret_rows
 
@@ -64,10 +65,21 @@ def correlated_and_few():
     pm.Normal("y", u[INDEX % 3, 0] + u[INDEX % 3, 1] * X, 1, observed=Y)
 
 
+def counted_from_the_end():
+    pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX - G], 1, observed=Y)
+
+
 def crossed():
     u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
     v = pm.Normal("v", 0, 1, shape=3)
     pm.Normal("y", u[INDEX] + v[np.arange(N) % 3], 1, observed=Y)
+
+
+def read(write):
+    """The groups of a model, and its data."""
+    with pm.Model() as model:
+        write()
+    return find_groups(model, data := read_model(model, model.value_vars, None, None)), data
 
 
 @pytest.mark.parametrize(
@@ -79,31 +91,16 @@ def crossed():
         (slopes, ("u",), (G, 2), 4, 0),
         (several_variables, ("u", "v", "sd_log__"), (G, 3), 1, 0),
         (correlated, ("u",), (G, 2), 3, 0),
+        (correlated_and_few, ("u",), (3, 2), 3, 0),
         (crossed, ("u",), (G, 1), 4, 3),
+        (counted_from_the_end, ("u",), (G, 1), 0, 0),
     ],
 )
 def test_groups_are_found(write, names, shape, n_shared, n_read):
-    with pm.Model() as model:
-        write()
-    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    groups, data = read(write)
     assert (groups.names, groups.own.shape, groups.shared.size, groups.read.size) == (names, shape, n_shared, n_read)
     assert np.array_equal(np.sort([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
-    assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX)
-
-
-def test_as_many_groups_as_a_factor_has_entries():
-    with pm.Model() as model:
-        correlated_and_few()
-    groups = find_groups(model, read_model(model, model.value_vars, None, None))
-    assert (groups.names, groups.own.shape, groups.shared.size) == (("u",), (3, 2), 3)
-
-
-def test_numbers_that_count_from_the_end():
-    with pm.Model() as model:
-        u = pm.Normal("u", 0, 1, shape=G)
-        pm.Normal("y", u[INDEX - G], 1, observed=Y)
-    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
-    assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX)
+    assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX % shape[0])
 
 
 def no_index():
@@ -136,10 +133,8 @@ def known_total():
     ],
 )
 def test_what_does_not_split_is_refused(write, reason):
-    with pm.Model() as model:
-        write()
     with pytest.raises(GroupsNotFoundError, match=reason):
-        find_groups(model, read_model(model, model.value_vars, None, None))
+        read(write)
 
 
 def density_of(data):
@@ -150,9 +145,7 @@ def density_of(data):
 
 
 def test_numbers_say_what_the_graph_said():
-    with pm.Model() as model:
-        slopes()
-    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+    groups, data = read(slopes)
     density = density_of(data)
     prior = compile_group_prior(data.likelihood, groups, numba_options(None))
     check_groups(data, groups, density, prior)
@@ -161,10 +154,8 @@ def test_numbers_say_what_the_graph_said():
         check_groups(data, planted, density, prior)
 
 
-def test_derivatives_by_what_is_shared_are_left_out_and_the_others_are_as_they_were():
-    with pm.Model() as model:
-        correlated()
-    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+def test_derivatives_by_what_is_shared_are_left_out():
+    groups, data = read(correlated)
     theta, point = data.likelihood.theta, np.random.default_rng(4).normal(size=data.theta0.size)
     shared = parts_of_theta(data.likelihood, groups.log_prior, groups.shared)
     own = groups.own.ravel()
@@ -202,44 +193,31 @@ def test_factors_of_many_groups_and_of_few_are_taken_together():
 
 def test_a_factor_that_is_the_mean_of_another_is_shared():
     mean_of = RNG.integers(0, 31, 50)
-    with pm.Model() as model:
+
+    def write():
         v = pm.Normal("v", 0, 1, shape=31)
-        u = pm.Normal("u", v[mean_of], 1, shape=50)
-        pm.Normal("y", u[RNG.integers(0, 50, N)], 1, observed=Y)
-    groups = find_groups(model, read_model(model, model.value_vars, None, None))
+        pm.Normal("y", pm.Normal("u", v[mean_of], 1, shape=50)[RNG.integers(0, 50, N)], 1, observed=Y)
+
+    groups, _ = read(write)
     assert (groups.names, groups.shared.size) == (("u",), 31)
-
-
-def _found(write):
-    with pm.Model() as model:
-        write()
-    return find_groups(model, read_model(model, model.value_vars, None, None))
-
-
-def _products_of(u, v):
-    with pm.Model() as model:
-        shape = {"u": G, "v": 5}
-        u, v = (make(name, 0, 1, shape=shape[name]) for name, make in (("u", u), ("v", v)))
-        pm.Normal("y", u[INDEX] * v[INDEX % 5] + pm.Normal("mean"), 1, observed=Y)
-    return model
 
 
 def test_effects_of_two_factors_that_multiply_each_other():
     """Their signs can be exchanged, unless one of them is positive."""
-    model = _products_of(pm.Normal, pm.Normal)
+
+    def product_with(make):
+        u, v = make("u", 0, 1, shape=G), pm.Normal("v", 0, 1, shape=5)
+        pm.Normal("y", u[INDEX] * v[INDEX % 5] + pm.Normal("mean"), 1, observed=Y)
+
     with pytest.raises(GroupsNotFoundError, match="the product of [uv] and [uv].*several modes"):
-        find_groups(model, read_model(model, model.value_vars, None, None))
-    model = _products_of(pm.LogNormal, pm.Normal)
-    assert len(find_groups(model, read_model(model, model.value_vars, None, None)).own) == G
+        read(lambda: product_with(pm.Normal))
+    assert len(read(lambda: product_with(pm.LogNormal))[0].own) == G
 
 
-@pytest.mark.parametrize("write", [centred, covariates_of_groups, slopes, correlated_and_few])
-def test_effects_with_a_scale_or_a_mean_learn_from_each_other(write):
-    assert _found(write).pooled
+def known_prior():
+    pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
 
 
-def test_effects_of_known_priors_do_not():
-    def write():
-        pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
-
-    assert not _found(write).pooled
+@pytest.mark.parametrize("write", [centred, covariates_of_groups, slopes, correlated_and_few, known_prior])
+def test_effects_learn_from_each_other_unless_their_prior_is_known(write):
+    assert read(write)[0].pooled == (write is not known_prior)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_austerity.groups import adapt_shared, learn_shared, propose_shared, shared_state
+from pymc_austerity.groups.shared_move import adapt_shared, learn_shared, propose_shared, shared_state
 
 MEAN = np.array([1.0, -2.0, 0.5])
 FACTOR = np.array([[0.5, 0.0, 0.0], [0.9, 1.2, 0.0], [-0.1, 0.3, 0.2]])

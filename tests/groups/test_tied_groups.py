@@ -15,17 +15,11 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups import (
-    Conditional,
-    GroupsNotFoundError,
-    adapt_shared,
-    centred_model,
-    place_all,
-    read_groups,
-    tied_prior,
-)
+from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups, tied_prior
 from pymc_austerity.groups.carried_move import build_carried_move
+from pymc_austerity.groups.group_conditional import Conditional, place_all
 from pymc_austerity.groups.group_pass import GroupPass
+from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.groups.tied_move import adapt_tied, build_tied_move
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -282,7 +276,7 @@ def test_steps_of_another_group_are_seen(walked):
 
 def precision_of(read, theta):
     """The precision of tied effects as the step has it at θ, and what of it lies between groups."""
-    from pymc_austerity.groups import GroupModel
+    from pymc_austerity.groups.group_model import GroupModel
 
     data, groups = read.data, read.groups
     t, prior = groups.ties, GroupModel(data.likelihood, groups, False, None).prior

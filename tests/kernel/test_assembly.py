@@ -1,4 +1,4 @@
-"""What is compiled and what is checked when a step is put together."""
+"""What is compiled and what is checked when a step is put together, and again for new data."""
 
 import numpy as np
 import pymc as pm
@@ -58,3 +58,23 @@ def test_rows_without_a_proxy_are_checked_as_compiled(monkeypatch):
     monkeypatch.setattr(parts, "compile_rows", scaled(parts.compile_rows, False))
     with pytest.warns(UserWarning, match="No proxy could be built"), pytest.raises(pma.NotRowWiseError):
         built(separable, pm.Flat)
+
+
+def test_what_is_learnt_from_new_data_is_what_a_new_step_learns():
+    """With what was compiled for the old ones."""
+    others = (np.random.default_rng(3).random(len(X)) < expit(X @ [1.0, -0.5])).astype(int)
+
+    def on_data(y):
+        with pm.Model() as model:
+            pm.Bernoulli("obs", logit_p=X @ pm.Normal("beta", shape=2), observed=pm.Data("y", y))
+            return model, pma.PenaltyMH(progressbar=False)
+
+    model, step = on_data(LABELS)
+    compiled, old = step.decider.compiled.derivatives, step.decider.prepared
+    pm.set_data({"y": others}, model=model)
+    step.start_chain(np.random.default_rng(0))
+    assert step.decider.compiled.derivatives is compiled
+    anew, fresh = step.decider.prepared, on_data(others)[1].decider.prepared
+    for name in ("centre", "gradient", "hessian"):
+        np.testing.assert_allclose(getattr(anew.expansion, name), getattr(fresh.expansion, name), rtol=1e-6, atol=1e-6)
+    assert not np.allclose(anew.expansion.centre, old.expansion.centre, rtol=1e-3)

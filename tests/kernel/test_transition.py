@@ -47,16 +47,6 @@ def test_rows_are_in_order_after_a_decision():
     assert len(np.unique(np.abs(estimates))) == 50
 
 
-def test_same_generator_gives_the_same_draws():
-    step = AnyTest(SequentialT(0.1, 100), model=shift_model(_values(2_000)), tune=True)
-    runs = []
-    for seed in (3, 4, 3):
-        step.start_chain(np.random.default_rng(seed))
-        runs.append(walk(step, {"mu": np.array(0.0)}, 300)[0])
-    assert np.array_equal(runs[0], runs[2])
-    assert not np.array_equal(runs[0], runs[1])
-
-
 def test_nothing_compiles_after_the_first_step():
     model = shift_model(_values(3_000))
     step = pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=200, model=model, rng=1)

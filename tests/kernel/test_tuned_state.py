@@ -129,16 +129,6 @@ def test_a_run_that_does_not_hold_all_of_it_is_refused(ran):
         pma.reliability(idata.isel(draw=slice(1, None)), model, step=step, n_states=5)
 
 
-def test_a_statistic_is_short_and_ends(ran):
-    _, step, idata, expected = ran
-    pieces = group(idata, "sample_stats")[TUNED].isel(chain=-1).to_numpy()
-    assert pieces.dtype.itemsize <= max(64, step.decider.parts.theta0.nbytes)
-    ends = np.flatnonzero(pieces != b"").max() + 1
-    assert ends <= DRAWS
-    assert (pieces[:ends] != b"").all()
-    assert len(b"".join(pieces)) < 4 / 3 * (sum(a.nbytes for a in expected) + 8)
-
-
 class Uncompiled:
     """As much of a decider as a record needs, of a walk in many dimensions."""
 

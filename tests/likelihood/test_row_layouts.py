@@ -7,7 +7,8 @@ import pytensor.tensor as pt
 import pytest
 from rowwise import AS_WRITTEN, by_numpy, evaluated, moved, read
 
-from pymc_austerity.groups import GroupsNotFoundError, find_groups
+from pymc_austerity.groups import GroupsNotFoundError
+from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.likelihood import NotRowWiseError, flatten, read_model, row_predictor
 from pymc_austerity.likelihood.scans import MOST_STEPS
 from pymc_austerity.unsupported_model import UnsupportedModelError

@@ -6,6 +6,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 from evidence import LEVEL, multinomial_p
+from hypothesis import given
+from hypothesis import strategies as st
 from numba import njit
 
 from pymc_austerity.rows.in_order import InOrder
@@ -133,3 +135,10 @@ def test_a_subset_is_any_subset_with_the_same_probability():
     assert multinomial_p(counts, np.full(20, 1 / 20)) > LEVEL
     slices = np.bincount(rng.integers(0, 4, n_draws), minlength=20)  # planted: contiguous rows only
     assert multinomial_p(slices, np.full(20, 1 / 20)) < LEVEL
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 2**32 - 1))
+def test_a_subset_has_its_size_and_no_row_twice(n_rows, size, seed):
+    numbers = draw_subset(np.random.default_rng(seed), n_rows, size)
+    assert len(numbers) == len(set(numbers.tolist())) == min(size, n_rows)
+    assert 0 <= numbers.min() <= numbers.max() < n_rows

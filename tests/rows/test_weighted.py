@@ -3,13 +3,16 @@
 import numpy as np
 import pymc as pm
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.uncorrected import FixedBatch
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
-from pymc_austerity.rows.weighted import Weighted, draw_weighted, row_table, weigh_rows
+from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
 from pymc_austerity.steps.defaults import plan_proxy
 
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
@@ -33,6 +36,29 @@ def test_the_weighted_mean_is_unbiased_and_unweighted_it_is_not():
     assert abs(new.mean() - terms.mean()) > 10 * new.std() / np.sqrt(new.size)
     weigh_rows(table, numbers, new, old)
     assert abs(new.mean() - terms.mean()) < 4 * new.std() / np.sqrt(new.size)
+
+
+ANY_SIZES = arrays(float, st.integers(1, 60), elements=st.floats(0, 1e6, allow_subnormal=False))
+
+
+@given(ANY_SIZES, st.floats(0.01, 1.0))
+def test_the_marginals_of_the_alias_table_are_the_probabilities(sizes, floor):
+    n, total = sizes.size, sizes.sum()
+    share = sizes / total if total > 0 else np.full(n, 1 / n)
+    probability = (1 - floor) * share + floor / n
+    keep, alias = alias_table(probability)
+    marginal = np.bincount(alias, weights=1 - keep, minlength=n) + keep
+    assert np.allclose(marginal / n, probability, rtol=1e-9, atol=1e-12)
+    assert not np.allclose(keep / n, probability) or np.allclose(keep, 1)  # without its aliases it would be seen
+
+
+@given(ANY_SIZES, st.floats(0.01, 1.0))
+def test_a_weighted_row_counts_for_what_it_is_drawn_too_often(sizes, floor):
+    table = row_table(sizes, floor)
+    n = sizes.size
+    marginal = (np.bincount(table.alias, weights=1.0 - table.keep, minlength=n) + table.keep) / n
+    assert np.allclose(marginal * table.weight * n, 1, rtol=1e-4)  # float32
+    assert (table.weight <= 1 / floor * (1 + 1e-5)).all()
 
 
 def test_a_later_batch_has_as_many_rows_as_were_asked_for():

@@ -13,7 +13,7 @@ from evidence import MAX_Z, moment_z
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.groups import prepare_groups
+from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import read_model
 

@@ -14,10 +14,16 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw
-from pymc_austerity.proposals.jumps.inclusion_odds import choose_weighted, flip_weights, log_share, seat_weights
 from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
-from pymc_austerity.proposals.jumps.tableau import conditional, sweep
+from pymc_austerity.proposals.jumps.tableau import (
+    choose_weighted,
+    conditional,
+    flip_weights,
+    log_share,
+    seat_weights,
+    sweep,
+)
 
 #: Autocorrelation of an update, one of the two at random: independent draws, and a small step where the prior is far
 #: from normal.

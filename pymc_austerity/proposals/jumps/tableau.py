@@ -1,4 +1,4 @@
-"""The normal approximation of a full model, and through sweeps that of every sub-model in closed form.
+"""The normal approximation of a full model, of every sub-model by sweeps, and the odds of including a coefficient.
 
 Let the log posterior of the full model be about −½ eᵀA e + bᵀe.  The sub-model of the parameters g sets the others to
 zero: its law is N(m, A_gg⁻¹) with m = A_gg⁻¹b_g.  Swept on g, the matrix (A b; bᵀ 0) becomes
@@ -14,6 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
+
+#: Odds at which a flip counts as hopeless (or as sure): it is still tried now and then.
+_MOST_LOG_ODDS = 8.0
 
 
 @njit
@@ -64,3 +68,65 @@ def log_evidence_gain(tableau: np.ndarray, p: int, included: bool, prior: tuple[
         mean, precision = conditional(tableau, p)
     loc, prior_precision = prior
     return 0.5 * (np.log(prior_precision / precision) + mean * mean * precision - prior_precision * loc * loc)
+
+
+@njit
+def log_sum(log_weights: np.ndarray) -> float:
+    """Log of the sum of weights."""
+    top, total = log_weights.max(), 0.0
+    for weight in log_weights:
+        total += np.exp(weight - top)
+    return top + np.log(total)
+
+
+@njit
+def choose_weighted(rng: np.random.Generator, log_weights: np.ndarray) -> int:
+    """Pick an index with probability proportional to exp(log weight)."""
+    share, total, last = rng.random(), log_sum(log_weights), 0
+    for k in range(log_weights.size):
+        if log_weights[k] > -np.inf:
+            last = k
+            share -= np.exp(log_weights[k] - total)
+            if share < 0:
+                break
+    return last
+
+
+@njit
+def log_share(log_weights: np.ndarray, k: int) -> float:
+    """Log probability that `choose_weighted` picks `k`."""
+    return log_weights[k] - log_sum(log_weights)
+
+
+@njit
+def log_odds(tableau: np.ndarray, included: np.ndarray, state: SurrogateJumpState, p: int) -> float:
+    """Log odds of including `p`, given the others that are, in the normal approximation."""
+    prior = (state.prior_loc[p], state.prior_precision[p])
+    odds = state.prior_log_odds[p] + log_evidence_gain(tableau, p, included[p], prior)
+    return odds if np.isfinite(odds) else 0.0
+
+
+@njit
+def flip_weights(tableau: np.ndarray, included: np.ndarray, state: SurrogateJumpState) -> np.ndarray:
+    """Log weights of the coefficients to flip: the square root of the odds, which is locally balanced."""
+    weights = np.full(included.size, -np.inf)
+    k = 0
+    for p in range(included.size):
+        k += included[p] and state.switches[p] >= 0
+    for p in range(included.size):
+        if state.switches[p] < 0 or k == state.limits[0 if included[p] else 1]:
+            continue
+        odds = log_odds(tableau, included, state, p)
+        odds = -odds if included[p] else odds
+        weights[p] = 0.5 * min(max(odds, -_MOST_LOG_ODDS), _MOST_LOG_ODDS)
+    return weights
+
+
+@njit
+def seat_weights(tableau: np.ndarray, included: np.ndarray, state: SurrogateJumpState) -> np.ndarray:
+    """Log weights of the excluded coefficients for a seat that has become free: their odds."""
+    weights = np.full(included.size, -np.inf)
+    for p in range(included.size):
+        if state.switches[p] >= 0 and not included[p]:
+            weights[p] = log_odds(tableau, included, state, p)
+    return weights

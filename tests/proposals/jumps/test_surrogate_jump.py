@@ -251,10 +251,7 @@ def test_rows_that_read_more_than_the_product_get_no_proxy():
 
 def test_a_bound_on_the_rows_is_none_on_effects():
     jump = pma.ReversibleJump("beta", "included")
-    with (
-        selection(product_rate),
-        pytest.raises(ValueError, match="not for products"),
-    ):
+    with selection(product_rate), pytest.raises(ValueError, match="not for products"):
         pma.MHSubLhd(proposal=jump, proxy=pma.Taylor(), bound=lambda theta, theta_new: 1.0)
 
 

@@ -5,8 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from pymc_austerity.acceptance import NoisePenalty, ScalableSubsampling
-from pymc_austerity.groups import GroupCosts
-from pymc_austerity.groups.carried_rows import cheapest, choose_carried_rows
+from pymc_austerity.groups.group_costs import GroupCosts, cheapest, choose_carried_rows, share_refreshed
 
 
 @pytest.mark.parametrize(("noise", "rest"), [(200.0, 5_000.0), (5_000.0, 5_000.0), (200.0, 100_000.0)])
@@ -36,3 +35,17 @@ def test_rows_are_drawn_by_bounds_where_these_ask_for_few():
 
 def test_a_penalty_reads_no_more_than_half_of_the_rows_at_first():
     assert choose_carried_rows(GroupCosts(np.inf, np.inf, np.inf, 1e9), 1e6, 30_000).test.batch_size <= 15_000
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "carried", "share"),
+    [
+        (1_000_000, 34_000, 0.2),  # effects keep step with what is shared, whatever their rows cost
+        (10_000, 5_000, 0.7),  # the refresh is cheap beside the carried move
+        (0, 5_000, 0.7),  # groups without rows
+        (30_000, 5_000, 0.25),
+    ],
+)
+def test_share_that_is_refreshed_has_limits(n_rows, carried, share):
+    """Between them it is in proportion to what the carried move costs."""
+    assert share_refreshed(n_rows, carried) == share

@@ -1,4 +1,6 @@
-"""Shifts of coefficients against effects: which are found, that no row sees them, and the law that they draw from."""
+"""Moves that the prior decides: of what no row reads given the effects, and shifts of coefficients against effects."""
+
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -8,8 +10,7 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups.along_line import build_move_along
-from pymc_austerity.groups.group_shift import build_shift
+from pymc_austerity.groups.prior_moves import build_move_along, build_move_given, build_shift
 from pymc_austerity.kernel import pack_generators
 
 G, H, N = 40, 33, 400
@@ -22,7 +23,7 @@ ALMOST = RNG.normal(size=G)[FIRST]
 ALMOST[17] += 1e-3
 Y = RNG.integers(0, 2, size=N)
 #: Where the intercept, the coefficients and the effects lie in θ, behind two scales.
-INTERCEPT, COEFFICIENTS, EFFECTS, SECONDS = 2, slice(3, 7), slice(7, 7 + G), slice(7 + G, 7 + G + H)
+INTERCEPT, COEFFICIENTS, FIRSTS, SECONDS = 2, slice(3, 7), slice(7, 7 + G), slice(7 + G, 7 + G + H)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def _expected(theta_size):
     of_first, of_second = ([np.mean(x[i == g]) for g in range(n)] for x, i, n in _constant())
     for direction, place, column, coefficient in zip(
         found,
-        (EFFECTS, EFFECTS, SECONDS, SECONDS),
+        (FIRSTS, FIRSTS, SECONDS, SECONDS),
         (1.0, of_first, 1.0, of_second),
         (INTERCEPT, 3, INTERCEPT, 4),
         strict=True,
@@ -61,7 +62,7 @@ def _rows(decider, theta):
 
 
 @pytest.mark.slow
-def test_shifts_of_columns_that_are_constant_within_groups_are_found(decider):
+def test_shifts_of_columns_constant_within_groups_are_found(decider):
     shifts, expected = decider.prepared.shifts, _expected(decider.theta0.size)
     assert decider.groups.first.tolist() == [0, G, G + H]
     # As many, and of one space; neither the column of rows nor the one of which a single row is not as the others.
@@ -105,9 +106,75 @@ def test_shifts_draw_from_the_prior_given_the_rows(decider, planted):
         return log_prior(links, theta, others, fixed) / 2
 
     if planted == "another column":
-        shifts = np.concatenate([shifts[:, : EFFECTS.start], np.roll(shifts[:, EFFECTS.start :], 1, axis=1)], axis=1)
+        shifts = np.concatenate([shifts[:, : FIRSTS.start], np.roll(shifts[:, FIRSTS.start :], 1, axis=1)], axis=1)
     if planted == "wrong sign":
-        shifts = np.concatenate([-shifts[:, : EFFECTS.start], shifts[:, EFFECTS.start :]], axis=1)
+        shifts = np.concatenate([-shifts[:, : FIRSTS.start], shifts[:, FIRSTS.start :]], axis=1)
     largest_z, change = _shifted(decider, half if planted == "half the prior" else log_prior, shifts)
     assert (largest_z < MAX_Z) == (planted is None)
     assert (change < 1e-9) == (planted in (None, "half the prior"))
+
+
+INDEX = np.repeat(np.arange(5), 5)
+EFFECTS = np.array([0.3, -1.1, 0.8, 2.0, 0.1])
+
+
+@pytest.fixture(scope="module")
+def case():
+    """A step, and a weight that counts the prior of the effects once more where it is one.
+
+    The model is that of `test_group_moves`, for which moves and graphs are compiled once.
+    """
+    with pm.Model() as model:
+        mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=5)
+        again = pm.logp(pm.Normal.dist(mean, pm.math.exp(log_scale)), effect)
+        pm.Potential("again", pm.Data("weight", 0.0) * again)
+        pm.Normal("y", effect[INDEX], 1, observed=np.arange(25.0) % 2)
+        return model, pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False).decider
+
+
+def _law():
+    """Means and standard deviations of the mean and the log scale given the effects, on a grid."""
+    m, s = np.meshgrid(np.linspace(-4, 4, 401), np.linspace(-3, 3, 401), indexing="ij")
+    rows = -0.5 * ((EFFECTS[:, None, None] - m) / np.exp(s)) ** 2 - s
+    weight = np.exp(rows.sum(axis=0) - 0.5 * m**2 - 0.5 * ((s + 0.3) / 0.7) ** 2)
+    weight /= weight.sum()
+    means = [(weight * x).sum() for x in (m, s)]
+    return [(mean, np.sqrt((weight * (x - mean) ** 2).sum())) for x, mean in zip((m, s), means)]
+
+
+@cache
+def _many_moves(density):
+    move = build_move_given(build_move_along(density.log_prior))
+
+    @njit
+    def run(theta, data, state, generators, n):
+        draws = np.empty((n, theta.size))
+        for i in range(n):
+            theta = move(theta, data, state, generators)
+            draws[i] = theta
+        return draws
+
+    return run
+
+
+def _largest_z_given(decider, fixed, n=20_000):
+    run = _many_moves(decider.parts.density)
+    generators = pack_generators(*np.random.default_rng(3).spawn(3))
+    data = decider.data()._replace(fixed=decider.likelihood.fixed_at(fixed))
+    draws = run(np.concatenate([[0.0, 0.0], EFFECTS]), data, decider.new_state(), generators, n)
+    assert (draws[:, 2:] == EFFECTS).all()
+    assert len(np.unique(draws[:, 0])) > n / 4
+    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(draws[:, :2].T.reshape(2, 4, -1), _law()))
+
+
+@pytest.mark.slow
+def test_parameters_no_row_reads_have_their_law_given_effects(case):
+    _, decider = case
+    assert _largest_z_given(decider, decider.fixed) < MAX_Z
+
+
+@pytest.mark.slow
+def test_a_prior_that_counts_twice_is_seen(case):
+    _, decider = case
+    assert _largest_z_given(decider, (np.array(1.0),)) > MAX_Z
