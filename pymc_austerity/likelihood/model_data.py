@@ -12,7 +12,8 @@ from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.likelihood.finite_rows import FindRow, compile_row_finder, require_finite_rows
+from pymc_austerity.likelihood import finite_rows
+from pymc_austerity.likelihood.finite_rows import RowValues, with_infinite_data
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
@@ -72,26 +73,25 @@ class ModelData:
         """
         batches = {leaf.source: leaf.batch for leaf in self._source.leaves}
         wrong_index = compile_index_check_of_batches(model, self.terms, self.point, batches)
-        first_not_finite = self._finder()
+        values = self._row_values()
 
         def wrong_row(arrays: tuple[np.ndarray, ...]) -> tuple[int, str] | None:
-            return wrong_index(arrays) or first_not_finite(Rows(arrays), False)
+            return wrong_index(arrays) or values.first_not_finite(Rows(arrays), False)
 
         return wrong_row
 
-    def _finder(self) -> FindRow:
+    def _row_values(self) -> RowValues:
         point = self.theta0, self.others0, self.fixed
-        return compile_row_finder(self.likelihood, point, [leaf.label for leaf in self._source.leaves])
+        return RowValues(self.likelihood, point, [leaf.label for leaf in self._source.leaves])
 
     def require_finite_pieces(self, pieces: Iterable[Rows], place: Callable[[int], str]) -> None:
         """Refuse rows without a finite log-likelihood at the initial point that take the place of those in the model.
 
         `place` says where the row of a number is.
         """
-        start, first_not_finite = 0, self._finder()
+        start, values = 0, self._row_values()
         for rows in pieces:
-            found = first_not_finite(rows, True)
-            if found is not None:
+            if (found := values.first_not_finite(rows, True)) is not None:
                 row = start + found[0]
                 raise UnsupportedModelError(f"Row {row} of the blocks ({place(row)}): {found[1]}")
             start += len(rows)
@@ -152,7 +152,7 @@ class ModelData:
     def require_finite_rows(self, *, thorough: bool = False) -> None:
         """Refuse rows without a finite log-likelihood at the initial point, and show their data.
 
-        Rows whose data are finite are evaluated however many they are only if `thorough`.
+        Of very many rows those whose data are finite are evaluated only if `thorough`.
         """
         odd = sorted(name for name, value in self.point.items() if not np.isfinite(value).all())
         if odd:
@@ -160,10 +160,9 @@ class ModelData:
                 f"The initial point of {odd} is not finite (unconstrained), so no row has a log-likelihood there. "
                 "Look at the parameters of their priors, or give initval= or initial_point=."
             )
-        point = self.theta0, self.others0, self.fixed
-        names = [term.name for term in self.terms.all]
-        labels = [leaf.label for leaf in self._source.leaves]
-        require_finite_rows(self.likelihood, self.rows, point, names, labels, thorough=thorough)
+        thorough = thorough or len(self.rows) <= finite_rows.MOST_EVALUATED
+        if thorough or len(with_infinite_data(self.rows)):
+            self._row_values().require_finite(self.rows, [term.name for term in self.terms.all], thorough)
 
 
 def _point_of(model: Model, given: Any) -> dict[str, np.ndarray]:
