@@ -110,7 +110,10 @@ class ChecksOfDecisions:
     def _spots(self) -> list[Finding]:
         """Judge decisions by what the test does, there and back, from drawn states."""
         checked = SpotCheck(self.population, self.stats, self.own, self.n_planned, self.rng)
-        scale = self._relaxations()
+        _, names = entries_of_theta(self.mixing, self.model, self.decider)
+        of_means, of_squares = (relaxation_of(self.mixing, self.model, self.decider, of) for of in ("bulk", "sd"))
+        theta = self.states.theta
+        scale = Relaxations(of_means, of_squares, names, theta.mean(axis=0), theta.std(axis=0))
         self._look_at_states(checked, scale)
         if len(checked.spots) < 2:
             return [not_looked_at("spot check", "Time was over before two states were looked at.")]
@@ -159,12 +162,6 @@ class ChecksOfDecisions:
                     checked.repeat(k)
         except KeyboardInterrupt:
             allowance.stopped = True
-
-    def _relaxations(self) -> Relaxations:
-        _, names = entries_of_theta(self.mixing, self.model, self.decider)
-        of_means, of_squares = (relaxation_of(self.mixing, self.model, self.decider, of) for of in ("bulk", "sd"))
-        states = self.states.theta
-        return Relaxations(of_means, of_squares, names, states.mean(axis=0), states.std(axis=0))
 
     def _batches(self, checked: SpotCheck) -> list[Finding]:
         """Judge batches by the shape of all rows, also where a sample of them was looked at many times."""

@@ -113,13 +113,11 @@ class ReplicationProgress:
             step = value - self._mean
             self._mean = self._mean + step / self._count
             self._squares = self._squares + step * (value - self._mean)
-            if self._count >= _MIN_REPLICATIONS and self._precise():
+            enough = self._tolerance is not None and self._count >= _MIN_REPLICATIONS
+            if enough and bool((self._error() <= self._tolerance).all()):
                 self.precise_at = self._count
         self._bar.update(self._task, completed=len(self._done), description=self.summary())
         return self.precise_at is not None
-
-    def _precise(self) -> bool:
-        return self._tolerance is not None and bool((self._error() <= self._tolerance).all())
 
     def _error(self) -> np.ndarray:
         return np.sqrt(self._squares / max(self._count - 1, 1) / max(self._count, 1))

@@ -42,7 +42,8 @@ def leave_out(log_likelihood: np.ndarray, n_chains: int, r_eff: float) -> LeftOu
     for start in range(0, len(vary), size):
         some = vary[start : start + size]
         result = _loo(by_chain[..., some], r_eff)
-        elpd[some], k[some] = _pointwise(result), result["pareto_k"].to_numpy()
+        of_rows = result["loo_i"] if isinstance(result, pd.Series) else result.elpd_i
+        elpd[some], k[some] = of_rows.to_numpy(), result["pareto_k"].to_numpy()
     if not len(vary):
         raise ValueError("loo: the log-likelihood of no row differs between draws. Pass a run whose chains move.")
     return LeftOut(elpd, lpd, k, result)
@@ -87,7 +88,3 @@ def _loo(log_likelihood: np.ndarray, r_eff: float) -> Any:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # about Pareto k, of which the caller says more
         return az.loo(as_sampling_result(groups), pointwise=True, reff=r_eff)
-
-
-def _pointwise(result: Any) -> np.ndarray:
-    return (result["loo_i"] if isinstance(result, pd.Series) else result.elpd_i).to_numpy()

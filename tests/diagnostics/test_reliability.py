@@ -307,7 +307,7 @@ def checks_of(test):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("test", "verdict"), [(NoisePenalty, TRUST), (WithoutPenalty, DO_NOT_TRUST)])
-def test_a_penalty_keeps_the_balance_and_without_it_there_is_none(test, verdict):
+def test_a_penalty_keeps_the_balance_and_none_does_not(test, verdict):
     spot = checks_of(test(150, growth=1.3)).loc["spot check"]
     assert spot["verdict"] == verdict, spot["reason"]
 

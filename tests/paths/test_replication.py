@@ -37,7 +37,7 @@ def test_enumeration_is_unbiased_with_the_variance_of_lemma_1():
     assert probabilities @ (values - mean) ** 2 == pytest.approx(LAW.variance_by_level(squared_error).sum(), rel=1e-12)
 
 
-def test_enumeration_catches_wrong_weights_and_short_truncations():
+def test_enumeration_catches_planted_mistakes():
     wrong, short = SimpleNamespace(tail=LAW.probability, sizes=LAW.sizes), Truncation((*LAW.sizes[:-1],), 0.8)
     for law, weights in ((LAW, wrong), (short, short)):
         values, probabilities = _all_replicates(X, law, weights)
