@@ -252,9 +252,9 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
     theta0 = parts.theta0 if compiled.selected is None else compiled.selected.of(parts.theta0)
     with _quiet_compilation():
         given = ToLearn(
-            compiled.read, lambda: compiled.derivatives, lambda: compiled.remainders, compiled.surrogate, parts.rows,
+            compiled.read, lambda: compiled.derivatives, compiled.remainders, compiled.surrogate, parts.rows,
             parts.fixed, np.concatenate([theta0, parts.others0]), float(parts.temperature.final),
-            parts.compile_kwargs, parts.progressbar,
+            parts.compile_kwargs, parts.progressbar, compiled.may_bend,
         )  # fmt: skip
         prepared = plan.prepare(given, stacklevel=_STACKLEVEL)
     if prepared is None or prepared.table is None:
@@ -267,6 +267,7 @@ def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], p
 
     Raises RuntimeError where they differ.
     """
+    psi = psi[: compiled.read.psi_blocks[-1].stop]  # without the powers of bent coordinates
     d, batch = compiled.read.theta_size, tuple(np.array(a, order="C") for a in table.some(_WARM_UP_ROWS))
     rows = uninterrupted(interpret_rows(compiled.read), psi[:d], psi[:d], psi[d:], *fixed, *batch)[0]
     found = compiled.derivatives[0](psi, (*fixed, *batch), np.zeros(0, np.int64))[0]
@@ -294,7 +295,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         if prepared.table is not None:
             test, row_source = test.with_replacement(), prepared.table.source()
         if test.reads.a_part:
-            remainders = compiled.remainders
+            remainders = compiled.remainders(prepared.bent)
             density = remainders if compiled.selected is None else compiled.selected.at_theta(remainders)
     density = density or compiled.density
     proposal = parts.proposal or _default_proposal(parts.theta0.size, prepared)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.acceptance import AcceptanceTest, Reads
-from pymc_austerity.bounds import Bound
+from pymc_austerity.bounds import Bound, Unbounded
 from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, numba_options
 from pymc_austerity.likelihood.density import compile_log_prior, compile_one_side, compile_rows, interpret_rows
 from pymc_austerity.likelihood.links import LogPrior
-from pymc_austerity.proposals import Proposal
+from pymc_austerity.proposals import CrankNicolson, Proposal, SurrogateHMC
 from pymc_austerity.proxy import (
     Prepared,
     PriorCurvature,
@@ -84,6 +84,7 @@ class Compiled:
     def __init__(self, parts: Parts):
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
         self._resolved, self._options = parts.test.reads is Reads.BY_BOUNDS, numba_options(parts.compile_kwargs)
+        self._unbounded = isinstance(parts.bound, Unbounded)
         # A bound that is found by a scan reads both ends.
         self._remembers = parts.test.reads is Reads.ALL and not parts.bound.is_asked_for
 
@@ -130,15 +131,35 @@ class Compiled:
         sums = once("sums", (self.read,), lambda: compile_sums(self.read, self._options))
         return sums, once("prior", (self.read,), lambda: PriorCurvature(self.read, self._options))
 
+    @property
+    def may_bend(self) -> bool:
+        """Whether rows may be expanded in powers of parameters: where no bound is known, and none of their slopes."""
+        plain = self._proposal is None or isinstance(self._proposal, CrankNicolson | SurrogateHMC)
+        return plain and self._unbounded and not (self._resolved or self._plan.by_statistics)
+
     @cached_property
-    def remainders(self) -> Density:
+    def straight_remainders(self) -> Density:
         """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
+        return self._remainders(bent=False)
+
+    @cached_property
+    def bent_remainders(self) -> Density:
+        """The same where some coordinates are bent."""
+        return self._remainders(bent=True)
+
+    def remainders(self, bent: bool) -> Density:
+        """Return one of the two."""
+        return self.bent_remainders if bent else self.straight_remainders
+
+    def _remainders(self, bent: bool) -> Density:
         assert self._plan.proxy is not None
         if self._plan.by_statistics:
             of_rows = self.density if self.selected is None else compile_density(self.read, self._options)
             return compile_statistics_density(of_rows)
-        of_density = compile_resolved_density if self._resolved else compile_remainder_density
-        return of_density(self.interpreted, self.read, self._plan.proxy.order, **self._options)
+        order = self._plan.proxy.order
+        if self._resolved:
+            return compile_resolved_density(self.interpreted, self.read, order, **self._options)
+        return compile_remainder_density(self.interpreted, self.read, order, bent, **self._options)
 
     @property
     def read(self) -> RowLikelihood:

@@ -73,7 +73,8 @@ class Taylor:
 class Expansion(NamedTuple):
     """The expansion of all rows around one centre, as arrays for compiled code."""
 
-    centre: np.ndarray  # ψ̂, all of θ and others, shape (D + O,)
+    #: ψ̂, all of θ and others, shape (D + O,); where a coordinate is bent, followed by the powers λ of all.
+    centre: np.ndarray
     coordinates: np.ndarray  # entries of ψ that the rows read, shape (E,)
     gradient: np.ndarray  # Σ∇ℓ_i(ψ̂), shape (E,)
     hessian: LinearMap  # Σ∇²ℓ_i(ψ̂), E by E; zero at order 1
@@ -93,12 +94,14 @@ class CubicExpansion(NamedTuple):
 
 @njit
 def shift_from(centre: np.ndarray, coordinates: np.ndarray, theta: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return ψ − ψ̂ along the given coordinates of ψ = (θ, others)."""
-    d = theta.size
+    """Return ψ − ψ̂ along the given coordinates of ψ = (θ, others), or (exp(λ(ψ − ψ̂)) − 1)/λ where one is bent."""
+    d, size = theta.size, theta.size + others.size
     shift = np.empty(coordinates.size)
     for k in range(coordinates.size):
         c = coordinates[k]
         shift[k] = (theta[c] if c < d else others[c - d]) - centre[c]
+        if centre.size > size and centre[size + c] != 0.0:
+            shift[k] = np.expm1(centre[size + c] * shift[k]) / centre[size + c]
     return shift
 
 
@@ -129,25 +132,34 @@ def known_sum(order: int) -> KnownSum:
     return expanded_cubic_sum if order == 3 else expanded_sum
 
 
-def along_line(likelihood: RowLikelihood, graph: Variable) -> tuple[Variable, Variable, Variable]:
-    """Return a graph on the line ψ(s) = ψ̂ + s(ψ − ψ̂), with its centre ψ̂ and the scalar s."""
-    centre, s = likelihood.psi_vector("centre"), pt.dscalar("s")
-    d = likelihood.theta_size
+def along_line(likelihood: RowLikelihood, graph: Variable, bent: bool = False) -> tuple[Variable, Variable, Variable]:
+    """Return a graph on the line ψ(s) = ψ̂ + s(ψ − ψ̂), or one that is straight in bent coordinates.
+
+    Beside it the vector that it takes, ψ̂ or (ψ̂, λ), and the scalar s.
+    """
+    d, size, s = likelihood.theta_size, likelihood.psi_blocks[-1].stop, pt.dscalar("s")
+    centre = pt.dvector("centre", shape=(2 * size,)) if bent else likelihood.psi_vector("centre")
+    start = centre[:size] if bent else centre
     line = {
-        likelihood.theta: centre[:d] + s * (likelihood.theta - centre[:d]),
-        likelihood.others: centre[d:] + s * (likelihood.others - centre[d:]),
+        likelihood.theta: start[:d] + s * (likelihood.theta - start[:d]),
+        likelihood.others: start[d:] + s * (likelihood.others - start[d:]),
     }
+    if bent:
+        power = centre[size : size + d]
+        divisor = pt.switch(pt.eq(power, 0.0), 1.0, power)
+        curve = pt.log1p(s * pt.expm1(power * (likelihood.theta - start[:d]))) / divisor
+        line[likelihood.theta] = pt.switch(pt.eq(power, 0.0), line[likelihood.theta], start[:d] + curve)
     (along,) = graph_replace([graph], line, strict=False)
     return along, centre, s
 
 
-def row_remainder(likelihood: RowLikelihood, order: int) -> tuple[Variable, Variable]:
-    """Return the graph of ℓ_i(ψ) − q_i(ψ) + ℓ_i(ψ̂) for a batch, and the vector ψ̂ that it takes.
+def row_remainder(likelihood: RowLikelihood, order: int, bent: bool = False) -> tuple[Variable, Variable]:
+    """Return the graph of ℓ_i(ψ) − q_i(ψ) + ℓ_i(ψ̂) for a batch, and the vector ψ̂, or (ψ̂, λ), that it takes.
 
     Along ψ(s) = ψ̂ + s(ψ − ψ̂) the derivatives by the scalar s at s = 0 are the terms of the expansion times k!, so one
     forward-mode derivative a term serves any graph and any number of parameters.
     """
-    along, centre, s = along_line(likelihood, likelihood.row_log_likelihood)
+    along, centre, s = along_line(likelihood, likelihood.row_log_likelihood, bent)
     terms, derivative = [], along
     for k in range(1, order + 1):
         derivative = pushforward(derivative, s, pt.ones_like(s))
@@ -156,21 +168,25 @@ def row_remainder(likelihood: RowLikelihood, order: int) -> tuple[Variable, Vari
     return likelihood.row_log_likelihood - sum(at_centre[1:], start=at_centre[0]), centre
 
 
-def compile_remainder(likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any]) -> BothSides:
+def compile_remainder(
+    likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any], bent: bool = False
+) -> BothSides:
     """Compile ``both_sides(theta_new, theta, others, centre, *fixed, *batch)`` for the remainders.
 
     Returned values keep the constant ℓ_i(ψ̂), which cancels in the difference of the two sides.
     """
-    remainder, centre = row_remainder(likelihood, order)
+    remainder, centre = row_remainder(likelihood, order, bent)
     theta_new = likelihood.theta.type("theta_new")
     (remainder_new,) = graph_replace([remainder], {likelihood.theta: theta_new}, strict=False)
     inputs = [theta_new, likelihood.theta, likelihood.others, centre, *likelihood.fixed, *likelihood.batches]
     return compile_part(inputs, [remainder_new, remainder], **compile_kwargs)
 
 
-def compile_remainder_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:
+def compile_remainder_density(
+    density: Density, likelihood: RowLikelihood, order: int, bent: bool = False, **options: Any
+) -> Density:
     """Return `density` with remainders in place of the rows: what the proxy of that order leaves."""
-    return Density(density.log_prior, compile_remainder(likelihood, order, options), known_sum(order))
+    return Density(density.log_prior, compile_remainder(likelihood, order, options, bent), known_sum(order))
 
 
 def check_order(
@@ -190,13 +206,13 @@ def check_order(
     centre, d = expansion.centre, theta_size
 
     def change(step: float) -> float:
-        psi = centre + step * spread
+        psi = centre[: spread.size] + step * spread
         return float(np.abs(remainders(psi) - base).mean())
 
     def remainders(psi: np.ndarray) -> np.ndarray:
         return uninterrupted(both_sides, centre[:d], psi[:d], psi[d:], centre, *fixed, *batch)[1]
 
-    base = remainders(centre)
+    base = remainders(centre[: spread.size])
     rounding = _ROUNDING * (1 + np.abs(base).mean())
     ratio = np.nan
     # A wide posterior is outside the reach of the leading term; a mistake shows the more, the shorter the step.

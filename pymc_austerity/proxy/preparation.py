@@ -19,6 +19,7 @@ from pymc_austerity.likelihood import Density, RowLikelihood, Surroundings, numb
 from pymc_austerity.likelihood.layout import flatten_onto
 from pymc_austerity.likelihood.row_entries import reads_few_entries
 from pymc_austerity.progress import setup_progress
+from pymc_austerity.proxy.bend import SampledSums, by_powers
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.linear_maps import WIDE, compressed
@@ -61,6 +62,7 @@ class Prepared(NamedTuple):
     draws: np.ndarray  # draws of θ from the surrogate, shape (k, D)
     table: DrawnRows | None  # rows with weights, where they were asked for
     passes: float  # passes over all rows, in rows evaluated divided by N
+    bent: bool = False  # whether rows are expanded in powers of parameters
 
     def region(self, fixed: tuple[np.ndarray, ...], rows: Any) -> Region:
         """Return where the rows are expanded, and how wide the posterior is there."""
@@ -83,7 +85,7 @@ class ToLearn(NamedTuple):
     #: Returns the sums over rows and the log prior, with their derivatives, compiled.
     derivatives: Callable[[], tuple[RowSums, PriorCurvature]]
     #: Returns the density with remainders in place of the rows, compiled; called once there is a mode.
-    remainders: Callable[[], Density]
+    remainders: Callable[[bool], Density]  # whether coordinates are bent
     surrogate: Surrogate
     rows: Table
     fixed: tuple[np.ndarray, ...]  # data that are not indexed by row
@@ -91,6 +93,7 @@ class ToLearn(NamedTuple):
     temperature: float
     compile_kwargs: dict[str, Any] | None
     progressbar: bool
+    may_bend: bool  # whether rows may be expanded in powers of parameters
 
 
 def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
@@ -100,12 +103,13 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     reason: a discrete variable, no mode, derivatives that fail their check.
     """
     likelihood, rows, fixed, d = given.likelihood, given.rows, given.fixed, given.likelihood.theta_size
-    of = likelihood, rows, given.temperature, taylor.centre
-    psi, sums, tuned, coordinates, rows_read = once("centre", of, lambda: _find_centre(given, taylor))
+    of = likelihood, rows, given.temperature, taylor.centre, given.may_bend
+    psi, powers, sums, tuned, coordinates, rows_read = once("centre", of, lambda: _find_centre(given, taylor))
+    centre, bent = np.append(psi, powers), powers.size > 0
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
-    expansion = Expansion(psi, coordinates, sums.gradient, compressed(hessian) if len(hessian) > WIDE else hessian)
-    both_sides = given.remainders().both_sides
+    expansion = Expansion(centre, coordinates, sums.gradient, compressed(hessian) if len(hessian) > WIDE else hessian)
+    both_sides = given.remainders(bent).both_sides
     # A step within the posterior: along sd of correlated parameters it would end far outside.
     spread = np.concatenate([tuned.draws[-1] - psi[:d], np.zeros(psi.size - d)])
     if wrong := check_order(both_sides, expansion, taylor.order, spread, fixed, rows.some(500), d):
@@ -113,19 +117,20 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     table = None
     if floor is not None:
         options, pairs = numba_options(given.compile_kwargs), _pairs_of(tuned.draws)
-        sizes_of = SizesOfRows(likelihood, taylor.order, options, pairs, psi, fixed, both_sides)
+        sizes_of = SizesOfRows(likelihood, taylor.order, options, pairs, centre, fixed, both_sides)
         table = _weigh(sizes_of, rows, floor, given.progressbar)
     passes = rows_read / len(rows) + (floor is not None) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     normality = normality_of(given.surrogate, tuned.normal, tuned.draws, _around(given, psi))
-    return Prepared(expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes)
+    return Prepared(expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes, bent)
 
 
 class Centre(NamedTuple):
     """Where rows are expanded, what all of them add up to there, moves on the surrogate, and what was expanded in."""
 
     psi: np.ndarray
-    sums: Sums
+    powers: np.ndarray  # λ of every entry of ψ; empty where none is bent
+    sums: Sums  # with the Hessian by bent coordinates
     tuned: Tuned
     coordinates: np.ndarray
     rows_read: int
@@ -155,10 +160,36 @@ def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
     try:
         around = _around(given, mode.psi)
+        if given.may_bend and taylor.order == 2 and taylor.centre is None:
+            found = _bent_centre(posterior, given.surrogate, mode, around)
+            if found is not None:
+                return found
         psi, sums, tuned = _settle(posterior, given.surrogate, mode, around, stays=taylor.centre is not None)
     except NoFactorError as error:
         raise NoProxyError(str(error)) from error
-    return Centre(psi, sums, tuned, coordinates, full_pass.rows_read)
+    return Centre(psi, np.empty(0), sums, tuned, coordinates, full_pass.rows_read)
+
+
+def _bent_centre(posterior: LogPosterior, surrogate: Surrogate, mode: Mode, around: Surroundings) -> Centre | None:
+    """Return the expansion at the mode in powers of parameters; None where it is no better in these."""
+    (psi, sums, scaling), c, temperature = mode, posterior.coordinates, posterior.temperature
+    of_sample = SampledSums(posterior, psi)
+    powers = of_sample.find_powers(posterior.total(psi, sums, posterior.rows).hessian)
+    if not powers.any():
+        return None
+    # At the mode the slopes of rows and prior cancel, and so does what bending adds to their curvatures.
+    added = np.diag(powers[c] * sums.gradient) / temperature
+    bent, centre = by_powers(sums, powers[c]), np.append(psi, powers)
+    held = posterior.prior(psi, posterior.fixed, c).hessian + added
+    linearisation = linearise(c, centre, bent, lambda: held, temperature, scaling)
+    of_theta = scaling.of_theta(c, posterior.full_pass.theta_size)
+    tuned = tune_moves(posterior, linearisation, psi, around, build_pilot(surrogate.trajectory), of_theta)
+    if not (stays_near(tuned) and of_sample.suits(powers, tuned.draws)):
+        return None
+    names = _entry_names(posterior.full_pass.likelihood)
+    listed = ", ".join(f"{names[k]} (power {powers[k]:.2g})" for k in np.flatnonzero(powers))
+    _log.info(f"Rows are expanded in powers of {listed}, in which their sum is more nearly quadratic.")
+    return Centre(psi, powers, bent, tuned, c, posterior.full_pass.rows_read)
 
 
 def _expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:

@@ -29,7 +29,7 @@ class SizesOfRows:
     order: int
     options: dict[str, Any]  # from which remainders are compiled in another process
     pairs: Sequence[tuple[np.ndarray, np.ndarray]]  # draws of θ between which remainders change
-    psi: np.ndarray  # the centre
+    psi: np.ndarray  # the centre, with the powers of bent coordinates behind it where there are any
     fixed: tuple[np.ndarray, ...]
     both_sides: BothSides | None  # the remainders, compiled; None in another process before they are
 
@@ -38,9 +38,15 @@ class SizesOfRows:
         """The draws and the centre."""
         return np.array(self.pairs), self.psi, np.array(self.order), *self.fixed
 
+    @property
+    def _size(self) -> int:
+        return int(self.likelihood.psi_blocks[-1].stop)
+
     def released(self) -> SizesOfRows:
         """Return the same with code that lets other threads run."""
-        both = self.both_sides or compile_remainder(self.likelihood, self.order, self.options)
+        both = self.both_sides or compile_remainder(
+            self.likelihood, self.order, self.options, self.psi.size > self._size
+        )
 
         @njit(nogil=True)
         def of_types(theta_new, theta, others, inputs, batch):  # type: ignore[no-untyped-def]
@@ -63,7 +69,7 @@ class SizesOfRows:
             both_sides = self.both_sides or self.released().both_sides
             assert both_sides is not None
             self.both_sides = both_sides
-        others = self.psi[self.pairs[0][0].size :]
+        others = self.psi[self.pairs[0][0].size : self._size]
         return remainder_sizes(both_sides, self.pairs, others, self.psi, self.fixed, rows, advance)
 
     def __getstate__(self) -> dict[str, Any]:

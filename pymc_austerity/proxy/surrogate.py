@@ -135,11 +135,14 @@ def build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
         shift = shift_from(linearisation.centre, linearisation.coordinates, theta, others)
         curved = product(linearisation.hessian, shift)
         total = value + np.dot(linearisation.gradient + 0.5 * curved, shift) / temperature
-        slope = slope.copy()
+        slope, centre, size = slope.copy(), linearisation.centre, theta.size + others.size
         for k in range(shift.size):
             c = linearisation.coordinates[k]
             if c < theta.size:
-                slope[c] += (linearisation.gradient[k] + curved[k]) / temperature
+                pull = (linearisation.gradient[k] + curved[k]) / temperature
+                if centre.size > size:  # of a bent coordinate, by ψ
+                    pull *= 1.0 + centre[size + c] * shift[k]
+                slope[c] += pull
         return total, slope
 
     return cached(evaluate)

@@ -92,7 +92,10 @@ def tune_moves(
     own = linearisation.coordinates < d
     places = linearisation.coordinates[own]
     slope[places] += linearisation.gradient[own] / temperature
-    precision[np.ix_(places, places)] -= dense(linearisation.hessian)[np.ix_(own, own)] / temperature
+    hessian, powers = dense(linearisation.hessian), linearisation.centre[psi.size :]
+    if powers.size:  # of bent coordinates; the curvature by θ is wanted
+        hessian = hessian + np.diag(powers[linearisation.coordinates] * linearisation.gradient)
+    precision[np.ix_(places, places)] -= hessian[np.ix_(own, own)] / temperature
     if not np.isfinite(precision).all() or not np.isfinite(slope).all():
         raise NoFactorError("the log posterior has no finite slope and curvature at the centre of the expansion")
     root, shift = _normal_of(scaling.of_hessian(precision), slope, scaling)
