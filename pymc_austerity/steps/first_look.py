@@ -1,4 +1,4 @@
-"""What a step says of its chains before they run: a few transitions on the surrogate's draws show most of it."""
+"""A warning that comes before the wait: a few transitions and draws of the surrogate show what a chain will do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import logging
 import numpy as np
 
 from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Chain, Decider
+from pymc_austerity.proposals import CrankNicolson, SurrogateHMC
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -19,17 +21,23 @@ _FEW_ROWS = 2_000
 _PASSES = 4.0
 #: Share of the rows a decision, and of moves that are accepted, from which on a user should know.
 _MOST_READ, _FEWEST_ACCEPTED = 0.5, 0.05
+#: Draws of the surrogate at which the posterior is compared with it, on how many rows, and how much further from the
+#: centre than these it is compared again, in √D parts: a posterior that is wider than its surrogate shows there alone.
+_COMPARED, _ROWS, _FURTHER = 40, 20_000, 1.5
+#: Rate at which states of the posterior are left by moves on the surrogate, below which a user should know, and the
+#: standard error of the log posterior above which it is not known.
+_LEAST_LEFT, _NOISE = 0.5, 1.0
+_REMEDY = (
+    "One decision over all its variables does not suit this posterior. Standardise covariates, or use NUTS: "
+    "pymc_austerity.recommend(model) compares them."
+)
 
 
 def look_ahead(decider: Decider, name: str) -> float | None:
     """Return the rows that a decision reads, where it is tried; warn where it reads most, or moves hardly ever.
 
-    Parameters
-    ----------
-    decider : Decider
-        Nothing is tried without a proxy, of rows that are not all in memory, or of a test that reads all of them.
-    name : str
-        Of the step.
+    `name` is that of the step.  Nothing is tried without a proxy, of rows that are not all in memory, or of a test that
+    reads all of them.
     """
     n_rows = len(decider.rows)
     if (
@@ -51,12 +59,54 @@ def look_ahead(decider: Decider, name: str) -> float | None:
         accepted.append(outcome.accepted)
     share, rate = min(1.0, float(np.mean(read)) / n_rows), float(np.mean(accepted))
     while_built = f"in {len(read)} transitions that were tried while it was built"
-    remedy = (
-        "One decision over all its variables does not suit this posterior. Standardise covariates, or use NUTS: "
-        "pymc_austerity.recommend(model) compares them."
-    )
     if share > _MOST_READ:
-        _log.warning(f"{name} reads most of the rows, {share:.0%} of {n_rows:,} a decision {while_built}. {remedy}")
+        _log.warning(f"{name} reads most of the rows, {share:.0%} of {n_rows:,} a decision {while_built}. {_REMEDY}")
     elif len(read) >= _FEWEST and rate < _FEWEST_ACCEPTED:
-        _log.warning(f"{name} hardly moves: {rate:.0%} of the moves were accepted {while_built}. {remedy}")
+        _log.warning(f"{name} hardly moves: {rate:.0%} of the moves were accepted {while_built}. {_REMEDY}")
+    elif (left := _rate_of_leaving(decider)) < _LEAST_LEFT:
+        _log.warning(
+            f"{name} will have few effective draws: where the posterior lies, moves across it are accepted {left:.0%} "
+            f"of the time, as its shape is not that of the expanded rows. {_REMEDY}"
+        )
     return float(np.mean(read))
+
+
+def _rate_of_leaving(decider: Decider) -> float:
+    """Return how often a state of the posterior is left for a draw of the surrogate.
+
+    1 for moves on no surrogate, and where the rows that are read are too noisy to tell.
+    The posterior is known at draws of the surrogate that were moved away from its centre, each weighted by its density
+    over that of such a draw.  Of very many rows some are read.
+    """
+    prepared, others, temperature = decider.prepared, decider.parts.others0, float(decider.parts.temperature.final)
+    if prepared is None or not isinstance(decider.proposal, CrankNicolson | SurrogateHMC):
+        return 1.0
+    around, n_rows = decider.surroundings(others), len(decider.rows)
+    numbers = np.sort(np.random.default_rng(1980).choice(n_rows, min(_ROWS, n_rows), replace=False))
+    rows, counts = decider.rows.take(numbers).arrays, decider.row_source.counts
+    times = n_rows / temperature * (1.0 if counts is None else counts[numbers])
+    draws = prepared.draws[:: -(-len(prepared.draws) // _COMPARED)]
+    mean = prepared.draws.mean(axis=0)
+    noise = []
+
+    def log_densities(theta: np.ndarray) -> tuple[float, float]:
+        """Return the log density of the posterior, up to a constant, and that of the surrogate."""
+        place = decider.place(theta, mean, others)
+        new, old = uninterrupted(decider.density.both_sides, theta, mean, others, place.centre, *decider.fixed, *rows)
+        left = times * (new - old)
+        noise.append(left.std() * np.sqrt(1 / numbers.size - 1 / n_rows))
+        _, offset = uninterrupted(decider.offset_of, theta, mean, 0.0, around)
+        linearisation = prepared.move.linearisation
+        surrogate, _ = uninterrupted(decider.compiled.surrogate.evaluate, theta, linearisation, around)
+        return offset + left.mean(), surrogate
+
+    with np.errstate(all="ignore"):
+        here = np.array([log_densities(theta) for theta in draws])
+        away = mean + (1 + _FURTHER / np.sqrt(mean.size)) * (draws - mean)
+        there = np.array([log_densities(theta) for theta in away])
+        if not np.median(noise) < _NOISE:
+            return 1.0
+        weight = np.nan_to_num(np.exp(np.minimum(there[:, 0] - here[:, 1] - (there[:, 0] - here[:, 1]).max(), 0.0)))
+        excess, excess_there = (at[:, 0] - at[:, 1] for at in (here, there))
+        left = np.exp(np.minimum(excess - excess_there[:, None], 0.0)).mean(axis=1)
+    return float(np.nansum(weight * left) / weight.sum())

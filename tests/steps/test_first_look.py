@@ -3,8 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pymc as pm
 import pytest
 
+import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED, Reads
 from pymc_austerity.steps import first_look
 
@@ -36,8 +38,35 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
     decider = SimpleNamespace(
         rows=np.empty(N), test=SimpleNamespace(reads=reads), row_source=SimpleNamespace(complete=True),
         prepared=SimpleNamespace(draws=np.zeros((1, 2))),
-        parts=SimpleNamespace(others0=np.empty(0), temperature=SimpleNamespace(final=1.0)),
+        parts=SimpleNamespace(others0=np.empty(0), temperature=SimpleNamespace(final=1.0)), proposal=pma.RandomWalk(),
     )  # fmt: skip
     first_look.look_ahead(decider, "A step")
     assert len(calls) == tried
     assert caplog.text == "" if said is None else said in caplog.text
+
+
+def bent_ridge():
+    """Return rows that tell a + exp(b) alone."""
+    y = np.random.default_rng(23).normal(0.5, 1, N)
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 1)
+        pm.Normal("y", pm.Normal("a", 0, 1) + pm.math.exp(b), 1, observed=y)
+    return model
+
+
+def test_an_expansion_that_misses_the_posterior_is_announced(caplog):
+    with bent_ridge():
+        pma.PenaltyMH(progressbar=False)
+    assert "PenaltyMH will have few effective draws" in caplog.text
+
+
+def test_an_expansion_that_meets_the_posterior_is_not(caplog):
+    """Of all rows, and of a sample of more rows than are looked at, whose noise is taken away."""
+    rng = np.random.default_rng(1)
+    for n in (N, 4 * first_look._ROWS):
+        x = rng.normal(size=n)
+        with pm.Model():
+            eta = pm.Normal("a", 0, 1) + pm.Normal("b", 0, 1) * x
+            pm.Bernoulli("y", logit_p=eta - 5, observed=rng.random(n) < 1 / (1 + np.exp(5 - x)))
+            pma.PenaltyMH(progressbar=False)
+    assert "few effective draws" not in caplog.text
