@@ -66,6 +66,11 @@ class RowNumbering:
         self._length = length
         self._found = found
 
+    def is_of_rows(self, table: Variable) -> bool:
+        """Whether a table has entries of rows, or is data: what a row picks an entry of its own from."""
+        read = set(ancestors([table]))
+        return self._length in read or not read.isdisjoint(self._leaves) or is_array_leaf(table)
+
     def of_batch(self, index: Variable) -> Variable | None:
         """Return the numbers that the rows of a batch have in it, in place of an index that numbers all rows."""
         if not isinstance(index.type, TensorType) or not index.type.dtype.startswith(("int", "uint")):
