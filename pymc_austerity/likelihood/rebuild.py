@@ -157,8 +157,8 @@ class BatchRebuild:
         One that numbers all rows numbers those of the batch.  By other data a row picks any entry of an array of data.
         """
         again = node.clone_with_new_inputs(inputs, strict=False)
-        if self._numbering is None or not self._numbering.is_of_rows(inputs[0]):
-            return again.outputs  # entries of a parameter are picked by data
+        if self._numbering is None or self._numbering.picks_parameters(again):
+            return again.outputs
         if (unfolded := self._numbering.unfolded(again)) is not None:
             table, *indices = unfolded
             own = [self._numbering.of_batch(i) for i in indices]

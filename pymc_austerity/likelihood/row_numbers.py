@@ -66,10 +66,13 @@ class RowNumbering:
         self._length = length
         self._found = found
 
-    def is_of_rows(self, table: Variable) -> bool:
-        """Whether a table has entries of rows, or is data: what a row picks an entry of its own from."""
-        read = set(ancestors([table]))
-        return self._length in read or not read.isdisjoint(self._leaves) or is_array_leaf(table)
+    def picks_parameters(self, node: Apply) -> bool:
+        """Whether entries of a parameter are picked by data in containers: groups, of one row each if need be."""
+        table, *indices = node.inputs
+        leaves = [leaf for batch, leaf in self._leaves.items() if batch in set(ancestors(indices))]
+        of_rows = self._length in (read := set(ancestors([table]))) or not read.isdisjoint(self._leaves)
+        in_containers = any(isinstance(leaf.source, SharedVariable) for leaf in leaves)
+        return in_containers and not (of_rows or is_array_leaf(table))
 
     def of_batch(self, index: Variable) -> Variable | None:
         """Return the numbers that the rows of a batch have in it, in place of an index that numbers all rows."""
