@@ -103,8 +103,7 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     reason: a discrete variable, no mode, derivatives that fail their check.
     """
     likelihood, rows, fixed, d = given.likelihood, given.rows, given.fixed, given.likelihood.theta_size
-    of = likelihood, rows, given.temperature, taylor.centre, given.may_bend
-    psi, powers, sums, tuned, coordinates, rows_read = once("centre", of, lambda: _find_centre(given, taylor))
+    psi, powers, sums, tuned, coordinates, rows_read = _find_centre(given, taylor)
     centre, bent = np.append(psi, powers), powers.size > 0
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
@@ -142,7 +141,22 @@ def _around(given: ToLearn, psi: np.ndarray) -> Surroundings:
 
 
 def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
-    """Find the mode, and move to the mean of the surrogate where that is far off."""
+    """Find the mode, and expand there in powers of parameters, or move to the mean of the surrogate where it is far."""
+    of = given.likelihood, given.rows, given.temperature, taylor.centre
+    posterior, mode = once("mode", of, lambda: _find_mode(given, taylor))
+    try:
+        around = _around(given, mode.psi)
+        if given.may_bend and taylor.order == 2 and taylor.centre is None:
+            found = _bent_centre(posterior, given.surrogate, mode, around)
+            if found is not None:
+                return found
+        stays = taylor.centre is not None
+        return once("centre", of, lambda: _settle(posterior, given.surrogate, mode, around, stays=stays))
+    except NoFactorError as error:
+        raise NoProxyError(str(error)) from error
+
+
+def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
     coordinates = _expanded_coordinates(given.likelihood)
     samples = draw_samples(given.rows, coordinates.size)
     try:
@@ -150,24 +164,13 @@ def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
         full_pass = FullPass(given.likelihood, coordinates, row_sums)
         posterior = LogPosterior(full_pass, prior, given.fixed, given.rows, samples, given.temperature)
         if taylor.centre is None:
-            mode = find_mode(posterior, given.start, given.progressbar, _entry_names(given.likelihood))
-        else:
-            mode = _at_given_centre(posterior, taylor.centre, given.start)
+            return posterior, find_mode(posterior, given.start, given.progressbar, _entry_names(given.likelihood))
+        return posterior, _at_given_centre(posterior, taylor.centre, given.start)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
-    try:
-        around = _around(given, mode.psi)
-        if given.may_bend and taylor.order == 2 and taylor.centre is None:
-            found = _bent_centre(posterior, given.surrogate, mode, around)
-            if found is not None:
-                return found
-        psi, sums, tuned = _settle(posterior, given.surrogate, mode, around, stays=taylor.centre is not None)
-    except NoFactorError as error:
-        raise NoProxyError(str(error)) from error
-    return Centre(psi, np.empty(0), sums, tuned, coordinates, full_pass.rows_read)
 
 
 def _bent_centre(posterior: LogPosterior, surrogate: Surrogate, mode: Mode, around: Surroundings) -> Centre | None:
@@ -242,9 +245,7 @@ def _at_given_centre(posterior: LogPosterior, given: Mapping[str, Any], start: n
     return Mode(psi, sums, find_scaling(posterior, psi, total))
 
 
-def _settle(
-    posterior: LogPosterior, surrogate: Surrogate, mode: Mode, around: Surroundings, *, stays: bool
-) -> tuple[np.ndarray, Sums, Tuned]:
+def _settle(posterior: LogPosterior, surrogate: Surrogate, mode: Mode, around: Surroundings, *, stays: bool) -> Centre:
     """Tune moves on the surrogate, and move its centre to its mean where that is far off.
 
     A centre that the user gave `stays`, and one pass is enough for it.  `around` are the surroundings of the surrogate.
@@ -270,6 +271,9 @@ def _settle(
         of_rows = falls[0] / temperature
         return bool(min(of_rows, of_rows + falls[1]) < FALL + c.size)
 
+    def settled(psi: np.ndarray, sums: Sums, tuned: Tuned) -> Centre:
+        return Centre(psi, np.empty(0), sums, tuned, c, full_pass.rows_read)
+
     averaged, known, first_psi, first, last = stays, sums, psi, sums, None
     for moves_left in reversed(range(_MAX_MOVES + 1)):
         tuned = tune(psi, known)
@@ -286,11 +290,12 @@ def _settle(
                         "where rows read the product of a scale and standardised effects (declare the effects as "
                         "pm.Normal(0, scale) instead, in bambi with noncentered=False)"
                     )
-                return last  # of the centre before, from which the draws led to a point of the posterior
-            last = psi, sums, tuned
+                # The centre before, from which the draws led to a point of the posterior.
+                return last._replace(rows_read=full_pass.rows_read)
+            last = settled(psi, sums, tuned)
             psi, sums = mean, at_mean
         known, averaged = average(full_pass, sums, tuned.draws, psi, fixed, rows, samples.average), True
-    return psi, sums, tuned
+    return settled(psi, sums, tuned)
 
 
 def _pairs_of(draws: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
