@@ -151,7 +151,7 @@ def test_another_model_shares_the_code_of_its_moves(case):
     assert _key_of_moves(second) == _key_of_moves(first)
     assert not set(second.links.prior) & set(first.links.prior)
     # Planted: a function of the model itself among the parts is other code for every model.
-    one, other = (_key_of_moves(of, prior_terms=of.model.prior.terms) for of in (first, second))
+    one, other = (_key_of_moves(of, condition=of.model.prior.terms) for of in (first, second))
     assert one != other
 
 
