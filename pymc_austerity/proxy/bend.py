@@ -51,9 +51,7 @@ class SampledSums:
         blocks = self._posterior.full_pass.likelihood.psi_blocks
         bounded = np.repeat([is_transformed_name(b.name) for b in blocks], [b.stop - b.start for b in blocks])
         own = bounded[self._c] & (self._c < d)
-        if own.sum() > _MOST or len(self._sample) < _FEWEST_ROWS:
-            return powers
-        if not own.any():
+        if not 0 < own.sum() <= _MOST or len(self._sample) < _FEWEST_ROWS:
             return powers
         sd = np.minimum(_widths(-curvature), _WIDEST)
         wide = np.flatnonzero(own & (sd > _WIDE))

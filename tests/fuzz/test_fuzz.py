@@ -105,7 +105,7 @@ def test_a_lost_jacobian_of_effects_is_found(monkeypatch):
 
 
 @pytest.mark.slow
-def test_moves_of_groups_keep_the_density_and_planted_mistakes_do_not():
+def test_moves_of_groups_keep_the_density():
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         read = Hierarchy(hierarchy(OF_MOVES, FEW).build())

@@ -220,7 +220,7 @@ def known_prior():
 
 
 @pytest.mark.parametrize("write", [centred, covariates_of_groups, slopes, correlated_and_few, known_prior])
-def test_effects_learn_from_each_other_unless_their_prior_is_known(write):
+def test_a_known_prior_keeps_effects_apart(write):
     assert read(write)[0].pooled == (write is not known_prior)
 
 

@@ -100,6 +100,26 @@ def test_a_slope_against_zero_has_the_moments_of_quadrature(step_of):
 
 
 @pytest.mark.slow
+def test_powers_travel_to_processes_and_follow_data():
+    """Processes started afresh draw the same; data away from the boundary are expanded as they were without powers."""
+    model, x, _ = against_zero()
+    options = {"draws": 100, "tune": 100, "chains": 2, "random_seed": 1, "progressbar": False}
+    with model:
+        step = pma.PenaltyMH()
+        here = pm.sample(step=step, cores=1, compute_convergence_checks=False, **options)
+        there = pm.sample(step=step, cores=2, mp_ctx="spawn", compute_convergence_checks=False, **options)
+    assert np.array_equal(here.posterior["slope"], there.posterior["slope"])
+    with pm.Model() as model:
+        slope, y = pm.HalfNormal("slope", 1), pm.Data("y", np.arange(N) % 2)
+        pm.Bernoulli("rows", logit_p=slope * x, observed=y)
+        step = pma.PenaltyMH(progressbar=False)
+        assert step.decider.prepared.bent
+        pm.set_data({"y": (x > 0).astype(int) ^ (np.arange(N) % 5 == 0)})
+        pm.sample(step=step, cores=1, compute_convergence_checks=False, **options)
+    assert not step.decider.prepared.bent
+
+
+@pytest.mark.slow
 def test_a_surrogate_in_other_powers_than_the_rows_is_seen(monkeypatch):
     """The known sum has the Hessian by another power than the remainders."""
     monkeypatch.setattr(preparation, "by_powers", lambda sums, powers: bend.by_powers(sums, 0.5 * powers))
