@@ -96,6 +96,10 @@ class Truncation:
         """E Σ_{t ≤ T} cost(n_t); with the default, the expected rows of a replication."""
         return float(self.tail @ [cost(n) for n in self.sizes])
 
+    def variance(self, squared_error: FloatArray) -> float:
+        """Return the variance of a replication about a fixed φ_N, for δ_t² = E|φ_t − φ_N|² at t = 1 … L."""
+        return float(self.variance_by_level(squared_error).sum())
+
     def variance_by_level(self, squared_error: FloatArray) -> FloatArray:
         """Return what truncations after t = 1 … L − 1 add to the variance of a replication, shape (L − 1,).
 
