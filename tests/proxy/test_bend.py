@@ -78,13 +78,13 @@ def by_grid(x, y):
     return mean, np.sqrt(weight @ (slope - mean) ** 2)
 
 
-def z_scores(step_of):
+def z_scores(step_of, draws=4_000):
     """Return z-scores of mean and variance of the slope, and how the rows were expanded."""
     model, x, y = against_zero()
     with model:
         step = step_of()
         idata = pm.sample(
-            4_000, tune=500, step=step, chains=2, cores=1, random_seed=5, progressbar=False,
+            draws, tune=500, step=step, chains=2, cores=1, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
     z = moment_z(idata.posterior["slope"].to_numpy(), *by_grid(x, y))
@@ -123,6 +123,6 @@ def test_powers_travel_to_processes_and_follow_data():
 def test_a_surrogate_in_other_powers_than_the_rows_is_seen(monkeypatch):
     """The known sum has the Hessian by another power than the remainders."""
     monkeypatch.setattr(preparation, "by_powers", lambda sums, powers: bend.by_powers(sums, 0.5 * powers))
-    z, bent = z_scores(pma.PenaltyMH)
+    z, bent = z_scores(pma.PenaltyMH, draws=20_000)
     assert bent
     assert z > MAX_Z
