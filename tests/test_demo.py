@@ -6,7 +6,7 @@ import pytest
 from pymc_austerity import demo
 from pymc_austerity.demo.__main__ import main
 from pymc_austerity.demo.regression import kind_of
-from pymc_austerity.demo.runs import Deadline, Run, effective_draws, run_until
+from pymc_austerity.demo.timed_runs import Deadline, Run, effective_draws, run_until
 from pymc_austerity.steps import ExactMH
 
 ROWS = 4_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pytensor import scalar
@@ -17,10 +17,8 @@ from pytensor.scalar import math as scalar_math
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_austerity.bounds import elementary
+from pymc_austerity.bounds.enclosure import Enclosure
 from pymc_austerity.bounds.interval_series import Series
-
-if TYPE_CHECKING:  # which uses these rules
-    from pymc_austerity.bounds.row_series import RowSeries
 
 _R2 = np.sqrt(2)
 
@@ -30,7 +28,7 @@ def is_elementwise(var: Variable, kind: type) -> bool:
     return bool(var.owner and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, kind))
 
 
-def logs_of(of: RowSeries, variables: Iterable[Variable]) -> list[Series] | None:
+def logs_of(of: Enclosure, variables: Iterable[Variable]) -> list[Series] | None:
     """Return the logarithms of all of them, or None where one is not positive by its form."""
     logs = []
     for var in variables:
@@ -41,7 +39,7 @@ def logs_of(of: RowSeries, variables: Iterable[Variable]) -> list[Series] | None
     return logs
 
 
-def log_complement(of: RowSeries, x: Variable) -> Series | None:
+def log_complement(of: Enclosure, x: Variable) -> Series | None:
     """Return log(1 + x) where −x is a sigmoid or a tail of the normal distribution."""
     if is_elementwise(x, scalar.Neg):
         return _log_of_one_minus(of, x.owner.inputs[0], 1.0)
@@ -53,7 +51,7 @@ def log_complement(of: RowSeries, x: Variable) -> Series | None:
     return None
 
 
-def _log_of_one_minus(of: RowSeries, x: Variable, factor: float) -> Series | None:
+def _log_of_one_minus(of: Enclosure, x: Variable, factor: float) -> Series | None:
     if x.owner and is_elementwise(x, scalar.Mul) and factor == 1.0:
         moving = [v for v in x.owner.inputs if v in of.moving]
         known = [np.unique(of.known[v]) for v in x.owner.inputs if v not in of.moving]
@@ -66,16 +64,16 @@ def _log_of_one_minus(of: RowSeries, x: Variable, factor: float) -> Series | Non
     return None
 
 
-def _log_erfc(of: RowSeries, x: Variable) -> Series:
+def _log_erfc(of: Enclosure, x: Variable) -> Series:
     return (of(x) * of.of_known(-_R2)).through(elementary.log_ndtr) + of.of_known(np.log(2))
 
 
-def log_erfcx(of: RowSeries, x: Variable) -> Series:
+def log_erfcx(of: Enclosure, x: Variable) -> Series:
     """Return the logarithm of exp(x²)·erfc x."""
     return of(x).squared() + _log_erfc(of, x)
 
 
-def _log_sum(of: RowSeries, *terms: Variable) -> Series | None:
+def _log_sum(of: Enclosure, *terms: Variable) -> Series | None:
     if len(terms) == 2:
         for one, other in (terms, terms[::-1]):
             if one not in of.moving and (np.asarray(of.known[one]) == 1).all() and other in of.moving:
@@ -87,7 +85,7 @@ def _log_sum(of: RowSeries, *terms: Variable) -> Series | None:
     return None if logs is None else reduce(lambda a, b: a + (b - a).through(elementary.softplus), logs)
 
 
-def _log_difference(of: RowSeries, a: Variable, b: Variable) -> Series | None:
+def _log_difference(of: Enclosure, a: Variable, b: Variable) -> Series | None:
     if a not in of.moving and (np.asarray(of.known[a]) == 1).all():
         return _log_of_one_minus(of, b, 1.0)
     upper, lower = of.logit_of(a), of.logit_of(b)
@@ -101,30 +99,30 @@ def _log_difference(of: RowSeries, a: Variable, b: Variable) -> Series | None:
     )
 
 
-def _log_product(of: RowSeries, *factors: Variable) -> Series | None:
+def _log_product(of: Enclosure, *factors: Variable) -> Series | None:
     logs = logs_of(of, factors)
     return None if logs is None else reduce(add, logs)
 
 
-def _log_quotient(of: RowSeries, a: Variable, b: Variable) -> Series | None:
+def _log_quotient(of: Enclosure, a: Variable, b: Variable) -> Series | None:
     above, below = of.log_of(a), of.log_of(b)
     return None if above is None or below is None else above - below
 
 
-def _log_power(of: RowSeries, x: Variable, p: Variable) -> Series | None:
+def _log_power(of: Enclosure, x: Variable, p: Variable) -> Series | None:
     log = of.log_of(x)
     return None if log is None else log * of(p)
 
 
 def _log_scaled(factor: float) -> Callable[..., Series | None]:
-    def rule(of: RowSeries, x: Variable) -> Series | None:
+    def rule(of: Enclosure, x: Variable) -> Series | None:
         log = of.log_of(x)
         return None if log is None else log * of.of_known(factor)
 
     return rule
 
 
-def _minus_softplus_of_minus(of: RowSeries, x: Variable) -> Series:
+def _minus_softplus_of_minus(of: Enclosure, x: Variable) -> Series:
     return -(-of(x)).through(elementary.softplus)
 
 

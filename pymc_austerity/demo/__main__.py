@@ -20,7 +20,7 @@ from pymc_austerity.demo.regression import (
     rows_from_file,
     synthetic,
 )
-from pymc_austerity.demo.runs import Deadline, Run, effective_draws, figure, nutpie_until, run_until
+from pymc_austerity.demo.timed_runs import Deadline, Run, effective_draws, figure, nutpie_until, run_until
 from pymc_austerity.diagnostics import compare, data_usage
 
 NUTS = "NUTS"
