@@ -20,22 +20,11 @@ import nutpie
 import pandas as pd
 import pymc as pm
 from hard_posteriors import POSTERIORS
+from verdicts import Heard
 
 import pymc_austerity as pma
 
 Draws = dict[str, np.ndarray]
-
-
-class Warned(logging.Handler):
-    """Keeps what a step warns of while it is built."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.said: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a message."""
-        self.said.append(record.getMessage())
 
 
 def draws_of(idata: Any, model: pm.Model) -> Draws:
@@ -81,7 +70,7 @@ def by_nutpie(model: pm.Model, draws: int, low_rank: bool) -> tuple[Draws, float
 
 def by_step(make: Any, model: pm.Model, options: argparse.Namespace, reference: Draws) -> dict[str, Any]:
     """Return what a step says and does."""
-    warned = Warned()
+    warned = Heard()
     logging.getLogger("pymc_austerity").addHandler(warned)
     start = time.process_time()
     try:
