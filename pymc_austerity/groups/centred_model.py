@@ -25,6 +25,7 @@ from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effec
 from pymc_austerity.groups.grouping import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood.derived_model import derived_model
 
 Point = Mapping[str, np.ndarray]
 
@@ -199,34 +200,12 @@ def _model_of(
     model: Model, changes: Mapping[Variable, _Change], replaced: Mapping[Variable, Variable]
 ) -> tuple[Model, dict[str, Variable]]:
     """Return the model in which the new variables stand for the replaced ones, and these as functions of them."""
-    new = Model(model=None)
-    made: dict[Variable, Variable] = {}
-
-    def in_new_model(graph: Variable) -> Variable:
-        for mapping in (replaced, made):
-            graph = replace_parts(graph, mapping)
-        return graph
-
-    for rv in model.basic_RVs:
-        if rv in changes:
-            made[changes[rv].new] = graph = pm.Flat.dist(shape=changes[rv].new.type.shape)
-        else:
-            made[rv] = graph = in_new_model(rv)
-        graph.name = rv.name
-        (new.observed_RVs if rv in model.observed_RVs else new.free_RVs).append(graph)
-        value = None if rv in changes else model.rvs_to_values[rv]
-        transform = model.rvs_to_transforms[rv]
-        new.create_value_var(graph, transform=transform, default_transform=None, value_var=value)
-        new.set_initval(graph, None if rv in changes else model.rvs_to_initial_values.get(rv))
-        new.add_named_variable(graph)
-    potentials = {potential.name: potential for potential in model.potentials}
-    priors = {f"prior of {source.name}": change.log_prior for source, change in changes.items()}
-    for name, term in {**potentials, **priors}.items():
-        graph = in_new_model(term)
-        graph.name = name
-        graph.tag.is_prior = name in priors
-        new.potentials.append(graph)
-        new.add_named_variable(graph)
+    new, in_new_model = derived_model(
+        model,
+        lambda graph: replace_parts(graph, replaced),
+        {source: change.new for source, change in changes.items()},
+        {f"prior of {source.name}": change.log_prior for source, change in changes.items()},
+    )
     return new, {source.name: in_new_model(source) for source in changes}
 
 

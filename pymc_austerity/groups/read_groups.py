@@ -53,11 +53,11 @@ def read_groups(
 
     `data` is the user's model, where it has been read; raises as `find_groups` and `read_model` do.
     """
-    centred = centred_model(model)
+    if data is None:
+        data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True)
+    centred = centred_model(data.model)
     if centred is None:
-        if data is None:
-            data = read_model(model, model.value_vars, observed, initial_point, several=False)
-        return ModelWithGroups(model, data, find_groups(model, data), Coordinates(data.likelihood.blocks))
+        return ModelWithGroups(data.model, data, find_groups(data.model, data), Coordinates(data.likelihood.blocks))
     start = centred.to_effects({**model.initial_point(), **(initial_point or {})})
     data = read_model(centred.model, centred.model.value_vars, observed, start, several=False).as_data_of(model)
     maps = tuple(centred.replaced), centred.to_effects, centred.from_effects

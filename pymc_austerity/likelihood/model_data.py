@@ -13,11 +13,13 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.likelihood import finite_rows
+from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.finite_rows import RowValues, with_infinite_data
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_graph import leaf_identity
+from pymc_austerity.likelihood.numbered_model import numbered_model
 from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
@@ -33,6 +35,8 @@ _log = logging.getLogger("pymc_austerity")
 class ModelData:
     """What a step knows of its model."""
 
+    model: Model  # the user's, or that of `numbered_model`
+    one_entry_a_row: NotRowWiseError | None  # why it is the latter, which is sampled by groups or not at all
     likelihood: RowLikelihood
     terms: RowTerms  # the variables of the model that are row-wise
     point: Mapping[str, np.ndarray]  # the initial point
@@ -183,15 +187,32 @@ def read_model(
     initial_point: Mapping[str, np.ndarray] | None,
     *,
     several: bool = True,
+    number_rows: bool = False,
 ) -> ModelData:
-    """Split the log density of a model, and take up its data; the arguments are those of `row_likelihood`."""
-    point = _point_of(model, initial_point)
-    likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
+    """Split the log density of a model, and take up its data; the arguments are those of `row_likelihood`.
+
+    Of a model with an entry of a variable for each row that of `numbered_model` is read instead, if `number_rows`.
+    """
+    point, user_model = _point_of(model, initial_point), model
+    by_itself: NotRowWiseError | None = None
+    try:
+        likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
+    except NotRowWiseError as error:
+        numbered = numbered_model(model, observed) if number_rows else None
+        if numbered is None:
+            raise
+        try:
+            likelihood, source, terms = row_likelihood(numbered, variables, observed, point, several=several)
+        except UnsupportedModelError:
+            raise error from None
+        model, by_itself = numbered, error
     check_indices = compile_index_check(model, terms, point)
     check_indices()
-    arrays = arrays_of_model(model, [likelihood.log_prior, likelihood.row_log_likelihood])
+    arrays = arrays_of_model(user_model, [likelihood.log_prior, likelihood.row_log_likelihood])
     rows = Rows(source.row_arrays())
     data = ModelData(
+        model,
+        by_itself,
         likelihood,
         terms,
         point,

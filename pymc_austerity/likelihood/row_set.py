@@ -184,11 +184,11 @@ def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) ->
     try:
         term, axis, batches = _proved(name, build, batches)
     except OneEntryARowError as error:
-        raise NotRowWiseError(
+        raise OneEntryARowError(
             f"{name!r} does not split into rows: {error}. They grow with the data, and each draw would have to "
             "move all of them. Sum or integrate them out of the likelihood where that has a closed form "
-            "(pm.Mixture for labels, pm.StudentT for scales). Effects of a common prior are moved each by itself, by "
-            "PenaltyMH for example, where data number them: u[pm.Data('row', np.arange(n))]. Or sample with pm.NUTS."
+            "(pm.Mixture for labels, pm.StudentT for scales). Effects of a common prior are moved each by itself by "
+            "steps that move groups, such as PenaltyMH. Or sample with pm.NUTS."
         ) from error
     except NotRowWiseError as error:
         raise NotRowWiseError(f"{name!r} does not split into rows: {error}. {_REMEDY}") from error

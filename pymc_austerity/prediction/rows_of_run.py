@@ -155,18 +155,19 @@ def read_rows_of_run(
 def _as_it_is(
     model: Model, observed: str | Sequence[str] | None, *, several: bool = True
 ) -> tuple[ModelData, Coordinates]:
-    data = read_model(model, model.value_vars, observed, None, several=several)
+    data = read_model(model, model.value_vars, observed, None, several=several, number_rows=True)
     return data, Coordinates(data.likelihood.blocks)
 
 
 def _in_effects(model: Model, observed: str | Sequence[str] | None) -> tuple[ModelData, Coordinates]:
     """Read a model in terms of the effects that its rows read, where these are computed from other variables."""
+    own, coordinates = _as_it_is(model, observed)
     try:
-        centred = centred_model(model)
+        centred = centred_model(own.model)
     except GroupsNotFoundError:
         centred = None
     if centred is None:
-        return _as_it_is(model, observed)
+        return own, coordinates
     start = centred.to_effects(model.initial_point())
     data = read_model(centred.model, centred.model.value_vars, observed, start).as_data_of(model)
     return data, Coordinates(data.likelihood.blocks, tuple(centred.replaced), centred.to_effects, centred.from_effects)

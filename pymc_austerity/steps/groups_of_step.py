@@ -81,10 +81,14 @@ class GroupPlan:
             found = _read(model, data, least, observed, initial_point)
             if found is not None:
                 _require_movable(found.groups, model.value_vars)
+            elif data.one_entry_a_row is not None:
+                raise data.one_entry_a_row
             return found
         except UnsupportedModelError as error:
             if self.required:
                 raise
+            if data.one_entry_a_row is not None:
+                raise data.one_entry_a_row from error
             if not isinstance(error, NoGroupsError):
                 say_one_decision(name, error)
             return None
@@ -132,7 +136,7 @@ def hint_at_groups(model: Model, data: ModelData, name: str, because: str) -> No
 def groups_that_pay(model: Model) -> Groups | None:
     """Return the groups that steps move by themselves by default; None where there are none."""
     try:
-        found = _read(model, read_model(model, model.value_vars, None, None), LEAST_GROUPS)
+        found = _read(model, read_model(model, model.value_vars, None, None, number_rows=True), LEAST_GROUPS)
         if found is None:
             return None
         _require_movable(found.groups, model.value_vars)

@@ -178,12 +178,13 @@ class RowStep(CheckedStep):
             # Rows that come from elsewhere are those of one table, and each is one.
             own = data is None
             several = own and not required
+            to_groups = by_groups is not None and proposal is None and not chosen
             example = once(
                 "model",
-                (model, *self.vars, observed, initial_point, several),
-                lambda: read_model(model, self.vars, observed, initial_point, several=several),
+                (model, *self.vars, observed, initial_point, several, to_groups),
+                lambda: read_model(model, self.vars, observed, initial_point, several=several, number_rows=to_groups),
             )
-            if by_groups is not None and proposal is None and not chosen:
+            if by_groups is not None and to_groups:
                 found = by_groups.find(model, example, observed, initial_point, name)
         self._learn_groups: LearnAnew | None = None
         if by_groups is not None and found is not None:
@@ -191,7 +192,7 @@ class RowStep(CheckedStep):
                 self.decider, self._learn_groups = by_groups.assemble(found, compile_kwargs, phases)
                 example, self.coordinates = found.data, found.coordinates
             except UnsupportedModelError as error:
-                if required:
+                if required or example.one_entry_a_row is not None:
                     raise
                 say_one_decision(name, error)
         self.setup_seconds = phases.seconds

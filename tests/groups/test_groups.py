@@ -8,11 +8,10 @@ import pytest
 from pytensor.gradient import grad
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups import GroupsNotFoundError, read_groups
+from pymc_austerity.groups import GroupsNotFoundError
 from pymc_austerity.groups.group_density import check_groups, compile_group_prior, parts_of_theta
 from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.likelihood import Density, numba_options, read_model
-from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.density import interpret_rows
 
 N, G = 120, 7
@@ -222,21 +221,3 @@ def known_prior():
 @pytest.mark.parametrize("write", [centred, covariates_of_groups, slopes, correlated_and_few, known_prior])
 def test_a_known_prior_keeps_effects_apart(write):
     assert read(write)[0].pooled == (write is not known_prior)
-
-
-def effects_of_rows(numbers):
-    """Return counts with an effect of each row, which `numbers` pick."""
-    with pm.Model() as model:
-        effect = pm.Normal("effect", 0, pm.HalfNormal("scale", 1), shape=300)
-        pm.Poisson("y", pm.math.exp(pm.Normal("mean", 0, 1) + effect[numbers()]), observed=np.arange(300) % 4)
-    return model
-
-
-def test_effects_that_data_number_row_by_row_are_groups():
-    found = read_groups(effects_of_rows(lambda: pm.Data("row", np.arange(300))))
-    assert len(found.groups.own) == 300
-
-
-def test_effects_of_rows_without_data_are_told_how_to_be_groups():
-    with pytest.raises(NotRowWiseError, match=r"u\[pm.Data\('row', np.arange\(n\)\)\]"):
-        read_groups(effects_of_rows(lambda: np.arange(300)))

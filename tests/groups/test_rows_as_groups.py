@@ -1,0 +1,70 @@
+"""An effect with an entry for each row is a group of one row, however the model writes it."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.groups import read_groups
+from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_preparation import sort_by_group
+from pymc_austerity.likelihood import NotRowWiseError
+
+#: Numbers of rows in another order.
+ELSEWHERE = np.random.default_rng(5).permutation(300)
+
+
+def effects_of_rows(of_rows, scale="estimated"):
+    """Return counts with an effect of each row, which `of_rows` picks from all effects."""
+    with pm.Model(coords={"row": range(300)}) as model:
+        scale = pm.HalfNormal("scale", 1) if scale == "estimated" else scale
+        effect = pm.Normal("effect", 0, scale, dims="row")
+        pm.Poisson("y", of_rows(effect, pm.Normal("mean", 0, 1)), observed=np.arange(300) % 4, dims="row")
+    return model
+
+
+OF_ROWS = {
+    "data": lambda effect, mean: pm.math.exp(mean + effect[pm.Data("number", np.arange(300))]),
+    "constant numbers": lambda effect, mean: pm.math.exp(mean + effect[np.arange(300)]),
+    "entry by entry": lambda effect, mean: pm.math.exp(mean + effect),
+    "named": lambda effect, mean: pm.Deterministic("rate", pm.math.exp(mean + effect), dims="row"),
+}
+
+
+@pytest.fixture(scope="module")
+def expansion_by_data():
+    return expansion_of(read_groups(effects_of_rows(OF_ROWS["data"])))
+
+
+def expansion_of(found):
+    """Return the expansion of the rows of groups around the start, and the groups that it is of."""
+    model = GroupModel(found.data.likelihood, found.groups, True, None)
+    rows, member, _ = sort_by_group(found.groups, found.data.rows)
+    return model.group_pass(found.data.theta0, found.data.others0, found.data.fixed, rows, member)
+
+
+@pytest.mark.parametrize("written", OF_ROWS)
+def test_effects_with_an_entry_a_row_are_groups_of_one_row(written, expansion_by_data):
+    """However the model picks the effect of a row, its groups and their expansion are those of numbers in data."""
+    found = read_groups(effects_of_rows(OF_ROWS[written]))
+    expansion = expansion_of(found)
+    assert found.groups.names == ("effect",)
+    assert len(found.groups.own) == 300
+    np.testing.assert_allclose(expansion.gradient, expansion_by_data.gradient)
+    np.testing.assert_allclose(expansion.hessian, expansion_by_data.hessian)
+
+
+def test_effects_read_in_another_order_are_not_numbered_by_rows(expansion_by_data):
+    """Rows that read the effects backwards or in any other order are never taken to read their own."""
+    with pytest.raises(NotRowWiseError, match="entries that belong to single rows|not indexed by row"):
+        read_groups(effects_of_rows(lambda effect, mean: pm.math.exp(mean + effect[::-1])))
+    found = read_groups(effects_of_rows(lambda effect, mean: pm.math.exp(mean + effect[ELSEWHERE])))
+    assert not np.allclose(expansion_of(found).gradient, expansion_by_data.gradient)
+
+
+def test_effects_of_rows_that_are_no_groups_are_refused():
+    """A step does not make one decision over an effect for each row."""
+    with effects_of_rows(OF_ROWS["entry by entry"]) as model:
+        pm.Potential("tie", -(model["effect"].sum() ** 4))
+        with pytest.raises(NotRowWiseError, match="'y' does not split into rows"):
+            pma.PenaltyMH()
