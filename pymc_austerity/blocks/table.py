@@ -37,6 +37,11 @@ class BlockTable:
         return len(self)
 
     @property
+    def n_known(self) -> int:
+        """None are known before they are read."""
+        return 0
+
+    @property
     def digest(self) -> int:
         """Number of the rows as the first pass found them; of other rows, or another order, it is another."""
         return number_of(digest_of(np.array(self._passes.seen, np.int64)), elsewhere=True)

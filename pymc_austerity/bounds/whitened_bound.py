@@ -114,7 +114,8 @@ class WhitenedBound(Bound):
             Whitened(read, whiten, radius, region.order + 1, outwards),
         )
         table, stored = rows.bounded(bounds_of, span)
-        if self.in_cones and self.likelihood is not None and table.source().complete:
+        all_found = table.source().complete and len(bounds_of.found) == len(rows)
+        if self.in_cones and self.likelihood is not None and all_found:
             of_rows = partial(RemainderBounds(self.likelihood).directions, at[1], of_theta, region.fixed)
             in_cones = rows_in_cones(bounds_of.found, of_rows, rows, whitened, span)
             if in_cones is not None:

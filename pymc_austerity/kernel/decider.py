@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,8 +33,12 @@ from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import AdaptiveMetropolis, CrankNicolson, Move, Proposal, RandomWalk, SurrogateHMC, Target
 from pymc_austerity.proxy import Prepared
-from pymc_austerity.proxy.preparation import ToLearn
-from pymc_austerity.rows import Rows, RowSource, Table, largest_count, number_in_table
+from pymc_austerity.proxy.preparation import Kept, NoProxyError, ToLearn
+from pymc_austerity.rows import BoundTable, Rows, RowSource, Table, largest_count, number_in_table
+from pymc_austerity.rows.grown import GrownRows, Known
+from pymc_austerity.rows.weighted import AliasTable
+
+_log = logging.getLogger("pymc_austerity")
 
 #: Rows of the transition that compiles everything before sampling starts.
 _WARM_UP_ROWS = 64
@@ -218,6 +223,7 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
 def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
     """Return a decider for other data of the same types; with a proxy that is learnt from them anew.
 
+    Where rows were added to those that the decider has, only these are looked at, while the posterior stays near.
     Raises ValueError where the rows are those of a pool, for which the data of the model are an example.
     """
     if not decider.row_source.complete:
@@ -227,8 +233,33 @@ def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Deci
         )
     parts = replace(decider.parts, rows=rows, fixed=tuple(fixed))
     if parts.plan.proxy is not None:
-        return _complete(_learn(parts, decider.compiled), decider.compiled)
+        return _with_rows_added(decider, parts) or _complete(_learn(parts, decider.compiled), decider.compiled)
     return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, largest_count(rows)))
+
+
+def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:
+    """Return a decider that keeps what is known of its rows; None where others are not just added, or change much."""
+    rows, before, prepared = parts.stored, decider.rows.arrays, decider.prepared
+    n, n_all = len(decider.rows), len(rows)
+    if prepared is None or decider.compiled.selected is not None or n_all <= n:
+        return None
+    same = all(map(np.array_equal, parts.fixed, decider.fixed))
+    known = prepared.sums_known(decider.fixed)
+    if known is None or not (same and all(np.array_equal(a[:n], b) for a, b in zip(rows.arrays, before, strict=True))):
+        return None
+    weights = prepared.table if isinstance(prepared.table, AliasTable) else None
+    bounds = [c for c in decider.bound_constants if isinstance(c, BoundTable)]
+    grown = GrownRows(rows.arrays, rows.first, known=Known(n, *known, weights, bounds[0] if bounds else None))
+    try:
+        learnt = _learn(replace(parts, rows=grown), decider.compiled, prepared.kept)
+    except NoProxyError as error:
+        _log.info(f"{n_all - n:,} rows were added to {n:,}: {error}, so all are learnt from anew.")
+        return None
+    _log.info(
+        f"{n_all - n:,} rows were added to {n:,}, of which everything is kept; only the new ones are learnt from."
+    )
+    found = _complete(learnt, decider.compiled)
+    return replace(found, parts=replace(found.parts, rows=rows))
 
 
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:
@@ -244,7 +275,7 @@ def is_discrete(likelihood: RowLikelihood) -> np.ndarray:
     return discrete
 
 
-def _learn(parts: Parts, compiled: Compiled) -> Parts:
+def _learn(parts: Parts, compiled: Compiled, kept: Kept | None = None) -> Parts:
     """Return the parts with what was learnt from all rows."""
     plan = parts.plan
     if plan.proxy is None:
@@ -254,7 +285,7 @@ def _learn(parts: Parts, compiled: Compiled) -> Parts:
         given = ToLearn(
             compiled.read, lambda: compiled.derivatives, compiled.remainders, compiled.surrogate, parts.rows,
             parts.fixed, np.concatenate([theta0, parts.others0]), float(parts.temperature.final),
-            parts.compile_kwargs, parts.progressbar, compiled.may_bend,
+            parts.compile_kwargs, parts.progressbar, compiled.may_bend, kept,
         )  # fmt: skip
         prepared = plan.prepare(given, stacklevel=_STACKLEVEL)
     if prepared is None or prepared.table is None:

@@ -78,6 +78,8 @@ class ProxyPlan:
         try:
             prepared = prepare(given, self.proxy, self.floor)
         except NoProxyError as error:
+            if given.kept is not None:  # which the caller can learn without
+                raise
             if self.required:
                 raise UnsupportedModelError(
                     f"proxy={self.proxy} cannot be built for this model: {error}. {self.otherwise}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numba import NumbaError
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
+from scipy import linalg
 
 from pymc_austerity.bounds import Region
 from pymc_austerity.cholesky import NoFactorError
@@ -43,11 +44,23 @@ _log = logging.getLogger("pymc_austerity")
 #: Times that the centre moves to the mean of the surrogate at most.
 _MAX_MOVES = 3
 _WEIGHT_PAIRS = 4
+#: Standard deviations of the posterior, root mean square over its directions, that it may be away from where the rows
+#: are expanded when some are added: it moves by 1 where they double, by 1.7 where they double twice, then by 2.6.
+_MOST_MOVED = 2.0
 #: Matrices of that size that a step holds while it is set up.
 _COPIES = 8
 #: A Hessian of more parameters than this takes minutes to sum over whole rows and hours over very many.  By the entries
 #: of rows that read few it takes seconds; what limits these is a draw, of some tens of milliseconds at the second.
 _MAX_EXPANDED, _MAX_BY_ENTRIES = WIDE, 6_000
+
+
+class Kept(NamedTuple):
+    """What stays as it is when rows are added, so that what is known of the others holds."""
+
+    psi: np.ndarray  # where rows are expanded
+    value: float  # Σ ℓ_i there
+    pairs: list[tuple[np.ndarray, np.ndarray]]  # draws of θ between which rows are weighed
+    factor: np.ndarray  # of the covariance of the surrogate, by which bounds are in units of the posterior's width
 
 
 class Prepared(NamedTuple):
@@ -62,12 +75,21 @@ class Prepared(NamedTuple):
     draws: np.ndarray  # draws of θ from the surrogate, shape (k, D)
     table: DrawnRows | None  # rows with weights, where they were asked for
     passes: float  # passes over all rows, in rows evaluated divided by N
-    bent: bool = False  # whether rows are expanded in powers of parameters
+    bent: bool  # whether rows are expanded in powers of parameters
+    kept: Kept
 
     def region(self, fixed: tuple[np.ndarray, ...], rows: Any) -> Region:
         """Return where the rows are expanded, and how wide the posterior is there."""
         centre, coordinates, *_ = self.expansion
-        return Region(centre, coordinates, self.normal.factor, self.order, fixed, rows)
+        return Region(centre, coordinates, self.kept.factor, self.order, fixed, rows)
+
+    def sums_known(self, fixed: tuple[np.ndarray, ...]) -> tuple[tuple[np.ndarray, ...], Sums] | None:
+        """Return what the pass over all rows at the centre was about, and its result; None where it is not kept."""
+        _, coordinates, gradient, hessian, *_ = self.expansion
+        if self.bent or self.order < 2 or not isinstance(hessian, np.ndarray):
+            return None
+        about = self.kept.psi, coordinates, np.array(True), *fixed
+        return about, Sums(self.kept.value, gradient, hessian)
 
 
 class NoProxyError(RuntimeError):
@@ -94,6 +116,7 @@ class ToLearn(NamedTuple):
     compile_kwargs: dict[str, Any] | None
     progressbar: bool
     may_bend: bool  # whether rows may be expanded in powers of parameters
+    kept: Kept | None = None  # what is to stay as it is, where rows are added to others
 
 
 def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
@@ -103,7 +126,10 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     reason: a discrete variable, no mode, derivatives that fail their check.
     """
     likelihood, rows, fixed, d = given.likelihood, given.rows, given.fixed, given.likelihood.theta_size
-    psi, powers, sums, tuned, coordinates, rows_read = _find_centre(given, taylor)
+    found = _find_centre(given, taylor) if given.kept is None else _stay_at(given.kept, given)
+    psi, powers, sums, tuned, coordinates, rows_read = found
+    kept = given.kept or Kept(psi, sums.value, _pairs_of(tuned.draws), tuned.normal.factor)
+    kept = kept._replace(value=sums.value)
     centre, bent = np.append(psi, powers), powers.size > 0
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
@@ -115,13 +141,16 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
         raise NoProxyError(wrong)
     table = None
     if floor is not None:
-        options, pairs = numba_options(given.compile_kwargs), _pairs_of(tuned.draws)
-        sizes_of = SizesOfRows(likelihood, taylor.order, options, pairs, centre, fixed, both_sides)
+        options = numba_options(given.compile_kwargs)
+        sizes_of = SizesOfRows(likelihood, taylor.order, options, kept.pairs, centre, fixed, both_sides)
         table = _weigh(sizes_of, rows, floor, given.progressbar)
-    passes = rows_read / len(rows) + (floor is not None) + rows.reading_passes
+        rows_read += len(rows) - rows.n_known
+    passes = rows_read / len(rows) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     normality = normality_of(given.surrogate, tuned.normal, tuned.draws, _around(given, psi))
-    return Prepared(expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes, bent)
+    return Prepared(
+        expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes, bent, kept
+    )
 
 
 class Centre(NamedTuple):
@@ -156,16 +185,40 @@ def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
         raise NoProxyError(str(error)) from error
 
 
-def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
+def _stay_at(kept: Kept, given: ToLearn) -> Centre:
+    """Expand all rows where the first are expanded; refuse where the posterior has moved away from there."""
+    posterior = _log_posterior(given)
+    try:
+        mode = _at(kept.psi, posterior)
+        found = _settle(posterior, given.surrogate, mode, _around(given, kept.psi), stays=True)
+    except NoFactorError as error:
+        raise NoProxyError(str(error)) from error
+    own = found.coordinates[found.coordinates < posterior.full_pass.theta_size]
+    moved, factor = found.tuned.draws.mean(axis=0)[own] - kept.psi[own], found.tuned.normal.factor[own]
+    away = np.sqrt(moved @ linalg.lstsq(factor @ factor.T, moved)[0] / max(1, own.size))
+    if not away < _MOST_MOVED:
+        raise NoProxyError(
+            f"the posterior has moved by {away:.1f} of its standard deviations from where the first rows were expanded"
+        )
+    return found._replace(rows_read=found.rows_read - given.rows.n_known)
+
+
+def _log_posterior(given: ToLearn) -> LogPosterior:
     coordinates = _expanded_coordinates(given.likelihood)
     samples = draw_samples(given.rows, coordinates.size)
+    row_sums, prior = given.derivatives()
+    full_pass = FullPass(given.likelihood, coordinates, row_sums)
+    return LogPosterior(full_pass, prior, given.fixed, given.rows, samples, given.temperature)
+
+
+def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
     try:
-        row_sums, prior = given.derivatives()
-        full_pass = FullPass(given.likelihood, coordinates, row_sums)
-        posterior = LogPosterior(full_pass, prior, given.fixed, given.rows, samples, given.temperature)
+        posterior = _log_posterior(given)
         if taylor.centre is None:
             return posterior, find_mode(posterior, given.start, given.progressbar, _entry_names(given.likelihood))
-        return posterior, _at_given_centre(posterior, taylor.centre, given.start)
+        shapes = {b.name: b.shape for b in given.likelihood.psi_blocks}
+        values = finite_values("Taylor(centre=)", taylor.centre, shapes)
+        return posterior, _at(flatten_onto(given.start, values, given.likelihood.psi_blocks), posterior)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from error
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
@@ -234,10 +287,8 @@ def _entry_names(likelihood: RowLikelihood) -> list[str]:
     return names
 
 
-def _at_given_centre(posterior: LogPosterior, given: Mapping[str, Any], start: np.ndarray) -> Mode:
-    """Return the centre that the user gave, in place of a mode that is found."""
-    blocks = posterior.full_pass.likelihood.psi_blocks
-    psi = flatten_onto(start, finite_values("Taylor(centre=)", given, {b.name: b.shape for b in blocks}), blocks)
+def _at(psi: np.ndarray, posterior: LogPosterior) -> Mode:
+    """Return a centre that is given, in place of a mode that is found."""
     sums = posterior.full_pass(psi, posterior.fixed, posterior.rows)
     total = posterior.total(psi, sums, posterior.rows)
     if not all(np.isfinite(part).all() for part in total):

@@ -71,6 +71,11 @@ class Table(Protocol):
         """Number of rows as the user counts them, each by itself where some were merged."""
         ...
 
+    @property
+    def n_known(self) -> int:
+        """Number of the first rows of which a pass about the centre of the expansion is known already."""
+        ...
+
     def __len__(self) -> int: ...
 
     def pieces(self) -> Iterator[Rows]:
@@ -153,6 +158,11 @@ class Rows:
     @property
     def reading_passes(self) -> int:
         """Passes in which rows are read and not evaluated: none, they are at hand."""
+        return 0
+
+    @property
+    def n_known(self) -> int:
+        """Number of rows of which all is known that a pass would learn from them."""
         return 0
 
     def pieces(self) -> Iterator[Rows]:

@@ -140,6 +140,13 @@ class WeightedRows(RowSource):
         return self.table
 
 
+def sizes_drawn_by(table: AliasTable, floor: float) -> np.ndarray:
+    """Return the sizes that rows were weighed by, in units of their mean: the inverse of `row_table`."""
+    if floor == 1:
+        return np.ones(table.weight.size)
+    return np.maximum((1 / table.weight.astype(float) - floor) / (1 - floor), 0.0)
+
+
 def row_table(sizes: np.ndarray, floor: float) -> AliasTable:
     """Make the table for rows whose remainders are typically of the given sizes."""
     n = sizes.size
