@@ -17,6 +17,8 @@ from pymc_austerity.diagnostics.results import by_entry, posterior_variables
 
 #: Numbers that are given to ArviZ at once.
 _AT_ONCE = 8_000_000
+#: Of a log-likelihood, as a share of it.
+_ROUNDING = 1e-12
 #: Entries of the posterior from which the effective share of the draws is found.
 _ENTRIES = 300
 
@@ -37,7 +39,8 @@ def leave_out(log_likelihood: np.ndarray, n_chains: int, r_eff: float) -> LeftOu
     n_draws, n = log_likelihood.shape
     lpd = logsumexp(log_likelihood, axis=0) - np.log(n_draws)
     elpd, k = lpd.copy(), np.zeros(n)
-    vary = np.flatnonzero(np.ptp(log_likelihood, axis=0) > 0)  # the others say the same with and without themselves
+    # The others say the same with and without themselves.
+    vary = np.flatnonzero(np.ptp(log_likelihood, axis=0) > _ROUNDING * (1 + np.abs(lpd)))
     by_chain, size = log_likelihood.reshape(n_chains, -1, n), max(1, _AT_ONCE // n_draws)
     for start in range(0, len(vary), size):
         some = vary[start : start + size]
@@ -45,7 +48,10 @@ def leave_out(log_likelihood: np.ndarray, n_chains: int, r_eff: float) -> LeftOu
         of_rows = result["loo_i"] if isinstance(result, pd.Series) else result.elpd_i
         elpd[some], k[some] = of_rows.to_numpy(), result["pareto_k"].to_numpy()
     if not len(vary):
-        raise ValueError("loo: the log-likelihood of no row differs between draws. Pass a run whose chains move.")
+        raise ValueError(
+            "loo: no log-likelihood differs between draws. Pass a run whose chains move; of groups that have nothing "
+            "unknown in common none tells of another."
+        )
     return LeftOut(elpd, lpd, k, result)
 
 
@@ -59,12 +65,11 @@ def effective_share(idata: SamplingResult) -> float:
     return float(np.nanmean(of_entries(effective_draws, entries[..., some], method="mean")) / entries[..., 0].size)
 
 
-def filled_result(like: Any, numbers: dict[str, Any], pointwise: np.ndarray, k: xr.DataArray, dim: str) -> Any:
+def filled_result(like: Any, numbers: dict[str, Any], elpd_i: xr.DataArray, k: xr.DataArray) -> Any:
     """Return ArviZ's result with other numbers, by the names of ArviZ 1.x; those that it does not know are added.
 
-    `pointwise` has shape (N,), and `k` holds Pareto k of the rows that were evaluated.
+    `elpd_i` has shape (N,), and `k` holds Pareto k of the rows that were evaluated.
     """
-    elpd_i = xr.DataArray(pointwise, dims=[dim], coords={dim: np.arange(len(pointwise))}, name="elpd_i")
     if not isinstance(like, pd.Series):
         for name, value in {**numbers, "elpd_i": elpd_i, "pareto_k": k}.items():
             setattr(like, name, value)

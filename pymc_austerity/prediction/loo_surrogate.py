@@ -55,21 +55,26 @@ class SurrogateOfRows(NamedTuple):
 
 def surrogate_of_rows(run: RowsOfRun, rng: np.random.Generator, progressbar: bool) -> SurrogateOfRows:
     """Return the surrogate of all rows, in one pass over them."""
-    likelihood, psi = run.values.likelihood, run.psi
-    discrete = [b for b in likelihood.psi_blocks if np.dtype(b.dtype).kind != "f"]
-    centre = psi.mean(axis=0)
-    draws = psi[:: max(1, psi.size // _MOST_NUMBERS)]
-    away = (draws - centre) / np.sqrt(max(1, len(draws) - 1))
-    for block in discrete:  # a whole number stays at the value that is in the middle
-        entries = slice(block.start, block.stop)
-        centre[entries], away[:, entries] = np.median(psi[:, entries], axis=0).round(), 0.0
-    picked, by_all = entries_read(likelihood)
+    centre, away = middle_and_spread(run)
+    picked, by_all = entries_read(run.values.likelihood)
     work = SurrogateAround(run.values, centre, spread_directions(away, picked, by_all, rng))
     with setup_progress(progressbar) as progress:
         what = f"{len(run.table):,} rows at {1 + 2 * len(work.directions)} points"
         task = progress.add_task("Leave-one-out surrogate", total=len(run.table), what=what)
         parts = list(run.table.each(work, lambda n: progress.advance(task, n)))
     return SurrogateOfRows(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def middle_and_spread(run: RowsOfRun) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of the draws, and draws less it over the root of their number, for `spread_directions`."""
+    psi = run.psi
+    centre, draws = psi.mean(axis=0), psi[:: max(1, psi.size // _MOST_NUMBERS)]
+    away = (draws - centre) / np.sqrt(max(1, len(draws) - 1))
+    for block in run.values.likelihood.psi_blocks:  # a whole number stays at the value that is in the middle
+        if np.dtype(block.dtype).kind != "f":
+            entries = slice(block.start, block.stop)
+            centre[entries], away[:, entries] = np.median(psi[:, entries], axis=0).round(), 0.0
+    return centre, away
 
 
 def spread_directions(
@@ -134,25 +139,10 @@ class SurrogateAround:
     def _of_chunk(self, arrays: tuple[np.ndarray, ...]) -> SurrogateOfRows:
         by = self._by_expansion if self.values.predictor is None else self._by_quadrature
         with np.errstate(all="ignore"):  # rows that are impossible at one of the points
-            middle, within, without, influence = by(arrays)
-        known = np.isfinite(without) & np.isfinite(within)
-        return SurrogateOfRows(
-            np.where(known, without, np.where(np.isfinite(middle), middle, 0.0)),
-            np.where(known, within - without, 0.0).astype(np.float32),
-            np.where(known, influence, np.inf).astype(np.float32),
-        )
+            return where_known(*by(arrays))
 
     def _by_expansion(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        middle = self.values(self.centre, arrays)
-        slope, curvature = np.zeros_like(middle), np.zeros_like(middle)
-        for direction in self.directions:
-            up, down = self.values(self.centre + direction, arrays), self.values(self.centre - direction, arrays)
-            slope += (up - down) ** 2 / 4
-            curvature += up + down - 2 * middle
-        t = np.clip(curvature, -_MOST_CURVED, _MOST_CURVED)
-        within = middle - np.log1p(-t) / 2 + slope / (1 - t) / 2
-        without = middle + np.log1p(t) / 2 - slope / (1 + t) / 2
-        return middle, within, without, slope + np.abs(curvature)
+        return by_expansion(lambda psi: self.values(psi, arrays), self.centre, self.directions)
 
     def _by_quadrature(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         eta, of_eta, fixed = self.values.predictor, self.values.given_predictor, self.values.fixed
@@ -169,6 +159,32 @@ class SurrogateAround:
         slope, curvature = weights @ (values - mean) ** 2, (weights * (_NODES**2 - 1)) @ values
         within, without = _log_mean_exp(values), -_log_mean_exp(-values)
         return mean, within, without, slope + np.abs(curvature)
+
+
+def by_expansion(
+    values_at: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, directions: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return ℓ at the centre, log E[exp ℓ], −log E[exp −ℓ] and the influence, by the formulas at the top."""
+    middle = values_at(centre)
+    slope, curvature = np.zeros_like(middle), np.zeros_like(middle)
+    for direction in directions:
+        up, down = values_at(centre + direction), values_at(centre - direction)
+        slope += (up - down) ** 2 / 4
+        curvature += up + down - 2 * middle
+    t = np.clip(curvature, -_MOST_CURVED, _MOST_CURVED)
+    within = middle - np.log1p(-t) / 2 + slope / (1 - t) / 2
+    without = middle + np.log1p(t) / 2 - slope / (1 + t) / 2
+    return middle, within, without, slope + np.abs(curvature)
+
+
+def where_known(middle: np.ndarray, within: np.ndarray, without: np.ndarray, influence: np.ndarray) -> SurrogateOfRows:
+    """Return the surrogate, of infinite influence where it is not finite."""
+    known = np.isfinite(without) & np.isfinite(within)
+    return SurrogateOfRows(
+        np.where(known, without, np.where(np.isfinite(middle), middle, 0.0)),
+        np.where(known, within - without, 0.0).astype(np.float32),
+        np.where(known, influence, np.inf).astype(np.float32),
+    )
 
 
 def _log_mean_exp(values: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.drawn_states import drawn_points
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.same_data import DATA_DIGEST, check_draws_of, is_elsewhere, recorded
-from pymc_austerity.groups import Coordinates, GroupsNotFoundError
+from pymc_austerity.groups import Coordinates, GroupsNotFoundError, ModelWithGroups
 from pymc_austerity.groups.centred_model import centred_model
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData, RowLikelihood, flatten, numba_options, read_model, row_predictor
@@ -122,8 +122,12 @@ def read_rows_of_run(
     data: Blocks | None,
     observed: str | Sequence[str] | None,
     progressbar: bool,
+    with_groups: ModelWithGroups | None = None,
 ) -> RowsOfRun:
-    """Read the model, its rows, and all draws of a run; refuse draws of another model or of other data."""
+    """Read the model, its rows, and all draws of a run; refuse draws of another model or of other data.
+
+    `with_groups` is the model where it has been read already.
+    """
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
     if data is None and is_elsewhere(recorded(idata, DATA_DIGEST)):
@@ -131,7 +135,10 @@ def read_rows_of_run(
             "idata: these draws were made with data=, on rows that the model does not hold; those in it are an "
             "example. Pass the same pma.Blocks(...) as data=."
         )
-    own, coordinates = _in_effects(model, observed) if data is None else _as_it_is(model, observed, several=False)
+    if with_groups is not None:
+        own, coordinates = with_groups.data, with_groups.coordinates
+    else:
+        own, coordinates = _in_effects(model, observed) if data is None else _as_it_is(model, observed, several=False)
     table: Table = own.rows if data is None else open_table(data, model, own, progressbar)
     if isinstance(table, BlockTable):
         table.samples([np.arange(1)])  # reads all rows once, so that they can be told from others
