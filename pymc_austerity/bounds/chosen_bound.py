@@ -15,12 +15,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.bounds.linear_bound import Lipschitz
 from pymc_austerity.bounds.lipschitz import find_linear_predictors
+from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan, ZeroBound
 from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.bounds.whitened_bound import REMAINDER_CHOICES, WhitenedBound, sizes_from_graph
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import ModelData, RowLikelihood
+from pymc_austerity.tried_setup import check_time
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 
@@ -150,7 +152,12 @@ def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) 
     sizes = sizes_from_graph(likelihood)
     # An operation without a rule is told of before a pass over all rows.
     few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
-    sizes(2, centre, 1e-3 * np.eye(likelihood.theta_size), 1.0, data.fixed, few)
+    factor = 1e-3 * np.eye(likelihood.theta_size)
+    sizes(2, centre, factor, 1.0, data.fixed, few)
+    at_once = RemainderBounds(likelihood).rows_at_once(centre, factor, data.fixed, few)
+    more = data.rows.take(np.arange(min(len(data.rows), at_once // 4)))
+    # Of fewer rows at once each takes up to twice as long.
+    check_time(len(data.rows) / len(more) / 2, lambda: sizes(2, centre, factor, 1.0, data.fixed, more))
     return WhitenedBound(sizes, likelihood.theta_size, likelihood=likelihood)
 
 

@@ -87,9 +87,7 @@ class RemainderBounds:
         """
         c = np.empty(len(rows))
         try:
-            at_once = min(
-                _CHUNK, _TERMS // math.comb(self.numbers_read(centre, factor, fixed, rows) + HIGHEST, HIGHEST)
-            )
+            at_once = self.rows_at_once(centre, factor, fixed, rows)
             for start in range(0, len(rows), at_once):
                 chunk = slice(start, min(start + at_once, len(rows)))
                 data = (*fixed, *(np.asarray(a[chunk]) for a in rows.arrays))
@@ -101,6 +99,10 @@ class RemainderBounds:
                 f"log-likelihood takes {reason}. PenaltyMH needs no bound."
             ) from None
         return c
+
+    def rows_at_once(self, centre: np.ndarray, factor: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> int:
+        """Return of how many rows bounds are found at once."""
+        return min(_CHUNK, _TERMS // math.comb(self.numbers_read(centre, factor, fixed, rows) + HIGHEST, HIGHEST))
 
     def directions(
         self, centre: np.ndarray, factor: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows

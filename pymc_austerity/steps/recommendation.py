@@ -119,8 +119,7 @@ def line_of(candidate: Candidate, draws: int) -> str:
     """Return a candidate in a line of 80 columns."""
     c, kind = candidate, "exact" if candidate.exact else "approximate"
     if not np.isfinite(c.seconds(draws)):
-        found = f"not tried to the end: {c.remark}" if c.step is None else c.remark
-        return f"{c.name:<16}{textwrap.shorten(found, _WIDTH - 16, placeholder=' …')}"
+        return f"{c.name:<16}{textwrap.shorten(c.remark, _WIDTH - 16, placeholder=' …')}"
     setup = f"{_time(c.setup)} set-up"
     return f"{c.name:<16}{_of_time(c, draws):<16}{kind:<12}{setup:<13}{_us(c.effective_us)} an eff. draw"
 

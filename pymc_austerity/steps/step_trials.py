@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pymc as pm
 from pymc.exceptions import SamplingError
 from pymc.model import Model
 from pytensor.gradient import NullTypeGradError
@@ -92,7 +93,8 @@ def recommend(
 
     Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes more than twice as
     long; a first step where building it takes longer than NUTS would; `MinibatchBarker` unless `PenaltyMH` finds
-    no proxy; any where a model has more than twelve observed variables, each of which is compiled.
+    no proxy; any, and NUTS too, where a model has more than twelve observed variables, each of which is compiled: then
+    NUTS is named without numbers.
 
     A trial of 500 draws does not show what a long run does: see `reliability`.
 
@@ -168,6 +170,9 @@ class _Trials:
 
     def recommend(self) -> Recommendation:
         """Try what has to be tried, and choose."""
+        outcomes = len(self.model.observed_RVs)
+        if outcomes > _MANY_OUTCOMES and not (self.all_steps or self.model.discrete_value_vars):
+            return self._nuts_untried(f"{outcomes} outcomes, each compiled by itself, take minutes to set up")
         with not_remembered(self.model):
             nuts = self._begin_with_nuts()
             if self.all_steps or not nuts.seconds(self.draws) <= _QUICK_NUTS or nuts.at_least:
@@ -183,6 +188,16 @@ class _Trials:
             build["NUTS"] = partial(nuts_of, self.model, self.gradient)
         lines = [line_of(candidate, self.draws) for candidate in self.found]
         return Recommendation(*choose(self.found, self.draws), table_of(self.found, self.draws), build, lines)
+
+    def _nuts_untried(self, why_no_other: str) -> Recommendation:
+        """Recommend NUTS where no other step is tried: what it takes would change nothing."""
+        self._note(Candidate("PenaltyMH", exact=False, remark=why_no_other))
+        self._note(Candidate("NUTS", exact=True, remark="not timed: no other step is tried"))
+        why = f"exact, and no other step is tried: {why_no_other} (all_steps=True tries all)"
+        lines = [line_of(candidate, self.draws) for candidate in self.found]
+        return Recommendation(
+            "NUTS", why, table_of(self.found, self.draws), {"NUTS": partial(pm.NUTS, model=self.model)}, lines
+        )
 
     def _note(self, candidate: Candidate) -> None:
         self.found.append(candidate)
@@ -202,10 +217,6 @@ class _Trials:
             return Candidate("NUTS", exact=True, remark=_sentence(str(reason)))
 
     def _try_steps(self, shared: Shared, nuts: Candidate) -> None:
-        if len(self.model.observed_RVs) > _MANY_OUTCOMES and not self.all_steps:
-            remark = f"{len(self.model.observed_RVs)} outcomes, each compiled by itself, take minutes"
-            self._note(Candidate("PenaltyMH", exact=False, remark=remark))
-            return
         longest = np.nan_to_num(nuts.seconds(self.draws), nan=np.inf)
         if groups_that_pay(self.model) is not None:
             self._try(GroupMH, shared, longest)

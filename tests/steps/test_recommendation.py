@@ -192,7 +192,10 @@ def test_a_build_that_takes_long_is_given_up(slow_nuts, monkeypatch):
     assert "given up: building it takes more than" in found.table.loc["PenaltyMH", "remark"]
 
 
-def test_many_outcomes_are_left_to_nuts(slow_nuts):
+def test_many_outcomes_are_left_to_nuts(monkeypatch):
+    """Each outcome is compiled by itself: neither NUTS nor a step of this package is compiled to say so."""
+    monkeypatch.setattr(step_trials, "time_gradient", None)
+    monkeypatch.setattr(step_trials, "PenaltyMH", None)
     with pm.Model() as model:
         mu = pm.Normal("mu")
         for k in range(13):
@@ -200,6 +203,9 @@ def test_many_outcomes_are_left_to_nuts(slow_nuts):
     found = pma.recommend(model, progressbar=False)
     assert found.step == "NUTS"
     assert "13 outcomes" in found.why
+    assert isinstance(found.build(), pm.NUTS)
+    with pytest.raises(TypeError, match="not callable"):  # what a gradient that is timed here comes to
+        pma.recommend(model, all_steps=True, progressbar=False)
 
 
 def test_a_slow_gradient_says_at_least():
