@@ -17,6 +17,7 @@ from pymc.model import Model
 from pymc.util import get_untransformed_name, is_transformed_name
 from scipy.special import logsumexp
 
+from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.groups import GroupsNotFoundError, ModelWithGroups, read_groups
 from pymc_austerity.prediction.loo_surrogate import (
     SurrogateOfRows,
@@ -72,6 +73,15 @@ class GroupsOfRun:
                 found[s] = some(draw)
                 progress.advance(task)
         return found
+
+    def rows_of(self, number: int) -> np.ndarray:
+        """Return the numbers of the rows of a group."""
+        return np.flatnonzero(self.grouped.of_rows == number)
+
+    def at_draws_of(self, idata: SamplingResult, model: Model, number: int) -> np.ndarray:
+        """Return log p(y_g | φ) of a group at the draws of another run, shape (S,)."""
+        there = replace(self, run=self.run.with_draws(idata, model))
+        return there.at_draws(np.array([number]), False)[:, 0]
 
     def surrogate(self, rng: np.random.Generator, progressbar: bool) -> SurrogateOfRows:
         """Return the surrogate of every group: an expansion of log p(y_g | φ) about the mean of the draws."""

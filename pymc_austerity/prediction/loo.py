@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -17,9 +16,11 @@ from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.prediction.arviz_loo import LeftOut, effective_share, filled_result, leave_out
 from pymc_austerity.prediction.groups_left_out import GroupsOfRun, read_groups_of_run
-from pymc_austerity.prediction.loo_surrogate import SurrogateOfRows, surrogate_of_rows
+from pymc_austerity.prediction.loo_surrogate import SurrogateOfRows
+from pymc_austerity.prediction.refits import sampled_without
 from pymc_austerity.prediction.row_strata import Strata, draw_strata, estimate_sum, fill_in
-from pymc_austerity.prediction.rows_of_run import ROW, RowsOfRun, read_rows_of_run
+from pymc_austerity.prediction.rows_of_run import read_rows_of_run
+from pymc_austerity.prediction.single_rows import SingleRows
 from pymc_austerity.user_input import check_seed, model_of, takes
 
 _log = logging.getLogger("pymc_austerity")
@@ -35,6 +36,7 @@ def loo(
     *,
     rows: int = 1_000,
     by: Any = None,
+    refit: Callable[[], Any] | None = None,
     data: Blocks | None = None,
     observed: str | Sequence[str] | None = None,
     random_seed: RandomGenerator = None,
@@ -60,6 +62,12 @@ def loo(
         the dimension along which the groups lie: each group is then predicted as a new one, whose effects are drawn
         from their prior given everything else.  Or a label for each row, of shape (N,); where these are the groups of
         such a variable they are taken for it, otherwise rows of one label are left out together.
+    refit : callable, optional
+        Samples the model again, without arguments, as ``lambda: pm.sample(step=pma.MHSS())``.  It is called once for
+        each row, or group, of those evaluated whose Pareto k is larger than ArviZ's ``good_k``, within a copy of the
+        model that lacks it; the log predictive density at these draws replaces that of importance sampling, and its
+        Pareto k becomes 0.  Where so few of these draws make up the density that they do not tell it either, as of a
+        row beyond all predictions, Pareto k stays.
     data : Blocks, optional
         The rows of a run with ``data=``.  They are read in three passes.
     observed : str or sequence of str, optional
@@ -146,10 +154,10 @@ def loo(
             f"loo: rows={rows} must be at least {_FEWEST}. So many rows are evaluated at all draws, and fewer do not "
             "tell how much the surrogate misses."
         )
-    if by is not None and data is not None:
+    if data is not None and (by is not None or refit is not None):
+        argument, why = ("by", "the rows of a group are") if by is not None else ("refit", "all other rows are")
         raise ValueError(
-            "loo: by= does not go with data=, since the rows of a group are needed together. Leave out single rows, or "
-            "put the rows of some groups into the model."
+            f"loo: {argument}= does not go with data=, since {why} needed, in the model. Leave {argument}= out."
         )
     of_strata, of_directions = get_random_generator(random_seed, copy=False).spawn(2)
     left_out: SingleRows | GroupsOfRun
@@ -160,30 +168,9 @@ def loo(
     surrogate = left_out.surrogate(of_directions, progressbar)
     strata = draw_strata(surrogate.influence, rows, of_strata)
     evaluated = _evaluate(left_out, strata.rows, effective_share(idata), progressbar)
+    if refit is not None:
+        evaluated = sampled_without(left_out, strata.rows, evaluated, model, refit, progressbar)
     return _combined(left_out, surrogate, strata, evaluated)
-
-
-@dataclass(frozen=True, eq=False)
-class SingleRows:
-    """The rows of a run, as what is left out."""
-
-    run: RowsOfRun
-    unit: ClassVar[str] = ROW
-
-    @property
-    def labels(self) -> np.ndarray:
-        """The numbers of the rows."""
-        return np.arange(len(self.run.table))
-
-    def surrogate(self, rng: np.random.Generator, progressbar: bool) -> SurrogateOfRows:
-        """Return the surrogate of every row."""
-        return surrogate_of_rows(self.run, rng, progressbar)
-
-    def at_draws(self, numbers: np.ndarray, progressbar: bool) -> np.ndarray:
-        """Return the log-likelihood of the rows with these numbers at all draws, shape (S, n)."""
-        order = np.argsort(numbers)  # in which a table returns its rows
-        (some,) = self.run.table.samples([numbers[order]])
-        return self.run.at_draws(some, progressbar, "Leave-one-out")[:, np.argsort(order)]
 
 
 def _evaluate(left_out: SingleRows | GroupsOfRun, numbers: np.ndarray, r_eff: float, progressbar: bool) -> LeftOut:
@@ -218,7 +205,7 @@ def _combined(
             f"loo: Pareto k of {n_large:,} of the {len(numbers):,} {unit}s that were evaluated is larger than "
             f"{good_k:.2f}. The draws do not tell what the posterior without these {unit}s is, and the estimate is off "
             "by an unknown amount. More draws help where k is only just too large; otherwise use a model with heavier "
-            f"tails, or fit the model without these {unit}s (coordinate {unit!r} of pareto_k).",
+            f"tails, or pass refit=, which samples without each of them (coordinate {unit!r} of pareto_k).",
             UserWarning,
             stacklevel=4,
         )

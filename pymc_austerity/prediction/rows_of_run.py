@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -104,6 +104,12 @@ class RowsOfRun:
     n_chains: int
     #: The variables whose log-likelihood the rows are.
     names: tuple[str, ...]
+    coordinates: Coordinates
+
+    def with_draws(self, idata: SamplingResult, model: Model) -> RowsOfRun:
+        """Return the same rows with the draws of another run."""
+        psi = _flat_draws(idata, model, self.values.likelihood, self.coordinates)
+        return replace(self, psi=psi, n_chains=group(idata, "posterior").sizes["chain"])
 
     def at_draws(self, rows: Rows, progressbar: bool, what: str) -> np.ndarray:
         """Return the log-likelihood of some rows at all draws, shape (S, n)."""
@@ -145,18 +151,24 @@ def read_rows_of_run(
         check_draws_of(model, idata, table.digest)
     else:
         check_draws_of(model, idata)
+    psi = _flat_draws(idata, model, own.likelihood, coordinates)
+    names = tuple(str(term.name) for term in own.terms.all)
+    values = RowValues(own.likelihood, own.fixed)
+    return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names, coordinates)
+
+
+def _flat_draws(idata: SamplingResult, model: Model, likelihood: RowLikelihood, coordinates: Coordinates) -> np.ndarray:
+    """Return all draws of a run as ψ, shape (S, P)."""
     points, _, _ = drawn_points(idata, model, np.iinfo(np.int64).max)
-    others = own.likelihood.other_blocks
+    others = likelihood.other_blocks
     psi = np.array([np.append(coordinates.theta(point), flatten(point, others)) for point in points])
-    wrong = [b.name for b in own.likelihood.psi_blocks if not np.isfinite(psi[:, b.start : b.stop]).all()]
+    wrong = [b.name for b in likelihood.psi_blocks if not np.isfinite(psi[:, b.start : b.stop]).all()]
     if wrong:
         raise ValueError(
             f"idata: draws of {wrong} are not finite in the unconstrained space: they lie at an end of the support, or "
             "outside. Pass draws of the posterior."
         )
-    names = tuple(str(term.name) for term in own.terms.all)
-    values = RowValues(own.likelihood, own.fixed)
-    return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names)
+    return psi
 
 
 def _as_it_is(
