@@ -109,9 +109,9 @@ def _refresh_by(both_sides: LinkedBothSides, thin: Callable[..., tuple[float, in
         return estimate, DECIDED, -1
 
     @njit
-    def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
+    def refresh(theta, t, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         e, links, table = data.expansion, data.links, data.bounds.table
-        groups = next_groups(f, data, state)
+        groups = next_groups(t, data, state)
         n = groups.size
         theta_new, log_ratio = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = group_terms_at(links.prior.terms, theta_new, data.others, data.fixed)

@@ -16,20 +16,23 @@ from pymc_austerity.groups.cells import through_cells
 from pymc_austerity.groups.crossed_means import search, solve_blocks, solve_group, times_blocks
 
 #: Parameters of all factors but the first up to which they are eliminated.
-_MOST_LEFT = 300
+MOST_LEFT = 300
 #: Distance from a solution, in standard deviations of all groups together, where it is searched for.
 _NEAR_ENOUGH = 0.03
 
 
-def places_left(first: np.ndarray, size: np.ndarray, tied: Sequence[bool]) -> np.ndarray:
+def places_left(
+    first: np.ndarray, size: np.ndarray, tied: Sequence[bool], read_together: Sequence[bool] | None = None
+) -> np.ndarray:
     """Return where in S the parameters of each group begin, and how many there are; all 0 for nothing to eliminate.
 
-    `first` and `size` are those of a `GroupExpansion`; `tied` says of which factors the groups are tied by their prior.
-    They are among the rest, and where those of the first factor are, nothing is eliminated.
+    `first` and `size` are those of a `GroupExpansion`; `tied` says of which factors the groups move together, and
+    `read_together` of which rows read several groups.  Tied ones are among the rest, and where the groups of the first
+    factor are either, they are not eliminated.
     """
-    begin = 0 if tied[0] else first[1]
+    begin = 0 if tied[0] or (read_together is not None and read_together[0]) else first[1]
     places = np.concatenate([np.zeros(begin, np.int64), [0], np.cumsum(size[begin:])])
-    return places if any(tied) or places[-1] <= _MOST_LEFT else np.zeros_like(places)
+    return places if any(tied) or places[-1] <= MOST_LEFT else np.zeros_like(places)
 
 
 @njit

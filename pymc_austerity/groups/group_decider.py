@@ -150,7 +150,8 @@ class GroupDecider:
             self.links, self.others, *self.data_at, found.start, found.places, found.expansion, found.steering,
             found.bounds or no_bounds(*found.expansion.cross.shape), found.shifts, found.steps,
             np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
-            self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, self.n_refreshed,
+            self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, found.turns,
+            self.n_refreshed,
         )  # fmt: skip
 
     @property
@@ -188,13 +189,12 @@ class GroupDecider:
 
     @property
     def n_refreshed(self) -> np.ndarray:
-        """Groups of each factor refreshed a draw; those that are tied to each other move together."""
+        """Groups of each turn refreshed a draw; those that are tied to each other move together."""
         share = self.share
         if share is None:
             carried = rest_of_draw(self.prepared.expansion) + (0 if self.test.reads.a_part else self.n_rows)
             share = share_refreshed(self.rows_of_refresh, carried)
-        numbers = np.maximum(1, np.round(share * np.diff(self.groups.first)).astype(np.int64))
-        return np.where(self.groups.tied, 0, numbers)
+        return np.maximum(1, np.round(share * np.diff(self.prepared.turns.start)).astype(np.int64))
 
     @property
     def n_shifts(self) -> int:
@@ -213,7 +213,7 @@ class GroupDecider:
             np.empty((n_groups, size, size)),
             np.zeros(1),
             np.zeros((n_left, n_left)),
-            np.zeros(len(self.groups.tied), np.int64),
+            np.zeros(found.turns.start.size - 1, np.int64),
             np.arange(largest, dtype=np.uint32),
             tied_state(),
         )

@@ -25,6 +25,8 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _MAX_PASSES = 40
 #: Steps of this many standard deviations end it, and the first step allowed in any parameter, see `_first_reach`.
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
+#: Steps of fewer standard deviations are made, whatever becomes of the log posterior.
+_NEAR = 1.0
 #: How far the mode of a surrogate is looked for that holds over the width of the posterior.
 _FAR = 3.0
 #: Step of the numerical derivatives of the marginal, in standard deviations.
@@ -128,7 +130,9 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         there = search.expand(theta)
         passes += 1
         new = search.objective(there)
-        if new > value - 0.1:
+        # Within a standard deviation the prediction of the expansion holds.  The log posterior also changes with the
+        # curvatures of all groups, by more than such a step gains where they are many.
+        if new > value - 0.1 or (far < _NEAR and np.isfinite(new)):
             radius, here, value = 2 * radius, there, new
         else:
             radius = min(radius, max((of_shared / _first_reach(scale)).max(initial=0.0), length)) / 4

@@ -40,9 +40,9 @@ def _composed(
             return first[:], stayed(theta)[:], about_centre
         # All factors given one φ, before a shift changes it: what belongs to φ is worked out once a draw.
         second = tied(first.theta, data, state, generators)
-        for f in range(state.next.size):
-            if second.status == DECIDED and data.n_refreshed[f] > 0:
-                then = refresh(second.theta, f, data, state, looks_of_large, generators)
+        for t in range(state.next.size):
+            if second.status == DECIDED and data.n_refreshed[t] > 0:
+                then = refresh(second.theta, t, data, state, looks_of_large, generators)
                 second = followed_by(second, then)
         if second.status == DECIDED:
             theta_new, n_shifted = shift(given(second.theta, data, state, generators), data, generators)

@@ -18,6 +18,7 @@ from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
 from pymc_austerity.groups.shared_move import SharedState
 from pymc_austerity.groups.shared_steps import SharedSteps
+from pymc_austerity.groups.turns import Turns
 from pymc_austerity.kernel import ROWS, build_terms
 from pymc_austerity.likelihood import LinkedDensity, Place
 from pymc_austerity.rows import RowSource
@@ -51,7 +52,8 @@ class GroupData(NamedTuple):
     row_state: Any  # of the row source of the carried move
     looks: Any  # looks at all rows
     few: int  # a group without bounds and with no more rows than this decides on all of them
-    n_refreshed: np.ndarray  # int64 (F,): groups of each factor refreshed a draw
+    turns: Turns
+    n_refreshed: np.ndarray  # int64 (T,): groups of each turn refreshed a draw
 
 
 class GroupState(NamedTuple):
@@ -65,7 +67,7 @@ class GroupState(NamedTuple):
     factor: np.ndarray
     log_det: np.ndarray
     left: np.ndarray
-    next: np.ndarray  # int64 (F,): the group of each factor to be refreshed next
+    next: np.ndarray  # int64 (T,): the place among the groups of each turn of the one to be refreshed next
     order: np.ndarray  # uint32: row numbers for drawing some of the rows of a large group
     tied: np.ndarray  # (3,): see `tied_state`
 

@@ -16,7 +16,6 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.groups.crossed_means import no_tangent
-from pymc_austerity.groups.elimination import places_left
 from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.likelihood import RowLikelihood
@@ -175,7 +174,7 @@ class GroupPass:
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways(list(pairs.values()), list(cells.values()), n_groups, size),
-            places_left(groups.first, groups.size, groups.tied), no_tangent(), no_scale(), groups.ties,
+            groups.left, no_tangent(), no_scale(), groups.ties,
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.group_steering import steer_groups
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.shared_steps import SharedSteps, find_shared_steps
+from pymc_austerity.groups.turns import Turns, find_turns
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import setup_progress
@@ -56,6 +57,7 @@ class PreparedGroups(NamedTuple):
     factor: np.ndarray
     table: AliasTable | None  # row weights of the carried move, where its test reads a part of the rows
     shifts: np.ndarray  # (S, D): directions along which no row changes
+    turns: Turns  # which groups are refreshed together
     steps: SharedSteps  # how φ moves on the surrogate
     #: On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
     bounds: GroupBounds | None
@@ -129,7 +131,8 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
     learnt = expansion, steering, steered.mean, steered.factor
     steps = _shared_steps(search, *learnt[1:])
-    found = PreparedGroups(rows, order, start, places, *learnt, None, shifts, steps, None, None, "", passes)
+    turns = find_turns(expansion, model.groups.tied)
+    found = PreparedGroups(rows, order, start, places, *learnt, None, shifts, turns, steps, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)

@@ -38,13 +38,13 @@ _ACROSS = -0.4
 
 
 @njit
-def next_groups(f, data, state):  # type: ignore[no-untyped-def]
-    """Return the groups of factor f whose turn it is."""
-    first, n_groups = data.expansion.first[f], data.expansion.first[f + 1] - data.expansion.first[f]
-    groups = np.empty(min(data.n_refreshed[f], n_groups), np.int64)
+def next_groups(t, data, state):  # type: ignore[no-untyped-def]
+    """Return the groups of turn t that come next."""
+    first, n_groups = data.turns.start[t], data.turns.start[t + 1] - data.turns.start[t]
+    groups = np.empty(min(data.n_refreshed[t], n_groups), np.int64)
     for i in range(groups.size):
-        groups[i] = first + (state.next[f] + i) % n_groups
-    state.next[f] = (state.next[f] + groups.size) % n_groups
+        groups[i] = data.turns.groups[first + (state.next[t] + i) % n_groups]
+    state.next[t] = (state.next[t] + groups.size) % n_groups
     return groups
 
 
@@ -115,8 +115,8 @@ def number_among_all(row, g, data):  # type: ignore[no-untyped-def]
     return np.int64(data.places[number - n_rows]) if number >= n_rows else number
 
 
-#: ``refresh(theta, f, data, state, looks_of_large, generators)``: a `RefreshOutcome` of the next groups of factor f in
-#: turn; the φ in θ must be that of the state.  Looks at groups with many rows are a typed dict from their numbers.
+#: ``refresh(theta, t, data, state, looks_of_large, generators)``: a `RefreshOutcome` of the next groups of turn t; the
+#: φ in θ must be that of the state.  Looks at groups with many rows are a typed dict from their numbers.
 Refresh = Callable[..., RefreshOutcome]
 
 
@@ -132,9 +132,9 @@ def _refresh_by(
 ) -> Refresh:
 
     @njit
-    def refresh(theta, f, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
+    def refresh(theta, t, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
         e, links = data.expansion, data.links
-        groups = next_groups(f, data, state)
+        groups = next_groups(t, data, state)
         n = groups.size
         theta_new, offset = propose_groups(theta, groups, data, state, generators[PROPOSE])
         change = group_terms_at(links.prior.terms, theta_new, data.others, data.fixed)

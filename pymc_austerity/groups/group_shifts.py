@@ -23,8 +23,8 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
 
     Those of one parameter of the groups of a factor are such that the prior along them is standard normal at the centre
     where it is normal: against every coefficient whose column is constant within the groups, and against the effects of
-    factors before it.  Where the prior of effects stays when a shared parameter goes along that no row reads (the mean
-    of effects), it does.
+    factors before it; and against nothing where rows read several groups, as in ``rating[i] - rating[j]``.  Where the
+    prior of effects stays when a shared parameter goes along that no row reads (the mean of effects), it does.
 
     `centre`, shape (D,): a point with finite density.
     """
@@ -34,11 +34,13 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     with_means = [_with_mean(d, f, search, thetas) for d, (f, _) in zip(directions, along)]
     found, whitened = [np.zeros(centre.size)], [np.empty((0, centre.size))]
     for c, columns in enumerate(_columns(search, thetas[0])):
-        of_parameter = []
+        of_parameter, f = [], along[c][0]
+        ups = [with_means[c]] if search.model.groups.factors.count(f) > 1 else []
         for q, column in columns.items():
             up = np.zeros(centre.size)
             up[_places(search, *along[c])] = column
-            up = _with_mean(up, along[c][0], search, thetas) - (with_means[q] if q < len(along) else directions[q])
+            ups.append(_with_mean(up, f, search, thetas) - (with_means[q] if q < len(along) else directions[q]))
+        for up in ups:
             length = _length(up, search, centre)
             if length is None or np.linalg.matrix_rank([*found[1:], up / np.linalg.norm(up)]) < len(found):
                 continue

@@ -23,7 +23,7 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_austerity.groups.elimination import places_left
+from pymc_austerity.groups.elimination import MOST_LEFT, places_left
 from pymc_austerity.groups.tied_prior import MOST_TIED, FactorTies, NotNormalError, Ties, find_ties, ties_together
 from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
@@ -90,7 +90,8 @@ class Groups:
     #: them to each other, all have the same part of it.
     log_prior: Variable
     ties: Ties  # between groups that the prior ties to each other
-    tied: tuple[bool, ...]  # for each factor, whether it does, or rows that read several groups do
+    tied: tuple[bool, ...]  # for each factor, whether its groups move together: tied by the prior or, if few, by rows
+    left: np.ndarray  # int64 (G + 1,): the `places_left`
     pooled: bool = True  # whether the prior of some groups reads what is shared, so that they learn from each other
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -143,7 +144,7 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
     n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
     first, tied = np.cumsum([0, *n_groups]), tuple(f.ties is not None for f in taken)
     size = np.repeat(sizes, n_groups)
-    left = places_left(first, size, tied)
+    left = places_left(first, size, tied, [len(f.indices) > 1 for f in taken])
     if any(tied) and left[-1] > MOST_TIED:
         raise GroupsNotFoundError(
             f"Beside the groups of {', '.join(taken[0].names)} there are {left[-1]:,} effects of factors of which some "
@@ -167,6 +168,7 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
         taken[0].log_prior if len(taken) == 1 else pt.concatenate([f.log_prior for f in taken]),
         ties_together(ties, max(sizes), left),
         tied,
+        left,
         pooled=any(f.pooled for f in taken),
     )
 
@@ -257,9 +259,14 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
             break
     else:
         members, pooled = with_beside, True
-    if reason is not None or len(indices) > 1:
-        prior, terms, ties = _prior_together(model, data, members, n_groups, reason)
     own = _places(data.likelihood.blocks, members, n_groups)
+    # Few of which rows read several move together, if their prior is normal; of more, those without rows in common do.
+    if reason is not None or (len(indices) > 1 and own.size <= MOST_LEFT):
+        try:
+            prior, terms, ties = _prior_together(model, data, members, own)
+        except NotNormalError as why:
+            if reason is not None:
+                raise GroupsNotFoundError(f"{reason} And taken together the prior of {names} {why}.") from why
     numbers = tuple(data.number_of_leaf(index.leaf) for index in indices)
     offsets = tuple(index.offset for index in indices)
     signed = frozenset(node.outputs[0] for node in nodes if not _is_positive(node.inputs[0]))
@@ -352,18 +359,15 @@ def _in_theta(model: Model, data: ModelData, graph: Variable) -> Variable:
 
 
 def _prior_together(
-    model: Model, data: ModelData, members: Sequence[Variable], n_groups: int, split: GroupsNotFoundError | None
+    model: Model, data: ModelData, members: Sequence[Variable], own: np.ndarray
 ) -> tuple[Variable, frozenset[Variable], FactorTies]:
-    """Return the same where the prior ties groups to each other, each with the same part of it, and what ties them."""
+    """Return the same where the prior ties groups to each other, each with the same part of it, and what ties them.
+
+    Raises NotNormalError where the prior is not normal given the rest.
+    """
     of = {term: graph.sum() for term, graph in _prior_terms(model, data, members).items()}
     total = _in_theta(model, data, pt.add(*of.values()) if len(of) > 1 else next(iter(of.values())))
-    try:
-        ties = find_ties(data, total, _places(data.likelihood.blocks, members, n_groups))
-    except NotNormalError as reason:
-        names = [model.values_to_rvs[v].name for v in members]
-        why = f"{split} And taken" if split is not None else "Rows read several groups of a factor, and taken"
-        raise GroupsNotFoundError(f"{why} together the prior of {names} {reason}.") from reason
-    return pt.full((n_groups,), total / n_groups), frozenset(of), ties
+    return pt.full((len(own),), total / len(own)), frozenset(of), find_ties(data, total, own)
 
 
 def _places(blocks: Sequence[Block], members: Sequence[Variable], n_groups: int) -> np.ndarray:

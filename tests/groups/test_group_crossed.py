@@ -80,7 +80,7 @@ def decider(model):
 def searching(model):
     """Where so many effects are too many to eliminate the others, and joint means are searched for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elimination, "_MOST_LEFT", 0)
+        patch.setattr(elimination, "MOST_LEFT", 0)
         return pma.GroupMH(test=pma.Exact(), refreshed=0.5, model=model, rng=1, progressbar=False).decider
 
 

@@ -1,0 +1,139 @@
+"""Groups of which a row reads several, refreshed by turns, against sums over a grid.
+
+Four players meet in a circle, so that given the scale the law of one is a product of matrices over the others.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+
+import pymc_austerity as pma
+from pymc_austerity.groups import elimination, grouping
+from pymc_austerity.groups.shared_move import adapt_shared
+from pymc_austerity.groups.turns import Turns, find_turns
+from pymc_austerity.kernel import pack_generators
+
+RNG, DRAWS, PLAYERS = np.random.default_rng(23), 6_000, 4
+#: Games that each player has with the next one, and how many of them he wins.
+GAMES, WON = np.array([30, 22, 26, 34]), np.array([24, 8, 17, 25])
+FIRST = np.repeat(np.arange(PLAYERS), GAMES)
+Y = np.concatenate([np.arange(n) < won for n, won in zip(GAMES, WON)]).astype(int)
+LOG_SCALES, POINTS = np.linspace(-5, 3, 160), np.linspace(-6, 6, 241)
+
+
+def model_of(*, centred=True, students=False):
+    with pm.Model() as model:
+        log_scale = pm.Normal("log_scale", -0.5, 0.7)
+        scale = pm.math.exp(log_scale)
+        if students:
+            rating = pm.StudentT("rating", nu=4, mu=0, sigma=scale, shape=PLAYERS)
+        elif centred:
+            rating = pm.Normal("rating", 0, scale, shape=PLAYERS)
+        else:
+            rating = scale * pm.Normal("rating", shape=PLAYERS)
+        pm.Bernoulli("y", logit_p=rating[FIRST] - rating[(FIRST + 1) % PLAYERS], observed=Y)
+    return model
+
+
+def law(*, students=False):
+    """Means and sds of the log scale and of the ratings."""
+    gaps = np.subtract.outer(POINTS, POINTS)
+    of_games = [np.exp(won * gaps - n * np.logaddexp(0, gaps)) for n, won in zip(GAMES, WON)]
+    found = []
+    for a in LOG_SCALES:
+        x = POINTS / np.exp(a)
+        prior = (1 + x**2 / 4) ** -2.5 if students else np.exp(-(x**2) / 2)
+        links = [prior[:, None] * of for of in of_games]  # from each player to the next
+        around = [np.linalg.multi_dot([*links[k:], *links[:k]]).diagonal() for k in range(PLAYERS)]
+        found.append(np.exp(-PLAYERS * a - ((a + 0.5) / 0.7) ** 2 / 2) * np.array(around))
+    mass = np.array(found)  # by log scale, player, point
+    players, scales = mass.sum(axis=0), mass[:, 0].sum(axis=1)
+    scales, players = scales / scales.sum(), players / players.sum(axis=1, keepdims=True)
+    means = np.r_[scales @ LOG_SCALES, players @ POINTS]
+    return means, np.sqrt(np.r_[scales @ LOG_SCALES**2, players @ POINTS**2] - means**2)
+
+
+def decider_of(model):
+    """A step that refreshes groups by turns, as it does where there are too many to move together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elimination, "MOST_LEFT", 0)
+        patch.setattr(grouping, "MOST_LEFT", 0)
+        return pma.GroupMH(test=pma.Exact(), model=model, rng=1, progressbar=False).decider
+
+
+def largest_z(decider, expected, turns=None, n_refreshed=None, n=DRAWS):
+    """Distance of draws from the law; `turns` and `n_refreshed` take the place of the step's own."""
+    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
+    if turns is not None:
+        data = data._replace(turns=turns, n_refreshed=n_refreshed)
+        state = state._replace(next=np.zeros(n_refreshed.size, np.int64))
+    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), []
+    for i in range(-400, n):
+        first, second, about_centre = decider.move(theta, data, state, looks, generators)
+        theta = second.theta
+        if i < 0:
+            adapt_shared(first.theta[decider.groups.shared], first.accepted, about_centre, state.shared)
+        draws.append(theta)
+    split = np.array(draws[400:]).T
+    return max(np.abs(moment_z(x.reshape(4, -1), *of)).max() for x, *of in zip(split, *expected, strict=True))
+
+
+@pytest.fixture(scope="module")
+def centred():
+    return decider_of(model_of())
+
+
+def test_players_who_meet_have_different_turns(centred):
+    found = centred.prepared.turns
+    assert [found.groups[a:b].tolist() for a, b in pairwise(found.start)] == [[0, 2], [1, 3]]
+
+
+def test_turns_are_a_colouring():
+    """Of players who meet at random, and groups of another factor, which all have one turn."""
+    n, others = 60, 7
+    pairs = np.unique(RNG.integers(0, n, (200, 2)), axis=0)
+    pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+    pairs = np.concatenate([pairs, np.column_stack([RNG.integers(0, n, 90), RNG.integers(n, n + others, 90)])])
+    both = np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
+
+    class Expansion:
+        first = np.array([0, n, n + others])
+        cell_start, cell_with = np.searchsorted(both[:, 0], np.arange(n + others + 1)), both[:, 1].astype(np.uint32)
+
+    found = find_turns(Expansion, (False, False))
+    assert np.array_equal(np.sort(found.groups), np.arange(n + others))
+    turn = np.empty(n + others, int)
+    turn[found.groups] = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
+    inside = both[both.max(axis=1) < n]
+    assert (turn[inside[:, 0]] != turn[inside[:, 1]]).all()
+    assert len(set(turn[n:])) == 1
+    assert len(set(turn)) < 12
+    assert np.array_equal(find_turns(Expansion, (True, False)).groups, np.arange(n, n + others))
+
+
+@pytest.mark.slow
+def test_draws_have_the_law_of_the_grid(centred):
+    assert largest_z(centred, law()) < MAX_Z
+
+
+@pytest.mark.slow
+def test_not_centred_has_the_same_law():
+    assert largest_z(decider_of(model_of(centred=False)), law()) < MAX_Z
+
+
+@pytest.mark.slow
+def test_ratings_with_heavier_tails_have_their_law():
+    """A prior that is not normal splits over groups all the same; so few that are normal would move together."""
+    decider = pma.GroupMH(test=pma.Exact(), model=model_of(students=True), rng=1, progressbar=False).decider
+    assert decider.prepared.turns.start.size == 3
+    assert largest_z(decider, law(students=True)) < MAX_Z
+
+
+@pytest.mark.slow
+def test_all_players_at_once_are_seen(centred):
+    """The planted mistake: players who meet decide at once, each on what the other was."""
+    at_once = Turns(np.array([0, PLAYERS]), np.arange(PLAYERS))
+    assert largest_z(centred, law(), at_once, np.array([PLAYERS]), 4 * DRAWS) > 2 * MAX_Z
