@@ -15,8 +15,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Variable, equal_computations
+from pytensor.graph.basic import Constant, Variable, equal_computations
 from pytensor.scalar import Add, Sub
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.compat import replace_parts
@@ -85,6 +86,10 @@ class _Change:
 def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     """Return the change of variables for one variable; None where there is none to make, or it is no bijection."""
     axis = read[0].source_axis
+    if any(isinstance(of.index, tuple) for of in read):
+        by_cell = _change_of_cells(source, read)
+        if by_cell is not None:
+            return by_cell
     if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read))):
         return None
     if axis is None:
@@ -118,6 +123,43 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
         own = _of_shape(new[:, ends[k] - widths[k] : ends[k]], n_groups, of.shape[1:]) if several else new
         by_row[of.read] = pt.moveaxis(own if of.index is None else own[of.index], 0, of.axis)
     return _Change(effects, new, inverse, log_prior, by_row)
+
+
+def _change_of_cells(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
+    """Return the change of variables to a vector of the cells that rows read by several indices, ``u[age, state]``.
+
+    Each cell is then a group of its own.  None where cells differ in more than their entry of z: groups are then what
+    lies along the first axis.
+    """
+    effects, shape, op = read[0].effects, read[0].shape, source.owner.op
+    alike = all(equal_computations([of.effects], [effects]) and isinstance(of.index, tuple) for of in read)
+    if not alike or shape != read[0].source_shape or not isinstance(op, RandomVariable) or op.ndim_supp:
+        return None
+    one = (1,) * len(shape)
+    zero_and_one = [pt.constant(np.full(one, value), dtype=source.type.dtype) for value in (0.0, 1.0)]
+    origin = _with_value(effects, source, zero_and_one[0], "affine")
+    slope = _with_value(effects, source, zero_and_one[1], "linear")
+    same = [origin, slope, *op.dist_params(source.owner)]
+    if not all(all(number.type.broadcastable) for number in same):
+        return None
+    origin, slope, *parameters = (number.squeeze() for number in same)
+    n_cells = int(np.prod(shape))
+    new = pt.TensorType("float64", (n_cells,))(source.name)
+    inverse = (new - origin) / slope
+    prior = op.make_node(op.rng_param(source.owner), pt.constant([n_cells]), *parameters).outputs[1]
+    log_prior = pm.logp(prior, inverse) - pt.log(pt.abs(slope))
+    by_row = {of.read: new[_number_of_cell(of.index, shape)] for of in read if isinstance(of.index, tuple)}
+    return _Change(effects.reshape((-1,)), new, inverse.reshape(shape), log_prior, by_row)
+
+
+def _number_of_cell(index: tuple[Variable, ...], shape: tuple[int, ...]) -> Variable:
+    """Return the numbers of cells in a table that is read along its last axis first."""
+    strides = np.cumprod((1, *shape[:0:-1]))[::-1].tolist()
+    if all(isinstance(i, Constant) for i in index):  # one array, of the data of the model
+        return pt.constant(sum(t * i.data.astype(np.int64) for t, i in zip(strides, index, strict=True)))
+    # Numbers beyond the end, which `pm.set_data` may bring, are refused by `Groups.of_rows`.
+    ends = [pt.minimum(pt.cast(i, "int64"), n - 1) for i, n in zip(index, shape, strict=True)]
+    return sum(t * i for t, i in zip(strides, ends, strict=True))
 
 
 def _change_by_ops(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:

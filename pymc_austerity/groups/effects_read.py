@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytensor
@@ -28,8 +28,11 @@ from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.axis import RowAxis
-from pymc_austerity.likelihood.model_graph import plain_indices
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, plain_indices
 from pymc_austerity.likelihood.row_axis import prove_row_axis
+
+#: Vector of whole numbers, or of cells such as ``effects[age, state]`` one vector for each axis.
+Index: TypeAlias = Variable | tuple[Variable, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class EffectsRead:
     effects: Variable  # groups on the first axis, shape (G, ...)
     #: ``effects[index]`` in the graph of the model, or the effects themselves where rows read a function of them.
     read: Variable
-    index: Variable | None  # vector of whole numbers
+    index: Index | None
     axis: int  # axis of `read` along which the rows lie, or the groups
     source: Variable  # the variable of the model that `effects` are affine in
     #: Axis of `source` along which the groups lie; None where the effects of a group read all of it.
@@ -86,12 +89,14 @@ def _shapes(model: Model, variables: Sequence[Variable]) -> list[tuple[int, ...]
     return [tuple(map(int, shape)) for shape in found(*(point[value.name] for value in values))]
 
 
-def _taken_by_group(node: Apply) -> tuple[Variable, Variable, int] | None:
+def _taken_by_group(node: Apply) -> tuple[Variable, Index, int] | None:
     """Return what a node takes entries of, with the groups first; by which index; and the axis of the rows."""
     if not isinstance(node.op, AdvancedSubtensor):
         return None
     indices = plain_indices(node)
     vectors = [k for k, i in enumerate(indices) if isinstance(i, Variable) and i.type.ndim]
+    if 1 < len(indices) == len(vectors) == node.inputs[0].type.ndim and all(map(_counts_from_zero, indices)):
+        return node.inputs[0], tuple(indices), 0
     if len(vectors) != 1 or not _is_whole_vector(indices[vectors[0]]):
         return None
     (axis,) = vectors
@@ -111,6 +116,11 @@ def _is_whole_vector(index: Variable) -> bool:
     return index.type.ndim == 1 and np.dtype(index.type.dtype).kind in "iu"
 
 
+def _counts_from_zero(index: Variable) -> bool:
+    """Whether an index of cells is an array of the model without a number that counts from the end."""
+    return _is_whole_vector(index) and is_array_leaf(index) and array_of(index).min(initial=0) >= 0
+
+
 def _is_number(index: Any) -> bool:
     return isinstance(index, int | np.integer) or (isinstance(index, Variable) and index.type.ndim == 0)
 
@@ -118,7 +128,7 @@ def _is_number(index: Any) -> bool:
 def _scaled(
     read: Variable,
     effects: Variable,
-    index: Variable,
+    index: Index,
     row_axis: int,
     clients: dict[Variable, list[Apply]],
     terms: Sequence[Variable],
@@ -146,7 +156,7 @@ def _same_for_rows(node: Apply, own: int, others: Sequence[Variable]) -> bool:
 
 
 def _affine(
-    effects: Variable, read: Variable, index: Variable | None, axis: int, sources: Sequence[Variable]
+    effects: Variable, read: Variable, index: Index | None, axis: int, sources: Sequence[Variable]
 ) -> EffectsRead | None:
     """Return the effects with the first variable that they are affine in, if there is one."""
     for source in sources:
@@ -163,7 +173,7 @@ def _affine(
 
 
 def _by_ops(
-    effects: Variable, read: Variable, index: Variable | None, axis: int, sources: Sequence[Variable]
+    effects: Variable, read: Variable, index: Index | None, axis: int, sources: Sequence[Variable]
 ) -> EffectsRead | None:
     """Return the effects with the first variable of which they are made op by op, as by running sums."""
     for source in sources:

@@ -17,7 +17,7 @@ from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.groups.crossed_means import no_tangent
 from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
-from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.grouping import Groups, IndexArrays
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 
@@ -178,15 +178,15 @@ class GroupPass:
         )  # fmt: skip
 
 
-def _read_by(likelihood: RowLikelihood, index: int) -> list[Variable]:
-    """Return what rows read of θ by an array of numbers."""
+def _read_by(likelihood: RowLikelihood, index: IndexArrays) -> list[Variable]:
+    """Return what rows read of θ by an index."""
     nodes = {var.owner for var in ancestors([likelihood.row_log_likelihood]) if var.owner is not None}
-    by = likelihood.batches[index]
+    by = {likelihood.batches[of.number] for of in index}
     return [
         node.outputs[0]
         for node in nodes
         if isinstance(node.op, AdvancedSubtensor)
-        and by in ancestors(node.inputs[1:])
+        and by.issubset(ancestors(node.inputs[1:]))
         and likelihood.theta in ancestors(node.inputs[:1])
     ]
 

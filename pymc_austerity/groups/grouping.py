@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -17,7 +17,7 @@ from pymc.model import Model
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar import Add, Cast, Exp, Mul, Sub
+from pytensor.scalar import Add, Cast, Exp, Minimum, Mul, Sub
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import Elemwise
@@ -47,8 +47,19 @@ class NoGroupsError(GroupsNotFoundError):
     """A model without anything that could be groups."""
 
 
+class IndexArray(NamedTuple):
+    """An array of whole numbers that an index is made of: g(i) is the sum of several, as in ``u[state + 50 * age]``."""
+
+    number: int  # among the data
+    times: int
+    most: int | None  # of numbers along an axis, the last
+
+
+IndexArrays = tuple[IndexArray, ...]
+
+
 class _Factor(NamedTuple):
-    """One factor: its variables, the number of its index among the data, an offset, places in θ, and prior terms.
+    """One factor: its variables, its index among the data, an offset, places in θ, and prior terms.
 
     Where rows read it by several indices, as the ratings of two players, there is a number and an offset for each.
 
@@ -57,7 +68,7 @@ class _Factor(NamedTuple):
     """
 
     names: tuple[str, ...]
-    indices: tuple[int, ...]
+    indices: tuple[IndexArrays, ...]
     offsets: tuple[int, ...]
     own: np.ndarray
     log_prior: Variable
@@ -72,10 +83,10 @@ class Groups:
     """The groups of a model, those of several factors one after the other."""
 
     names: tuple[str, ...]  # value variables with an entry for each group on their first axis
-    #: For each factor, the number of the data array that holds the group g(i) of row i; several of a factor of which
-    #: rows read several groups, as in ``rating[home] - rating[away]``.
-    indices: tuple[int, ...]
-    offsets: tuple[int, ...]  # for each of these, what the model adds to the numbers in that array, as in ``u[g - 1]``
+    #: For each factor, what holds the group g(i) of row i; several of a factor of which rows read several groups, as in
+    #: ``rating[home] - rating[away]``.
+    indices: tuple[IndexArrays, ...]
+    offsets: tuple[int, ...]  # for each of these, what the model adds to these numbers, as in ``u[g - 1]``
     factors: tuple[int, ...]  # the factor of each of them
     #: int64 (F + 1,): the groups of factor f are ``first[f]`` to ``first[f + 1] - 1``; those of the first factor are
     #: the most.
@@ -96,7 +107,16 @@ class Groups:
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return the group of each row by each index, shape (F, N); a model may count from the end, from −1 down."""
-        all_numbers = [np.asarray(arrays[i]).astype(np.int64) + by for i, by in zip(self.indices, self.offsets)]
+        for of in {of for index in self.indices for of in index if of.most is not None}:
+            if arrays[of.number].max(initial=0) > of.most or arrays[of.number].min(initial=0) < 0:
+                raise UnsupportedModelError(
+                    f"Numbers of {self.names} that rows read lie outside 0 to {of.most}, the entries along their axis: "
+                    "the data that pm.set_data put into the model count others."
+                )
+        all_numbers = [
+            sum(of.times * np.asarray(arrays[of.number]).astype(np.int64) for of in index) + by
+            for index, by in zip(self.indices, self.offsets)
+        ]
         return np.array(
             [
                 np.where(numbers < 0, self.first[f + 1], self.first[f]) + numbers
@@ -178,8 +198,8 @@ def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply
     factors: dict[Hashable, list[Apply]] = {}
     for node in dict.fromkeys(v.owner for v in ancestors(rows) if v.owner is not None):
         index = _index_of(node)
-        if index is not None and array_of(index.leaf).shape == (n_rows,):
-            factors.setdefault((leaf_identity(index.leaf), index.offset), []).append(node)
+        if index is not None and all(array_of(leaf).shape == (n_rows,) for leaf in index.leaves):
+            factors.setdefault(index.key, []).append(node)
     return factors
 
 
@@ -194,29 +214,59 @@ def _read_together(model: Model, places: Iterable[list[Apply]]) -> list[list[App
 
 
 class _Index(NamedTuple):
-    """An index by an array of whole numbers, to each of which the model adds one."""
+    """An index by a sum of arrays of whole numbers, each times a number, to which the model adds one."""
 
-    leaf: Variable
+    leaves: dict[Variable, int]
     offset: int
+    ends: dict[Variable, int]  # the largest number of arrays that count along an axis
+
+    @property
+    def key(self) -> Hashable:
+        return frozenset((leaf_identity(leaf), times) for leaf, times in self.leaves.items()), self.offset
+
+    @property
+    def name(self) -> str:
+        return " and ".join(leaf.name or "a constant array" for leaf in self.leaves)
 
 
 def _index_of(node: Apply) -> _Index | None:
-    """Return what indexes the first axis at this node, if that is an array of whole numbers."""
+    """Return what indexes the first axis at this node, if that is made of arrays of whole numbers."""
     if not isinstance(node.op, AdvancedSubtensor):
         return None
-    index, offset = plain_indices(node)[0], 0
-    while isinstance(index, Variable) and index.owner is not None and isinstance(index.owner.op, Elemwise):
-        op, inputs = index.owner.op.scalar_op, index.owner.inputs
-        if isinstance(op, Cast):
-            index = inputs[0]
-        elif isinstance(op, Add | Sub) and len(inputs) == 2 and any(map(_is_number, inputs[isinstance(op, Sub) :])):
-            number, other = (0, 1) if _is_number(inputs[0]) else (1, 0)
-            by = int(np.asarray(inputs[number].data).item())
-            index, offset = inputs[other], offset + (by if isinstance(op, Add) else -by)
-        else:
-            return None
-    whole = isinstance(index, Variable) and is_array_leaf(index) and np.dtype(index.type.dtype).kind in "iu"
-    return _Index(index, offset) if whole else None
+    found = _sum_of_leaves(plain_indices(node)[0])
+    return found if found is not None and found.leaves else None
+
+
+def _sum_of_leaves(index: Any) -> _Index | None:
+    """Return the arrays and the number that an index is the sum of."""
+    if _is_number(index):
+        return _Index({}, int(np.asarray(index.data).item()), {})
+    if not isinstance(index, Variable) or np.dtype(index.type.dtype).kind not in "iu":
+        return None
+    if is_array_leaf(index):
+        return _Index({index: 1}, 0, {})
+    if index.owner is None or not isinstance(index.owner.op, Elemwise):
+        return None
+    op, parts = index.owner.op.scalar_op, [_sum_of_leaves(part) for part in index.owner.inputs]
+    if any(part is None for part in parts):
+        return None
+    found = [part for part in parts if part is not None]
+    if isinstance(op, Cast):
+        return found[0]
+    if isinstance(op, Minimum) and len(found[0].leaves) == 1 and not found[1].leaves:
+        return found[0]._replace(ends=dict.fromkeys(found[0].leaves, found[1].offset))
+    if isinstance(op, Mul) and sum(bool(part.leaves) for part in found) <= 1:
+        times = int(np.prod([part.offset for part in found if not part.leaves], dtype=int))
+        (of,) = [part for part in found if part.leaves] or [_Index({}, 1, {})]
+        return _Index({leaf: times * by for leaf, by in of.leaves.items()}, times * of.offset, of.ends)
+    if isinstance(op, Add | Sub):
+        signs, leaves = [1, -1 if isinstance(op, Sub) else 1, *[1] * len(found)], dict[Variable, int]()
+        for sign, part in zip(signs, found, strict=False):
+            for leaf, times in part.leaves.items():
+                leaves[leaf] = leaves.get(leaf, 0) + sign * times
+        offset = sum(sign * part.offset for sign, part in zip(signs, found, strict=False))
+        return _Index(leaves, offset, {leaf: end for part in found for leaf, end in part.ends.items()})
+    return None
 
 
 def _is_number(var: Variable) -> bool:
@@ -227,14 +277,14 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
     """Show for one factor that its groups are independent given the rest."""
     sources = [node.inputs[0] for node in nodes]
     found = [index for node in nodes if (index := _index_of(node)) is not None]
-    indices = list({(leaf_identity(index.leaf), index.offset): index for index in found}.values())
+    indices = list({index.key: index for index in found}.values())
     above = set(ancestors(sources))
     lengths = {b.name: b.shape[0] if b.shape else 0 for b in data.likelihood.blocks}
     reached = [v for v in model.value_vars if v in above]
     n_groups = max((lengths[v.name] for v in reached if v.type.ndim), default=0)
     members = [v for v in reached if v.type.ndim and lengths[v.name] == n_groups]
-    by = f"the groups by {' and '.join(dict.fromkeys(i.leaf.name or 'a constant array' for i in indices))}"
-    if len({leaf_identity(index.leaf) for index in indices}) < len(indices):
+    by = f"the groups by {' and '.join(dict.fromkeys(index.name for index in indices))}"
+    if len({index._replace(offset=0).key for index in indices}) < len(indices):
         raise GroupsNotFoundError(f"Rows read several entries of one variable as {by}, as x[t] and x[t - 1].")
     if n_groups < 2 or not members:
         raise GroupsNotFoundError(f"What is indexed as {by} depends on no free variable with an entry for each.")
@@ -267,7 +317,12 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
         except NotNormalError as why:
             if reason is not None:
                 raise GroupsNotFoundError(f"{reason} And taken together the prior of {names} {why}.") from why
-    numbers = tuple(data.number_of_leaf(index.leaf) for index in indices)
+    numbers = tuple(
+        tuple(
+            IndexArray(data.number_of_leaf(leaf), times, index.ends.get(leaf)) for leaf, times in index.leaves.items()
+        )
+        for index in indices
+    )
     offsets = tuple(index.offset for index in indices)
     signed = frozenset(node.outputs[0] for node in nodes if not _is_positive(node.inputs[0]))
     return _Factor(tuple(v.name for v in members), numbers, offsets, own, prior, terms, pooled, signed, ties)
