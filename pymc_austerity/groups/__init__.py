@@ -5,6 +5,7 @@ from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_mode import GroupModeError
 from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError, NoGroupsError
+from pymc_austerity.groups.mirrored_modes import SeveralModesError
 from pymc_austerity.groups.read_groups import Coordinates, ModelWithGroups, read_groups
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LearnAnew",
     "ModelWithGroups",
     "NoGroupsError",
+    "SeveralModesError",
     "assemble_groups",
     "read_groups",
 ]

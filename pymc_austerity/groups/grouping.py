@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations, product
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +17,13 @@ from pymc.model import Model
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar import Add, Cast, Exp, Minimum, Mul, Sub
-from pytensor.scalar.math import Softplus
+from pytensor.scalar import Add, Cast, Minimum, Mul, Sub
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.groups.elimination import MOST_LEFT, places_left
+from pymc_austerity.groups.mirrored_modes import Effects, multiplied, refuse_mirrored
 from pymc_austerity.groups.tied_prior import MOST_TIED, FactorTies, NotNormalError, Ties, find_ties, ties_together
 from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
@@ -63,8 +63,8 @@ class _Factor(NamedTuple):
 
     Where rows read it by several indices, as the ratings of two players, there is a number and an offset for each.
 
-    It is `pooled` where its prior reads other free variables, a scale for example; of what the rows read of it `signed`
-    may have either sign.  `ties` are those of groups whose prior does not split.
+    It is `pooled` where its prior reads other free variables, a scale for example.  `ties` are those of groups whose
+    prior does not split.
     """
 
     names: tuple[str, ...]
@@ -74,7 +74,6 @@ class _Factor(NamedTuple):
     log_prior: Variable
     terms: frozenset[Variable]
     pooled: bool
-    signed: frozenset[Variable]
     ties: FactorTies | None
 
 
@@ -145,7 +144,7 @@ def find_groups(model: Model, data: ModelData) -> Groups:
             reasons.append(str(error))
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
-    _refuse_products(rows, found)
+    _refuse_products(model, data, rows, found)
     return _together(data, sorted(found, key=lambda f: (_is_few(f), -len(f.own))))
 
 
@@ -324,8 +323,7 @@ def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Seque
         for index in indices
     )
     offsets = tuple(index.offset for index in indices)
-    signed = frozenset(node.outputs[0] for node in nodes if not _is_positive(node.inputs[0]))
-    return _Factor(tuple(v.name for v in members), numbers, offsets, own, prior, terms, pooled, signed, ties)
+    return _Factor(tuple(v.name for v in members), numbers, offsets, own, prior, terms, pooled, ties)
 
 
 def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Variable]) -> list[Variable]:
@@ -336,23 +334,13 @@ def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Vari
     return [v for v in candidates if v in read and v not in members]
 
 
-def _refuse_products(rows: Sequence[Variable], found: Sequence[_Factor]) -> None:
-    """Refuse effects of one factor times those of another, where both may have either sign."""
-    nodes = {v.owner for v in ancestors(rows) if v.owner is not None}
-    products = [node for node in nodes if isinstance(getattr(node.op, "scalar_op", None), Mul)]
-    for node, (a, b) in product(products, combinations(found, 2)):
-        read = [set(ancestors([side])) for side in node.inputs]
-        if any(a.signed & x and b.signed & y for x, y in permutations(read, 2)):
-            raise GroupsNotFoundError(
-                f"The rows read the product of {', '.join(a.names)} and {', '.join(b.names)}, effects of two factors. "
-                "With the signs of both changed it is the same, so that the posterior has several modes, and an "
-                "expansion is around one of them. Make one of the two positive (pm.LogNormal), if that is meant."
-            )
-
-
-def _is_positive(effects: Variable) -> bool:
-    """Whether effects are a positive function of something."""
-    return effects.owner is not None and isinstance(getattr(effects.owner.op, "scalar_op", None), Exp | Softplus)
+def _refuse_products(model: Model, data: ModelData, rows: Sequence[Variable], found: Sequence[_Factor]) -> None:
+    """Refuse effects of one factor times those of another, where the posterior is the same at several places."""
+    of = [Effects(f.names, frozenset(v for v in model.value_vars if v.name in f.names), f.own) for f in found]
+    for a, b in combinations(of, 2):
+        if multiplied(rows, a, b):
+            shared = np.setdiff1d(np.arange(data.likelihood.theta_size), np.concatenate([f.own.ravel() for f in of]))
+            refuse_mirrored(data, a, b, shared)
 
 
 def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:

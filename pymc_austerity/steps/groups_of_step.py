@@ -23,6 +23,7 @@ from pymc_austerity.groups import (
     LearnAnew,
     ModelWithGroups,
     NoGroupsError,
+    SeveralModesError,
     assemble_groups,
     read_groups,
 )
@@ -75,6 +76,8 @@ class GroupPlan:
         ------
         GroupsNotFoundError
             Where they are required.
+        SeveralModesError
+            Where chains would stay in one of several modes.
         """
         least = 0 if self.required else LEAST_GROUPS
         try:
@@ -85,7 +88,7 @@ class GroupPlan:
                 raise data.one_entry_a_row
             return found
         except UnsupportedModelError as error:
-            if self.required:
+            if self.required or isinstance(error, SeveralModesError):
                 raise
             if data.one_entry_a_row is not None:
                 raise data.one_entry_a_row from error

@@ -202,18 +202,6 @@ def test_a_factor_that_is_the_mean_of_another_is_shared():
     assert (groups.names, groups.shared.size) == (("u",), 31)
 
 
-def test_effects_of_two_factors_that_multiply_each_other():
-    """Their signs can be exchanged, unless one of them is positive."""
-
-    def product_with(make):
-        u, v = make("u", 0, 1, shape=G), pm.Normal("v", 0, 1, shape=5)
-        pm.Normal("y", u[INDEX] * v[INDEX % 5] + pm.Normal("mean"), 1, observed=Y)
-
-    with pytest.raises(GroupsNotFoundError, match="the product of [uv] and [uv].*several modes"):
-        read(lambda: product_with(pm.Normal))
-    assert len(read(lambda: product_with(pm.LogNormal))[0].own) == G
-
-
 def known_prior():
     pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
 
