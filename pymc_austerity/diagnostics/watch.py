@@ -57,7 +57,7 @@ class Watch:
         if not bad:
             return None
         self._done = True
-        told = " ".join(f"{f.reason} {f.remedy}" for f in bad)
+        told = " ".join(dict.fromkeys([f.reason for f in bad] + [f.remedy for f in bad]))
         message = f"{self._name}: {overall(bad)}. {told} See pymc_austerity.reliability(idata, model)."
         return SamplerWarning(WarningType.BAD_ACCEPTANCE, message, "warn")
 

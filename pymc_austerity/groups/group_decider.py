@@ -164,7 +164,7 @@ class GroupDecider:
             few = "all of their rows" if self.few >= len(found.rows) else "all of their rows, or a batch of many"
             return f"Groups read {few}: {found.without_bounds}."
         if found.nothing_left:
-            return "Sums over the rows of groups say all that they do: no row is read, and everything is exact."
+            return "Sums over the rows of each group determine the likelihood: no row is read, and draws are exact."
         rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
         all_exact = ", as all is" if self.parts.drawn.reads is Reads.BY_BOUNDS else ""
         return f"{rows}, and every group decides exactly{all_exact}."

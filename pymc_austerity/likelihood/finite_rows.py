@@ -22,8 +22,8 @@ _MOST_NUMBERS = 8
 
 _REMEDY = (
     "Look for values that are missing, or that the distribution of their variable cannot give, and impute or correct "
-    "them. Where the data are right, start where the model can give them (initval= of a variable, initial_point= of "
-    "the step)."
+    "them. Where the data are right, their density may round to zero where sampling starts: start nearer to them "
+    "(initval= of a variable, initial_point= of the step)."
 )
 
 

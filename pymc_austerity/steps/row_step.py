@@ -198,7 +198,7 @@ class RowStep(CheckedStep):
         self.setup_seconds = phases.seconds
         if self._learn_groups is not None:
             of_groups = f"{describe_groups(self.decider.groups)}; set up in {phases}. {self.decider.described}"
-            _log.info(f"{name} finds {of_groups}" + ("" if required else " proposal= makes one decision over all."))
+            _log.info(f"{name} finds {of_groups}")
             self.stats_dtypes_shapes = {}  # type: ignore[misc]
             self._declare_stats(OF_GROUPS)
         else:

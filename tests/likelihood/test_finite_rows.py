@@ -117,6 +117,13 @@ NOT_GIVEN = {
     ),
     "all rows": (poisson(-1 - COUNT), r"row 0 .*; row 4 .*; and more rows"),
     "beyond a limit": (truncated(-2.0, with_value(np.full(N, np.inf), 8, -1.9)), r"row 8 \(-inf\) with .*'t' = "),
+    "too far out": (
+        lambda: pm.Censored(
+            "t", pm.Weibull.dist(3.0, pt.exp(pm.Normal("b") * X)), None, with_value(UPPER, 5, 99.0),
+            observed=with_value(TIME, 5, 99.0),
+        ),
+        r"row 5 \(-inf\) with 't' of 't' = 99.*numbers without a name of 't' = 99.*their density may round to zero",
+    ),
 }  # fmt: skip
 
 
