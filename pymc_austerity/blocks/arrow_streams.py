@@ -10,6 +10,8 @@ from pymc_austerity.blocks.parquet import as_bytes, column_of, import_pyarrow
 from pymc_austerity.blocks.source import Block, Part, refuse_duplicates, require_columns
 from pymc_austerity.digests import digest_of_all
 
+#: Batches of fewer rows are put together: each is a block by itself otherwise.
+_SHORT = 32_768
 _REMEDY = "Give a function without arguments that makes it anew for each pass: Blocks(lambda: ...)."
 
 
@@ -93,11 +95,12 @@ class StreamPart(Part):
     batches: tuple[Any, ...]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield them as one."""
-        pa, where = import_pyarrow(), "the stream"
-        (batch,) = pa.Table.from_batches(self.batches).combine_chunks().to_batches()
-        names = batch.schema.names
-        yield Block(where, self.first, {n: column_of(pa, batch.column(n), where, self.first, n) for n in names})
+        """Yield them batch by batch; short batches as one, which is copied."""
+        pa, where, first = import_pyarrow(), "the stream", self.first
+        short = len(self.batches) > 1 and self.n_rows < _SHORT * len(self.batches)
+        for batch in pa.Table.from_batches(self.batches).combine_chunks().to_batches() if short else self.batches:
+            yield Block(where, first, {n: column_of(pa, batch.column(n), where, first, n) for n in batch.schema.names})
+            first += batch.num_rows
 
     def __reduce__(self) -> Any:
         # A slice travels with all that it is a slice of.

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import pymc_austerity as pma
+from pymc_austerity.blocks import arrow_streams
 from pymc_austerity.blocks.arrow_streams import ArrowStreams
 from pymc_austerity.blocks.columns import Container
 
@@ -155,6 +156,20 @@ BAD = {
 def test_columns_that_cannot_be_taken_are_named(query, message):
     with pytest.raises(ValueError, match=message):
         table_of(lambda: duckdb.sql(query), CONTAINERS[1:2], columns={"y": "z"}, codes={})
+
+
+@pytest.mark.parametrize("short", [1, 2**30], ids=["each by itself", "put together"])
+def test_a_row_of_a_later_batch_is_named(short, monkeypatch):
+    """Batches of 777 rows that make one part are blocks, whose rows are numbered on."""
+    monkeypatch.setattr(arrow_streams, "_SHORT", short)
+    values = np.zeros(2_000)
+    values[1_900] = np.nan
+    batches = pa.table({"a": values}).to_batches(max_chunksize=777)
+    table = pma.Blocks(lambda: pa.Table.from_batches(batches), columns={"X": "a"}).table(
+        [Container("X", np.dtype("float64"), ())], {}, lambda arrays: None, False
+    )
+    with pytest.raises(ValueError, match=r"row 1900: column 'a', nan, is not finite"):
+        list(table.pieces())
 
 
 def test_filter_is_for_files():
