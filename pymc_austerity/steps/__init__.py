@@ -13,6 +13,7 @@ from pymc_austerity.steps.recommendation import Recommendation
 from pymc_austerity.steps.references import ExactMH, MinibatchMH
 from pymc_austerity.steps.resume import resume
 from pymc_austerity.steps.row_step import RowStep
+from pymc_austerity.steps.running_summaries import RunningSummaries
 from pymc_austerity.steps.sgld import SGLD
 from pymc_austerity.steps.step_trials import recommend, step
 from pymc_austerity.steps.stop_at import stop_at
@@ -30,6 +31,7 @@ __all__ = [
     "PenaltyMH",
     "Recommendation",
     "RowStep",
+    "RunningSummaries",
     "citation",
     "recommend",
     "resume",

@@ -1,0 +1,234 @@
+"""A trace that keeps summaries of large variables, brought up to date with every draw, in place of the draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pymc.backends.ndarray import NDArray
+from pymc.model import Model
+
+from pymc_austerity.diagnostics import SamplingResult
+from pymc_austerity.steps.running_moments import ChainMoments, summarised
+from pymc_austerity.user_input import model_of, takes
+
+#: Accuracy of the sketches of quantiles: ranks are right to about .025, for some 1,700 bytes an entry.
+_SKETCH = 50
+#: Entries above which a variable is summarised by default.
+_LARGE = 1_000
+
+
+class RunningSummaries(NDArray):
+    """Keeps summaries of large variables in place of their draws; given to ``pm.sample(trace=)``.
+
+    Parameters
+    ----------
+    summarise : sequence of str, optional
+        Names of the variables of which no draws are kept, deterministic ones too; by default all with more than 1,000
+        entries.
+    thin : int, optional
+        Keeps every so many draws of these after tuning, in single precision.  None are kept by default.
+    quantiles : sequence of float, default ()
+        Quantiles of these that are estimated, of all chains together, for which ``datasketches`` is needed
+        (``pip install 'pymc-austerity[summaries]'``).
+    model : pymc.Model, optional
+        The model; that of the context by default.
+
+    Raises
+    ------
+    ImportError
+        For quantiles without datasketches.
+    TypeError, ValueError
+        For names that are no variables of the model, and quantiles that do not lie between 0 and 1.
+
+    Notes
+    -----
+    Draws of all other variables, and all statistics of draws, are kept as usual.  Draws of tuning are in no summary.
+
+    Means and standard deviations are exact.  R-hat compares the halves of the chains (without ranks).  Effective draws
+    are those of means of batches, of about √n draws: within some 20 % at a thousand draws a chain, on average over
+    entries.  Quantiles are by sketches of Karnin, Lang and Liberty (FOCS 2016), whose rank is right to about .025.
+
+    Memory is 56 bytes an entry and chain, some 1,700 an entry more with quantiles, and 4 for each draw that is kept:
+    a hundred of these have quantiles as exact as the sketches, for less.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> g = np.arange(20_000) % 2_000
+    >>> with pm.Model():
+    ...     u = pm.Normal("u", pm.Normal("mu"), 1, shape=2_000)
+    ...     y = pm.Normal("y", u[g], 1, observed=np.random.default_rng(0).normal(size=20_000))
+    ...     summaries = pma.RunningSummaries()
+    ...     idata = pm.sample(
+    ...         200, tune=200, trace=summaries, step=pma.PenaltyMH(), chains=2, cores=1, random_seed=1,
+    ...         progressbar=False, compute_convergence_checks=False,
+    ...     )
+    >>> list(idata.posterior.data_vars), dict(summaries.summaries()["u"].sizes)
+    (['mu'], {'summary': 5, 'u_dim_0': 2000})
+    """
+
+    vars: list[Any]
+    varnames: list[str]
+    var_shapes: dict[str, tuple[int, ...]]
+    var_dtypes: dict[str, Any]
+
+    @takes()
+    def __init__(
+        self,
+        summarise: Sequence[str] | None = None,
+        *,
+        thin: int | None = None,
+        quantiles: Sequence[float] = (),
+        model: Model | None = None,
+    ):
+        model = model_of(model, "RunningSummaries")
+        super().__init__(model=model)
+        self._all_names, self._all_shapes = list(self.varnames), dict(self.var_shapes)
+        large = [name for name, shape in self._all_shapes.items() if np.prod(shape) > _LARGE]
+        if summarise is not None:
+            _require_names(summarise, self._all_names)
+        self._summarised = large if summarise is None else list(summarise)
+        if thin is not None and thin < 1:
+            raise ValueError(f"RunningSummaries(thin={thin}) must be 1 or more, or None for no draws.")
+        if any(not 0 < q < 1 for q in quantiles):
+            raise ValueError(f"RunningSummaries(quantiles={tuple(quantiles)!r}) must lie between 0 and 1.")
+        self._thin, self._quantiles = thin, tuple(quantiles)
+        self._new_sketch = _sketches() if quantiles else None
+        # What PyMC stores and asks for.
+        gone = set(self._summarised)
+        self.vars = [var for var in self.vars if var.name not in gone]
+        self.varnames = [var.name for var in self.vars]
+        self.var_shapes = {name: shape for name, shape in self.var_shapes.items() if name not in gone}
+        self.var_dtypes = {name: dtype for name, dtype in self.var_dtypes.items() if name not in gone}
+        # Of the copies of this object that PyMC makes, one a chain.
+        self._chains: dict[int, dict[str, ChainMoments]] = {}
+        self._kept: dict[int, dict[str, list[np.ndarray]]] = {}
+        self._sketches: dict[str, Any] = {}
+
+    def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
+        """Prepare for a chain, and forget the run before at the first."""
+        self.samples: dict[str, np.ndarray] = {}  # which a shallow copy shares with the others
+        self._stats = None
+        super().setup(draws, chain, sampler_vars)
+        self._n_warmup = 0
+        if chain == 0:
+            for of in (self._chains, self._kept, self._sketches):
+                of.clear()
+
+    def record(self, point: Mapping[str, np.ndarray], sampler_stats: Any = None, *, in_warmup: bool) -> None:
+        """Take up a draw."""
+        values = dict(zip(self._all_names, self.fn(*point.values()), strict=True))
+        for name in self.varnames:
+            self.samples[name][self.draw_idx] = values[name]
+        columns: list[dict[str, np.ndarray]] = self._stats or []
+        for of_step, stats in zip(columns, sampler_stats or [], strict=True):
+            for key, value in stats.items():
+                of_step[key][self.draw_idx] = value
+        self.draw_idx += 1
+        if in_warmup:
+            self._n_warmup += 1
+        else:
+            for name in self._summarised:
+                self._take_up(name, np.asarray(values[name], dtype=float))
+
+    def _take_up(self, name: str, value: np.ndarray) -> None:
+        moments = self._chains.setdefault(self.chain, {})
+        if name not in moments:
+            n = self.draws - self._n_warmup
+            moments[name] = ChainMoments(value.shape, max(1, round(n**0.5)), max(2, n // 2))
+        moments[name].add(value)
+        if self._thin is not None and (moments[name].all.n - 1) % self._thin == 0:
+            self._kept.setdefault(self.chain, {}).setdefault(name, []).append(value.astype(np.float32))
+        if self._new_sketch is not None and value.size:
+            if name not in self._sketches:
+                self._sketches[name] = self._new_sketch(_SKETCH, value.size)
+            self._sketches[name].update(np.ravel(value).astype(np.float32))
+
+    def _slice(self, idx: slice) -> NDArray:
+        plain = NDArray(
+            model=self.model, vars=self.vars, fn=self.fn, var_shapes=self.var_shapes, var_dtypes=self.var_dtypes
+        )
+        for name in ("chain", "samples", "sampler_vars", "draws", "draw_idx", "_stats"):
+            setattr(plain, name, getattr(self, name))
+        return plain[idx]
+
+    def summaries(self) -> xr.Dataset:
+        """Return the summaries of the draws so far, while chains run or afterwards.
+
+        Returns
+        -------
+        xarray.Dataset
+            With a variable for each that is summarised, whose first dimension ``summary`` is ``mean``, ``sd``,
+            ``mcse_mean``, ``ess``, ``r_hat``, and the quantiles as ``q0.05``.
+
+        Raises
+        ------
+        ValueError
+            Before the first draw after tuning.
+        """
+        if not self._chains:
+            raise ValueError("RunningSummaries: there are no draws after tuning yet. Give it to pm.sample(trace=).")
+        found = {}
+        for name in self._summarised:
+            of = summarised([chain[name] for chain in self._chains.values() if name in chain])
+            if name in self._sketches:
+                at = self._sketches[name].get_quantiles(list(self._quantiles))
+                of |= {f"q{q:g}": at[:, k].reshape(of["mean"].shape) for k, q in enumerate(self._quantiles)}
+            found[name] = xr.DataArray(
+                np.array(list(of.values())), dims=("summary", *self._dims(name)),
+                coords={"summary": list(of), **self._coords(name)},
+            )  # fmt: skip
+        return xr.Dataset(found)
+
+    def thinned(self) -> xr.Dataset:
+        """Return the draws that were kept, by chain and draw; chains that stopped early end in NaN."""
+        found = {}
+        for name in self._summarised if self._kept else ():
+            of_chains = [np.array(self._kept[chain][name]) for chain in sorted(self._kept)]
+            whole = np.full((len(of_chains), max(map(len, of_chains)), *self._all_shapes[name]), np.nan, np.float32)
+            for k, draws in enumerate(of_chains):
+                whole[k, : len(draws)] = draws
+            found[name] = xr.DataArray(whole, dims=("chain", "draw", *self._dims(name)), coords=self._coords(name))
+        return xr.Dataset(found)
+
+    def saved_with(self, idata: SamplingResult) -> SamplingResult:
+        """Return the run with the summaries, and the draws that were kept, as groups of its own.
+
+        Parameters
+        ----------
+        idata : InferenceData or DataTree
+            What ``pm.sample`` returned; it is changed.
+        """
+        groups = {"summaries": self.summaries(), **({"thinned": self.thinned()} if self._kept else {})}
+        for name, of in groups.items():
+            if isinstance(idata, xr.DataTree):
+                idata[name] = xr.DataTree(of)
+            else:
+                idata.add_groups({name: of}, warn_on_custom_groups=False)
+        return idata
+
+    def _dims(self, name: str) -> tuple[str, ...]:
+        known = self.model.named_vars_to_dims.get(name, (None,) * len(self._all_shapes[name]))
+        return tuple(dim or f"{name}_dim_{k}" for k, dim in enumerate(known))
+
+    def _coords(self, name: str) -> dict[str, Any]:
+        coords = {dim: self.model.coords.get(dim) for dim in self._dims(name)}
+        return {dim: list(of) for dim, of in coords.items() if of is not None}
+
+
+def _require_names(summarise: Any, known: Sequence[str]) -> None:
+    if wrong := [name for name in summarise if name not in known]:
+        raise ValueError(f"RunningSummaries: {wrong} are no variables of the model. It has {known}.")
+
+
+def _sketches() -> Any:
+    try:
+        from datasketches import vector_of_kll_floats_sketches
+    except ImportError as error:
+        raise ImportError(
+            "RunningSummaries(quantiles=) needs datasketches. Install it: pip install 'pymc-austerity[summaries]'."
+        ) from error
+    return vector_of_kll_floats_sketches

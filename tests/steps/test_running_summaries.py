@@ -1,0 +1,153 @@
+"""Summaries that are brought up to date with every draw, against those of draws that were kept."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import signal
+
+import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import group
+from pymc_austerity.steps.running_moments import ChainMoments, summarised
+
+GROUPS = 1_500
+OF_ROWS = np.arange(6_000) % GROUPS
+Y = np.random.default_rng(0).normal(size=6_000)
+
+
+def model_with_groups():
+    with pm.Model(coords={"shop": [f"s{k}" for k in range(GROUPS)]}) as model:
+        u = pm.Normal("u", pm.Normal("mu"), 1, dims="shop")
+        pm.Normal("y", u[OF_ROWS], 1, observed=Y)
+    return model
+
+
+def run(trace=None, cores=1, step=None):
+    return pm.sample(
+        120, tune=60, chains=2, cores=cores, random_seed=3, progressbar=False, trace=trace,
+        step=step or pm.Metropolis(), compute_convergence_checks=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both():
+    """The same run twice: with all draws, and with summaries."""
+    with model_with_groups(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        everything = run()
+        trace = pma.RunningSummaries(thin=10, quantiles=[0.1, 0.9])
+        return group(everything, "posterior")["u"], run(trace), trace
+
+
+def test_moments_are_those_of_all_draws(both):
+    """Mean and sd to rounding, R-hat as by its formula for split chains."""
+    draws, _, trace = both
+    found = trace.summaries()["u"]
+    np.testing.assert_allclose(found.sel(summary="mean"), draws.mean(("chain", "draw")), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.sel(summary="sd"), draws.std(("chain", "draw"), ddof=1), rtol=1e-8)
+    halves = draws.to_numpy().reshape(4, 60, GROUPS)
+    within, between = halves.var(axis=1, ddof=1).mean(axis=0), halves.mean(axis=1).var(axis=0, ddof=1)
+    np.testing.assert_allclose(found.sel(summary="r_hat"), np.sqrt(59 / 60 + between / within), rtol=1e-6)
+    assert found["shop"].to_numpy()[1] == "s1"
+
+
+def test_other_variables_and_statistics_are_kept(both):
+    _, idata, _ = both
+    posterior = group(idata, "posterior")
+    assert list(posterior.data_vars) == ["mu"]
+    assert posterior["mu"].shape == (2, 120)
+    assert posterior["mu"].std("draw").min() > 0
+    assert not np.array_equal(posterior["mu"][0], posterior["mu"][1])
+    assert group(idata, "sample_stats").sizes["draw"] == 120
+
+
+def test_kept_draws_are_draws_of_the_run(both):
+    draws, _, trace = both
+    np.testing.assert_allclose(trace.thinned()["u"], draws[:, ::10], rtol=1e-6)
+
+
+def test_quantiles_have_about_their_rank(both):
+    """The rank of an estimate is within .1 of what was asked, on average over entries within .01."""
+    draws, _, trace = both
+    for q in (0.1, 0.9):
+        ranks = (draws <= trace.summaries()["u"].sel(summary=f"q{q}")).mean(("chain", "draw"))
+        assert float(ranks.mean()) == pytest.approx(q, abs=0.02)
+        assert float(np.abs(ranks - q).quantile(0.95)) < 0.1
+
+
+def test_saved_with_the_run(both):
+    _, idata, trace = both
+    saved = trace.saved_with(idata)
+    assert group(saved, "summaries")["u"].sizes["summary"] == 7
+    assert group(saved, "thinned")["u"].sizes["draw"] == 12
+
+
+def test_chains_in_processes_give_the_same(both):
+    """Draws of chains beside each other come one by one to one object."""
+    _, _, trace = both
+    with model_with_groups(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        beside = pma.RunningSummaries()
+        run(beside, cores=2)
+    names = ["mean", "sd", "ess", "r_hat"]
+    np.testing.assert_allclose(beside.summaries()["u"].sel(summary=names), trace.summaries()["u"].sel(summary=names))
+
+
+def chains_of(draws, batch=None):
+    found = []
+    for chain in draws:
+        moments = ChainMoments(chain.shape[1:], batch or round(len(chain) ** 0.5), len(chain) // 2)
+        for draw in chain:
+            moments.add(draw)
+        found.append(moments)
+    return summarised(found)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])
+def test_effective_draws_of_autoregressions(rho):
+    """On average over entries the effective draws are n(1 − ρ)/(1 + ρ) within 25 %; those of batches of one are not."""
+    noise = np.random.default_rng(1).normal(size=(4, 2_000, 200))
+    draws = signal.lfilter([1.0], [1.0, -rho], noise, axis=1)
+    exact = 8_000 * (1 - rho) / (1 + rho)
+    assert np.median(chains_of(draws)["ess"]) == pytest.approx(exact, rel=0.25)
+    if rho:
+        assert np.median(chains_of(draws, batch=1)["ess"]) > 1.5 * exact
+
+
+def test_far_means_lose_no_digits():
+    draws = 1e8 + np.random.default_rng(2).normal(size=(2, 500, 3))
+    found = chains_of(draws)
+    np.testing.assert_allclose(found["sd"], draws.reshape(-1, 3).std(axis=0, ddof=1), rtol=1e-6)
+    np.testing.assert_allclose(found["r_hat"], 1, atol=0.02)
+    assert (found["ess"] > 300).all()
+
+
+def test_chains_in_different_places_are_seen():
+    draws = np.random.default_rng(3).normal(size=(4, 400, 2)) + np.array([[0.0, 3.0]] * 2 + [[0.0, 0.0]] * 2)[:, None]
+    assert chains_of(draws)["r_hat"][0] < 1.05
+    assert chains_of(draws)["r_hat"][1] > 1.5
+
+
+def test_a_trace_serves_another_run(both):
+    with model_with_groups(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trace = pma.RunningSummaries(summarise=["u"])
+        run(trace)
+        first = trace.summaries()
+        run(trace)
+    np.testing.assert_array_equal(first["u"], trace.summaries()["u"])
+
+
+def test_what_is_refused():
+    with model_with_groups():
+        with pytest.raises(ValueError, match=r"\['w'\] are no variables of the model"):
+            pma.RunningSummaries(["w"])
+        with pytest.raises(TypeError, match="must be a sequence of names"):
+            pma.RunningSummaries("u")
+        with pytest.raises(ValueError, match="must lie between 0 and 1"):
+            pma.RunningSummaries(quantiles=[5])
+        with pytest.raises(ValueError, match="must be 1 or more"):
+            pma.RunningSummaries(thin=0)
+        with pytest.raises(ValueError, match="no draws after tuning yet"):
+            pma.RunningSummaries().summaries()
