@@ -72,6 +72,7 @@ def made(sampling_result):
     run = sampling_result(draws, {**stats, "full_data": np.zeros((2, 60), bool)}, {"y": X}, seconds=1.0)
     states = pd.DataFrame({"there": [0.5], "back": [0.5], "error_se": [0.1]})
     return {
+        "of another": sampling_result(draws, {"accept": stats["n_rows"]}, {"y": X}),
         "run": run, "runs": {"a": run, "b": run}, "report": pma.Reliability("trust", states, states, 1.0),
         "curves": {"a": pma.risk_over_time(X.reshape(2, 250, 1), np.negative, [0.0], 1.0)},
     }  # fmt: skip
@@ -131,6 +132,7 @@ def test_wrong_objects(name, made):
         ("reliability", {"idata": MODEL, "model": "run"}, "Did you mean reliability(idata, model)?"),
         ("reliability", {"idata": None, "model": MODEL}, "idata= wants what pm.sample returned, and got NoneType None"),
         ("reliability", {"idata": "run", "model": "run"}, "reliability wants a pymc.Model as model=, and got an"),
+        ("reliability", {"idata": "of another", "model": MODEL}, "so no step of this package made it or they were"),
         ("design_test", {"step_or_trial": TRIAL, "batch_sizes": 3}, "batch_sizes=3 must be a sequence of whole"),
         ("PartialPosteriorPaths", {**VALID["PartialPosteriorPaths"], "row_axes": 3}, "row_axes=3 must be a dict"),
         ("Blocks", {"source": 3}, "Blocks(int 3): no source of rows"),

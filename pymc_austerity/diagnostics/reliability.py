@@ -12,6 +12,7 @@ from pymc_austerity.diagnostics.drawn_states import check_has_variables
 from pymc_austerity.diagnostics.reliability_report import Reliability
 from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.same_data import check_draws_of
+from pymc_austerity.diagnostics.statistics_of_step import require_statistics
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
 from pymc_austerity.user_input import check_seed, model_of, takes
 
@@ -133,5 +134,6 @@ def reliability(
         if made_by_groups(idata):
             check_has_variables(idata, model)
             return report_of_groups(idata, model, allowance, of_rows)
+        require_statistics(idata)
         decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
         return ChecksOfDecisions(idata, model, decider, allowance, n_states, random_seed, of_rows).report()

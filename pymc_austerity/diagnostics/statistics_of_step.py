@@ -18,6 +18,8 @@ from pymc_austerity.kernel import TRANSITIONS, TUNED, Decider
 
 #: Sums that are compared with the rows of a thinned draw.
 _MOST_SUMS = 100_000
+#: What every step of this package notes of a decision.
+_OF_DECISIONS = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "scaling")
 
 
 def columns_of_step(idata: SamplingResult, variables: Sequence[str], k: int) -> xr.Dataset:
@@ -95,17 +97,21 @@ def _own_column(idata: SamplingResult, variables: Sequence[str], decider: Decide
     return fitting[best]
 
 
-def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
-    """Return the statistics of the step's draws, flat and as they are, after checking that it could have made them."""
+def require_statistics(idata: SamplingResult) -> None:
+    """Refuse a run that no step of this package made, before it is asked which step that was."""
     stats = group(idata, "sample_stats")
-    names = ("accepted", "n_rows", "full_data", "log_ratio", "log_ratio_sd", "scaling")
-    missing = [name for name in names if name not in stats]
+    missing = [name for name in _OF_DECISIONS if name not in stats]
     if missing:
         raise ValueError(
             f"idata: its sample_stats have no {missing}, so no step of this package made it or they were dropped. Pass "
             "what pm.sample returned with such a step; draws of another sampler, as NUTS, are set beside others by "
             "pymc_austerity.compare."
         )
+
+
+def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tuple[dict[str, np.ndarray], xr.Dataset]:
+    """Return the statistics of the step's draws, flat and as they are, after checking that it could have made them."""
+    stats = group(idata, "sample_stats")
     if TRANSITIONS in stats and over_steps(stats[TRANSITIONS]).sizes != over_steps(stats["n_rows"]).sizes:
         raise ValueError(
             "step: of the steps that made idata some have thin= above 1 and others not, and the statistics do not say "
@@ -117,7 +123,7 @@ def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tupl
     variables = [names_of[b.name] for b in decider.likelihood.blocks]
     fitting = _fitting_columns(stats, decider, sizes)
     own = columns_of_step(idata, variables, _own_column(idata, variables, decider, fitting))
-    chosen = {name: own[name].to_numpy().ravel() for name in names}
+    chosen = {name: own[name].to_numpy().ravel() for name in _OF_DECISIONS}
     unknown = np.full(chosen["n_rows"].size, np.nan)
     if TRANSITIONS in own:
         chosen["n_rows"] = chosen["n_rows"] / own[TRANSITIONS].to_numpy().ravel()
