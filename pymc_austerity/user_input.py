@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from inspect import signature
+from inspect import Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -40,6 +40,21 @@ def model_of(model: Any, caller: str) -> Model:
     if Model.get_context(error_if_none=False) is None:
         raise TypeError(f"{caller} was called outside of a model. Call it within 'with model:', or pass model=.")
     return modelcontext(None)
+
+
+def check_step_of(step: Any, model: Model) -> None:
+    """Refuse a step that was built for another model.
+
+    Raises
+    ------
+    ValueError
+    """
+    own = getattr(step, "vars", ()) or ()
+    if strange := [value.name for value in own if not any(value is known for known in model.value_vars)]:
+        raise ValueError(
+            f"step= was built for another model: this one has no variable {strange}. Build the step within "
+            "'with model:'."
+        )
 
 
 def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
@@ -111,8 +126,10 @@ def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returne
             try:
                 given = described.bind(*args, **kwargs).arguments
             except TypeError as error:
-                usage = ", ".join(f"{p.name}{'=' if p.default is not p.empty else ''}" for p in parameters.values())
-                raise TypeError(f"{caller}: {error}. It is called as {caller}({usage}).") from None
+                raise TypeError(f"{caller}: {error}. It is called as {caller}({_usage(described)}).") from None
+            if isinstance(given.get("idata"), Model) and "model" in parameters:
+                meant = f"{caller}(idata, {'' if list(parameters)[1] == 'model' else 'model='}model)"
+                raise TypeError(f"{caller} wants the run first, and then a pymc.Model. Did you mean {meant}?")
             check_arguments(caller, given, annotations)
             for name, kind in kinds.items():
                 if name in given and given[name] is not parameters[name].default and not isinstance(given[name], kind):
@@ -122,6 +139,14 @@ def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returne
         return checked
 
     return decorate
+
+
+def _usage(described: Signature) -> str:
+    """Return the arguments of a function, with = after those that are named or may be left out."""
+    parameters = described.parameters.values()
+    named = (p.kind is p.KEYWORD_ONLY or p.default is not p.empty for p in parameters)
+    of_kind = (f"**{p.name}" if p.kind is p.VAR_KEYWORD else p.name for p in parameters)
+    return ", ".join(f"{name}=" if is_named else name for name, is_named in zip(of_kind, named))
 
 
 def check_names(caller: str, given: Iterable[str], names: Sequence[str], more: str = "") -> None:

@@ -103,7 +103,7 @@ def test_log_normal_rows(walking, caplog):
     assert report.verdict == DO_NOT_TRUST
     for check in ("batch means", "estimated error", "spot check"):
         assert report.checks.loc[check, "verdict"] == DO_NOT_TRUST, check
-    assert "approx_mh: do not trust" in said
+    assert "ApproxMH: do not trust" in said
     assert "batch_size" in report.checks.loc["batch means", "remedy"]
 
 
@@ -115,7 +115,7 @@ def test_one_dominating_row(walking, caplog):
     assert report.checks.loc["batch means", "verdict"] == DO_NOT_TRUST
     assert "carries 100.0%" in report.checks.loc["batch means", "reason"]
     assert report.states["largest"].median() > 0.9
-    assert "approx_mh: do not trust" in said
+    assert "ApproxMH: do not trust" in said
 
 
 def test_a_careless_walk_fails_for_its_decisions_only(walking, caplog):
@@ -126,7 +126,7 @@ def test_a_careless_walk_fails_for_its_decisions_only(walking, caplog):
     assert report.checks.loc["batch means", "verdict"] == TRUST
     assert report.checks.loc["estimated error", "verdict"] == DO_NOT_TRUST
     assert report.checks.loc["spot check", "verdict"] != TRUST
-    assert "approx_mh: do not trust" in said
+    assert "ApproxMH: do not trust" in said
 
 
 @pytest.mark.slow

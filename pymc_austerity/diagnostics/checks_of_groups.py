@@ -20,6 +20,7 @@ from pymc_austerity.diagnostics.verdicts import (
     CARE,
     DO_NOT_TRUST,
     ESS_PER_CHAIN,
+    NOT_KNOWN,
     TRUST,
     Finding,
     finding,
@@ -93,4 +94,4 @@ def _judge_slowest(ess: dict[str, float], n_chains: int) -> Finding:
     few = ess[slowest[0]] < ESS_PER_CHAIN * n_chains
     reason = "Fewest effective draws: " + ", ".join(f"{name} {ess[name]:,.0f}" for name in slowest) + "."
     remedy = "Where these are effects, raise refreshed=; where they are shared, tune longer; or sample longer."
-    return finding("slowest", CARE if few else TRUST, ess[slowest[0]], reason, remedy)
+    return finding("slowest", NOT_KNOWN if few else TRUST, ess[slowest[0]], reason, remedy)

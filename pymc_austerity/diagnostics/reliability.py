@@ -14,7 +14,7 @@ from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.diagnostics.statistics_of_step import require_statistics
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
-from pymc_austerity.user_input import check_seed, model_of, takes
+from pymc_austerity.user_input import check_seed, check_step_of, model_of, takes
 
 #: Groups of checks that one after the other advance the bar.
 _CHECKS = 6
@@ -116,16 +116,13 @@ def reliability(
     >>> print(report.advice)
     Use these draws: no check speaks against them.
     """
-    if isinstance(idata, Model) and hasattr(model, "groups"):
-        raise TypeError(
-            "reliability wants the run first, and then a pymc.Model. Did you mean reliability(idata, model)?"
-        )
     model = model_of(model, "reliability")
     check_seed(random_seed, "reliability", "random_seed")
     if n_states is not None and n_states < 2:
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
     if seconds is not None and not seconds > 0:
         raise ValueError(f"reliability: seconds={seconds} must be above 0, or None for half of what the run took.")
+    check_step_of(step, model)
     check_draws_of(model, idata, data_of_step(step, model))
     if seconds is None:
         seconds = seconds_of_verdict(idata) if n_states is None else np.inf

@@ -40,7 +40,7 @@ def group(idata: SamplingResult, name: str) -> xr.Dataset:
 def _meant(given: object) -> str:
     """Return what may have been meant by what is no run."""
     if isinstance(given, Model):
-        return " Did you mean idata, and the model as model=?"
+        return " That is a model. Did you mean idata, which pm.sample returned?"
     if isinstance(given, BlockedStep):
         return " That is a step. Did you mean idata, which pm.sample(step=...) returned?"
     runs = [name for name, run in given.items() if hasattr(run, "groups")] if isinstance(given, Mapping) else []

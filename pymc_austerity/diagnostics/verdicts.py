@@ -25,6 +25,8 @@ LARGEST_MOVEMENT = (15.0, 30.0)
 LOCATION = (0.05, 0.1)
 #: Variance of the draws over that of the posterior, minus one, that its gradient shows.
 SCALE = (0.1, 0.2)
+#: An interval of either that reaches further says nothing.
+WIDEST = 10.0
 #: How far below the centre of the proxy the log posterior of draws may lie, in multiples of D/2, which is typical.
 LEVEL = (5.0, 10.0)
 #: Share of decisions on all rows in the run and in its spot check, and ratio of the rows of the others.
@@ -39,6 +41,7 @@ _ELSEWHERE = (
     "Look whether these draws were made with this model, these data and this step, and whether the chains had arrived "
     "when tuning ended."
 )
+_LONGER = "Sample longer: the draws that are effective are too few to tell."
 
 
 class Finding(NamedTuple):
@@ -114,19 +117,25 @@ def judge_location(shift: MeanShift, known_by: str) -> Finding:
         f"The draws of '{shift.name}' lie {shift.value:+.2f} standard deviations ({shift.low:+.2f} to "
         f"{shift.high:+.2f}) from the mean of the posterior, by {known_by}."
     )
-    return finding("location", grade(shift.shown, LOCATION), abs(shift.value), reason, _ELSEWHERE)
+    verdict = _unless_wide(grade(shift.shown, LOCATION), shift)
+    return finding("location", verdict, abs(shift.value), reason, _LONGER if verdict == NOT_KNOWN else _ELSEWHERE)
+
+
+def _unless_wide(verdict: str, shift: MeanShift) -> str:
+    """Return a verdict, or that nothing is known where trust would rest on an interval that rules nothing out."""
+    return NOT_KNOWN if verdict == TRUST and max(abs(shift.low), abs(shift.high)) > WIDEST else verdict
 
 
 def judge_scale(entry: MeanShift, average: MeanShift) -> Finding:
     """Judge how wide the draws are beside the posterior: as far as that is shown."""
-    verdict = worst(*(grade(of.shown, SCALE) for of in (entry, average)))
+    verdict = _unless_wide(worst(*(grade(of.shown, SCALE) for of in (entry, average))), average)
     reason = (
         f"The variance of the draws is off from that of the posterior by {average.value:+.0%} on average "
         f"({average.low:+.0%} to {average.high:+.0%}) and by {entry.value:+.0%} in '{entry.name}' ({entry.low:+.0%} to "
         f"{entry.high:+.0%}), by the gradient of the log posterior."
     )
     remedy = "The draws are spread as those of another posterior, or a parameter stands still. " + _ELSEWHERE
-    return finding("scale", verdict, abs(average.value), reason, remedy)
+    return finding("scale", verdict, abs(average.value), reason, _LONGER if verdict == NOT_KNOWN else remedy)
 
 
 def judge_level(below: float, dimension: int) -> Finding:
@@ -161,6 +170,7 @@ def judge_chains(r_hat: float, ess: float, n_chains: int) -> Finding:
         return Finding("chains", DO_NOT_TRUST, np.nan, reason, remedy)
     reason = f"R-hat is {r_hat:.3f} at most, and {ess:,.0f} draws of {n_chains} chains are effective at least."
     verdict = grade(r_hat, R_HAT)
-    if verdict == TRUST and ess < ESS_PER_CHAIN * n_chains:
-        return Finding("chains", CARE, r_hat, reason, f"Sample longer, for {ESS_PER_CHAIN} effective draws a chain.")
+    if verdict != DO_NOT_TRUST and ess < ESS_PER_CHAIN * n_chains:  # R-hat itself is noise then
+        longer = f"Sample longer, for {ESS_PER_CHAIN} effective draws a chain: so few do not tell."
+        return Finding("chains", NOT_KNOWN, r_hat, reason, longer)
     return finding("chains", verdict, r_hat, reason, remedy)

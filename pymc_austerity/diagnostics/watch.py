@@ -57,8 +57,8 @@ class Watch:
         if not bad:
             return None
         self._done = True
-        told = " ".join(dict.fromkeys([f.reason for f in bad] + [f.remedy for f in bad]))
-        message = f"{self._name}: {overall(bad)}. {told} See pymc_austerity.reliability(idata, model)."
+        told = "\n".join(dict.fromkeys([*(f"- {f.reason}" for f in bad), *(f"→ {f.remedy}" for f in bad)]))
+        message = f"{self._name}: {overall(bad)}. See pymc_austerity.reliability(idata, model).\n{told}"
         return SamplerWarning(WarningType.BAD_ACCEPTANCE, message, "warn")
 
     def _is_due(self) -> bool:

@@ -6,6 +6,7 @@ import logging
 from inspect import signature
 from typing import Any
 
+from pymc.model import Model
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import WithSamplingState
 
@@ -51,8 +52,10 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
         annotations = {n: p.annotation for n, p in parameters.items() if n not in ("vars", "observed")}  # checked below
         check_arguments(cls.__name__, kwargs, annotations)
         check_seed(kwargs.get("rng"), cls.__name__)
-        kwargs["model"] = model = model_of(kwargs.get("model"), cls.__name__)
         given = kwargs.get("vars", args[0] if args and names[0] == "vars" else None)
+        if isinstance(given, Model):  # in the place of the variables, which `variables_of` refuses
+            kwargs.setdefault("model", given)
+        kwargs["model"] = model = model_of(kwargs.get("model"), cls.__name__)
         variables_of(model.value_vars if given is None else given, model, cls.__name__)
         return super().__new__(cls, *args, **kwargs)
 

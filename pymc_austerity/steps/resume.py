@@ -19,7 +19,7 @@ from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.steps.approx_mh import ApproxMH
 from pymc_austerity.steps.draw_statistics import METHOD
 from pymc_austerity.steps.row_step import RowStep
-from pymc_austerity.user_input import model_of, shown
+from pymc_austerity.user_input import check_step_of, model_of, shown, takes
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -27,6 +27,7 @@ _log = logging.getLogger("pymc_austerity")
 _TUNE = 300
 
 
+@takes()
 def resume(
     idata: SamplingResult, draws: int = 1000, *, step: Any = None, model: Model | None = None, **sample: Any
 ) -> SamplingResult:
@@ -92,6 +93,7 @@ def resume(
             f"idata: the posterior has no draws of {missing}, so the chains cannot go on from where they stopped. Pass "
             "a run that kept all free variables (see var_names= of pm.sample), and the model that it was made with."
         )
+    check_step_of(step, model)
     blocks = step.model_key.data if isinstance(step, RowStep) else None
     check_draws_of(model, idata, blocks)
     last = posterior.isel(draw=-1)
@@ -136,10 +138,10 @@ def _joined(first: SamplingResult, second: SamplingResult) -> SamplingResult:
         before, after = group(first, name), group(second, name)
         if "draw" not in before.dims:
             continue
-        if "draw" not in after.dims:
+        both = [name for name in before.data_vars if name in after.data_vars]
+        if not both:
             del whole[name]
             continue
-        both = [name for name in before.data_vars if name in after.data_vars]
         number = np.arange(before.sizes["draw"] + after.sizes["draw"])
         joined = xr.concat(
             [before[both], after[both]], dim="draw", data_vars="minimal", coords="minimal",

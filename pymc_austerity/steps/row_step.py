@@ -319,7 +319,7 @@ class RowStep(CheckedStep):
             self._of_setup["distinct_rows"] = len(self.decider.rows)
         self._rates, self._n_rows = RunningRates(), self.decider.n_rows
         self._last: tuple[PointType, np.ndarray] | None = None
-        self._watch = None if self.moves_groups else Watch(self.chain_length, self.name, self.thin)
+        self._watch = None if self.moves_groups else Watch(self.chain_length, type(self).__name__, self.thin)
 
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""

@@ -134,7 +134,7 @@ def step(model: Model | None = None, *, draws: int = 4_000, seed: int = 0, progr
     seed : int, default 0
         Of the trials.
     progressbar : bool, default True
-        Whether each candidate shows a line, and the log says what it would take.
+        Whether each candidate shows a line, and the log says what it would take and why one is chosen.
 
     Returns
     -------
@@ -157,7 +157,10 @@ def step(model: Model | None = None, *, draws: int = 4_000, seed: int = 0, progr
     >>> idata.posterior.sizes["draw"]
     500
     """
-    return recommend(model_of(model, "step"), draws=draws, seed=seed, progressbar=progressbar).build()
+    found = recommend(model_of(model, "step"), draws=draws, seed=seed, progressbar=progressbar)
+    if progressbar:
+        _log.info(f"{found.step}: {found.why}.")
+    return found.build()
 
 
 class _Trials:

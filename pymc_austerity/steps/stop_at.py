@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
-from pymc_austerity.argument_kinds import check_arguments
 from pymc_austerity.diagnostics import effective_draws
 from pymc_austerity.steps.process import WORKER
+from pymc_austerity.user_input import takes
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -87,6 +87,7 @@ class StopAt:
         raise KeyboardInterrupt
 
 
+@takes()
 def stop_at(*, ess: float | None = None, seconds: float | None = None, chains: int = 4) -> StopAt:
     """Return a callback for ``pm.sample`` that ends the run once it has enough draws or has taken long enough.
 
@@ -134,7 +135,6 @@ def stop_at(*, ess: float | None = None, seconds: float | None = None, chains: i
     >>> idata.posterior.sizes["draw"] < 20_000
     True
     """
-    check_arguments("stop_at", {"ess": ess, "seconds": seconds, "chains": chains}, stop_at.__annotations__)
     if ess is None and seconds is None:
         raise ValueError("stop_at() wants ess=, seconds= or both: without either the run would not be stopped.")
     for name, value in {"ess": ess, "seconds": seconds, "chains": chains}.items():

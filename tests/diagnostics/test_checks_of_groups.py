@@ -54,7 +54,7 @@ def test_the_slowest_is_named(judge):
 
     found = judge(crawl)
     assert found.checks.loc["slowest", "reason"].startswith("Fewest effective draws: effect[2]")
-    assert found.checks.loc["slowest", "verdict"] == "trust with care"
+    assert found.checks.loc["slowest", "verdict"] == "not known"
 
 
 @pytest.mark.parametrize(("rates", "check"), [({"accepted": 0.001}, "acceptance"), ({"refreshed": 0.1}, "refresh")])

@@ -15,11 +15,13 @@ from pymc_austerity.diagnostics.place_of_draws import drift_of, judge_place, sta
 from pymc_austerity.diagnostics.verdicts import (
     CARE,
     DO_NOT_TRUST,
+    NOT_KNOWN,
     TRUST,
     judge_level,
     judge_location,
     judge_movement,
     judge_record,
+    judge_scale,
     overall,
 )
 from pymc_austerity.likelihood import read_model
@@ -218,6 +220,12 @@ def test_rules():
     assert [judge_movement(x).verdict for x in (5.0, 20.0, 31.0, np.inf)] == [TRUST, CARE, DO_NOT_TRUST, TRUST]
     assert [judge_level(x, 10).verdict for x in (5.0, 60.0, 1_000.0)] == [TRUST, CARE, DO_NOT_TRUST]
     assert judge_location(MeanShift("b", 1.0, -0.1, 2.0), "").verdict == TRUST
+    assert judge_location(MeanShift("b", 6.0, -0.1, 12.0), "").verdict == NOT_KNOWN
+    assert judge_location(MeanShift("b", 1.0, 0.9, 2.0), "").verdict == DO_NOT_TRUST
+    entry, wide = MeanShift("b", 0.0, -0.8, 3.0), MeanShift("", 2.0, -40.0, 90.0)
+    assert judge_scale(entry, MeanShift("", 0.0, -0.1, 0.1)).verdict == TRUST
+    assert judge_scale(entry, wide).verdict == NOT_KNOWN
+    assert judge_scale(MeanShift("b", 2.0, 1.0, 3.0), wide).verdict == DO_NOT_TRUST
     none = (np.nan, np.nan, np.nan)
     assert judge_record((0.0, 1.0, 0.0), none).verdict == DO_NOT_TRUST
     assert judge_record((0.3, 0.5, 0.05), none).verdict == TRUST

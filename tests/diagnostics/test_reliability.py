@@ -64,7 +64,9 @@ class TestRules:
         """Nor is an R-hat that is not defined."""
         assert judge_chains(np.nan, 4, 4).verdict == DO_NOT_TRUST
         assert judge_chains(np.nan, np.nan, 1).verdict == NOT_KNOWN
-        assert judge_chains(1.0, 150, 4).verdict == CARE
+        assert judge_chains(1.0, 150, 4).verdict == judge_chains(1.03, 150, 4).verdict == NOT_KNOWN
+        assert judge_chains(1.03, 900, 4).verdict == CARE
+        assert judge_chains(1.3, 50, 4).verdict == DO_NOT_TRUST
 
     def test_distrust_has_to_be_shown_and_so_has_trust(self):
         limit = BALANCE_ERROR
@@ -373,7 +375,7 @@ def test_the_same_rules_warn_when_a_chain_ends(model, step, idata, caplog):
     caplog.set_level(logging.WARNING)
     with model:
         pm.sample(200, tune=600, chains=1, step=step, initvals={"mu": 1.0, "sigma": 2.0}, **QUIET)
-    told = [r.message for r in caplog.records if r.message.startswith("approx_mh: do not trust")]
+    told = [r.message for r in caplog.records if r.message.startswith("ApproxMH: do not trust")]
     assert len(told) == 1
     assert "of the decisions would have been otherwise" in told[0]
     assert "warning" not in idata["sample_stats"]

@@ -85,13 +85,29 @@ def test_groups_tune_anew_and_go_on(caplog):
     assert any("tunes anew" in message for message in caplog.messages)
 
 
+def test_a_run_of_another_sampler_goes_on(model):
+    """Its statistics and those of the step have no name in common, and are left out."""
+    with model:
+        first = pm.sample(20, tune=20, step=pm.Slice(), chains=2, cores=1, random_seed=1, **QUIET)
+        step = pma.ExactMH(proxy=None, progressbar=False)
+        run = pma.resume(first, 30, step=step, cores=1, random_seed=2, **QUIET)
+    assert run["posterior"].sizes["draw"] == 50
+
+
 def test_resume_refuses_other_data_and_what_the_run_decides(model):
     with model:
         step = pma.ExactMH()
         first = pm.sample(20, tune=20, chains=1, cores=1, step=step, random_seed=1, **QUIET)
         with pytest.raises(TypeError, match="chains"):
             pma.resume(first, 10, step=step, chains=3)
-        with pytest.raises(TypeError, match="draws"):
+        with pytest.raises(ValueError, match="draws"):
             pma.resume(first, 0.5, step=step)
+        with pytest.raises(TypeError, match=r"Did you mean resume\(idata, model=model\)"):
+            pma.resume(pm.modelcontext(None))
+    with build():
+        of_other = pma.ExactMH(proxy=None, progressbar=False)
+    for judge in (pma.reliability, pma.resume):
+        with pytest.raises(ValueError, match="step= was built for another model: this one has no variable"):
+            judge(first, model=model, step=of_other)
     with build(shift=1.0), pytest.raises(ValueError, match="other data"):
         pma.resume(first, 10)

@@ -97,7 +97,10 @@ FUNCTIONS = {
     "data_usage of data": (lambda: pma.data_usage(X), "idata= wants what pm.sample returned"),
     "plot_data_usage": (lambda: pma.plot_data_usage("run"), "idata= wants what pm.sample returned, and got str 'run'"),
     "plot_decisions": (lambda: pma.plot_decisions(None), "idata= wants what pm.sample returned, and got NoneType None"),
-    "reliability swapped": (lambda: pma.reliability(MODEL, X), "reliability wants a pymc.Model as model=, and got"),
+    "reliability swapped": (
+        lambda: pma.reliability(MODEL, X),
+        "reliability wants the run first, and then a pymc.Model. Did you mean reliability(idata, model)?",
+    ),
     "reliability": (lambda: pma.reliability(X, MODEL), "idata= wants what pm.sample returned"),
     "reliability outside": (lambda: pma.reliability(X), "reliability was called outside of a model"),
     "reliability states": (lambda: pma.reliability(X, MODEL, n_states="few"), "n_states='few' must be a whole number"),
