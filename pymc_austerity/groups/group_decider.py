@@ -165,9 +165,10 @@ class GroupDecider:
             return f"Groups read {few}: {found.without_bounds}."
         if found.nothing_left:
             return "Sums over the rows of each group determine the likelihood: no row is read, and draws are exact."
-        rows = f"A move of all groups reads about {found.costs.refreshed:,.3g} of {len(found.rows):,} rows"
-        all_exact = ", as all is" if self.parts.drawn.reads is Reads.BY_BOUNDS else ""
-        return f"{rows}, and every group decides exactly{all_exact}."
+        rows = f"A move of all groups reads about {found.costs.refreshed:,.0f} of {len(found.rows):,} rows"
+        if self.parts.drawn.reads is Reads.BY_BOUNDS:
+            return f"{rows} and is exact, as is that of the shared parameters."
+        return f"{rows} and is exact; the shared parameters are moved by decisions on a batch of rows."
 
     @property
     def few(self) -> int:
