@@ -41,8 +41,9 @@ class ArrowStreams:
         self._first, self._n_rows = first, n_rows
         self._name = getattr(source, "__qualname__", type(source).__qualname__)
         self._may_be_digested = exports_stream(source)
-        if self._n_rows is None and isinstance(length := getattr(source, "height", None), int):  # of a frame
-            self._n_rows = length
+        table = source if exports_stream(source) else first
+        if self._n_rows is None and hasattr(table, "__len__"):  # frames and relations know it, or count without reading
+            self._n_rows = len(table)
         if self._n_rows is None:
             self._n_rows = sum(batch.num_rows for batch in self._batches(pa))
 

@@ -52,7 +52,7 @@ class Blocks:
         Rows of files to read.
     n_rows : int, optional
         Rows of a source that yields blocks, unless it has an attribute of that name.  Streams of Arrow are counted in
-        a pass of their own where it is not given.
+        a pass of their own where it is not given and they have no length.
     pool : int, default 2,000,000
         Rows that are drawn for sampling, with replacement, and held in memory.  Each is read once: a chain that has
         read its share stops, and keeps its draws.

@@ -132,12 +132,33 @@ def test_a_stream_is_counted_unless_the_number_is_given():
         table_of(source, n_rows=N - 1)
 
 
+@pytest.mark.parametrize("length", [N, N - 1])
+def test_a_table_that_knows_its_length_is_not_read_for_it(length):
+    """Relations of DuckDB count without reading; a wrong length is noticed in the first pass."""
+    calls = []
+
+    class Known(Exports):
+        def __len__(self):
+            return length
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            calls.append(1)
+            return super().__arrow_c_stream__(requested_schema)
+
+    if length < N:
+        with pytest.raises(ValueError, match="a pass read more rows where 9,999 were expected"):
+            table_of(Known())
+    else:
+        table_of(Known())
+    assert len(calls) == 1
+
+
 def test_a_query_that_changes_is_noticed():
     con, seen = duckdb.connect(), []
 
     def source():
         seen.append(1)
-        return con.sql(f"SELECT range AS a, range + {len(seen) // 3} AS y FROM range(1000)")
+        return con.sql(f"SELECT range AS a, range + {len(seen) // 2} AS y FROM range(1000)")
 
     table = table_of(source, [CONTAINERS[0]._replace(shape=()), CONTAINERS[1]._replace(dtype=np.dtype("int64"))],
                      columns={"X": "a"}, codes={})  # fmt: skip
