@@ -7,7 +7,7 @@ else: then groups are independent given the rest.  Each of several factors is pr
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -102,6 +102,7 @@ class Groups:
     ties: Ties  # between groups that the prior ties to each other
     tied: tuple[bool, ...]  # for each factor, whether its groups move together: tied by the prior or, if few, by rows
     left: np.ndarray  # int64 (G + 1,): the `places_left`
+    multiplied: bool = False  # whether rows read products of effects of two factors
     pooled: bool = True  # whether the prior of some groups reads what is shared, so that they learn from each other
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -144,8 +145,9 @@ def find_groups(model: Model, data: ModelData) -> Groups:
             reasons.append(str(error))
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
-    _refuse_products(model, data, rows, found)
-    return _together(data, sorted(found, key=lambda f: (_is_few(f), -len(f.own))))
+    are_multiplied = _refuse_products(model, data, rows, found)
+    groups = _together(data, sorted(found, key=lambda f: (_is_few(f), -len(f.own))))
+    return replace(groups, multiplied=are_multiplied)
 
 
 def _is_few(factor: _Factor) -> bool:
@@ -334,13 +336,19 @@ def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Vari
     return [v for v in candidates if v in read and v not in members]
 
 
-def _refuse_products(model: Model, data: ModelData, rows: Sequence[Variable], found: Sequence[_Factor]) -> None:
-    """Refuse effects of one factor times those of another, where the posterior is the same at several places."""
+def _refuse_products(model: Model, data: ModelData, rows: Sequence[Variable], found: Sequence[_Factor]) -> bool:
+    """Refuse effects of one factor times those of another, where the posterior is the same at several places.
+
+    Returns whether rows read such products at all.
+    """
+    any_multiplied = False
     of = [Effects(f.names, frozenset(v for v in model.value_vars if v.name in f.names), f.own) for f in found]
     for a, b in combinations(of, 2):
         if multiplied(rows, a, b):
             shared = np.setdiff1d(np.arange(data.likelihood.theta_size), np.concatenate([f.own.ravel() for f in of]))
             refuse_mirrored(data, a, b, shared)
+            any_multiplied = True
+    return any_multiplied
 
 
 def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:

@@ -55,6 +55,7 @@ from pymc_austerity.steps.draw_statistics import (
 )
 from pymc_austerity.steps.first_look import look_ahead
 from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
+from pymc_austerity.steps.local_scales import warn_of_local_scales
 from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
 from pymc_austerity.steps.process import end_with_parent, revive, stopped_chain
 from pymc_austerity.steps.row_deterministics import mention_row_deterministics
@@ -192,7 +193,7 @@ class RowStep(CheckedStep):
                 self.decider, self._learn_groups = by_groups.assemble(found, compile_kwargs, phases)
                 example, self.coordinates = found.data, found.coordinates
             except UnsupportedModelError as error:
-                if required or example.one_entry_a_row is not None:
+                if required or example.one_entry_a_row is not None or found.groups.multiplied:
                     raise
                 say_one_decision(name, error)
         self.setup_seconds = phases.seconds
@@ -204,6 +205,8 @@ class RowStep(CheckedStep):
         else:
             if own and proposal is None and len(self.vars) == len(model.value_vars):
                 hint_at_groups(model, example, name, f", as {' and '.join(chosen)} asks for it" if chosen else "")
+            if plan.proxy is not None:
+                warn_of_local_scales(model, name)
             example = once("merged", (example,), example.merged) if merge_rows and own else example
             self.coordinates = Coordinates(example.likelihood.blocks)
             table = example.rows if data is None else open_table(data, model, example, phases.shown)

@@ -6,7 +6,7 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.groups import SeveralModesError, read_groups
+from pymc_austerity.groups import GroupModeError, SeveralModesError, group_preparation, read_groups
 
 N, PERSONS, ITEMS = 600, 40, 25
 RNG = np.random.default_rng(6)
@@ -109,3 +109,26 @@ def test_steps_refuse_several_modes_before_they_sample(step):
         factorisation()
         with pytest.raises(SeveralModesError, match="several modes"):
             step()
+
+
+def test_products_that_cannot_be_expanded_are_refused(monkeypatch):
+    """No step makes one decision over all parameters where the mode of a product of effects is not found."""
+
+    def not_found(search):
+        raise GroupModeError("The search did not end.")
+
+    monkeypatch.setattr(group_preparation, "find_group_centre", not_found)
+    with pm.Model():
+        one_positive()
+        with pytest.raises(pma.UnsupportedModelError, match=r"cannot be expanded group by group.*pm\.NUTS"):
+            pma.PenaltyMH()
+
+
+def test_sums_of_effects_are_not_taken_for_products():
+    """Where rows read no product, a step may make one decision."""
+    read = {}
+    for write in (one_positive, a_sum_times_data):
+        with pm.Model() as model:
+            write()
+        read[write] = read_groups(model).groups.multiplied
+    assert read == {one_positive: True, a_sum_times_data: False}
