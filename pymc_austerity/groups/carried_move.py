@@ -103,4 +103,8 @@ def _keep(phi, conditional, state):  # type: ignore[no-untyped-def]
     for i in range(state.left.shape[0]):
         for j in range(i + 1):
             state.left[i, j] = conditional.left[i, j]
+    for s in range(len(state.normals)):
+        for g in range(state.mean.shape[0]):
+            for k in range(state.mean.shape[1]):
+                state.normals[s, g, k] = conditional.normals[s, g, k]
     state.log_det[0] = conditional.log_det

@@ -25,6 +25,7 @@ from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read
 from pymc_austerity.groups.grouping import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
+from pymc_austerity.groups.zero_sum_effects import by_zero_sum
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import derived_model
 
@@ -47,26 +48,32 @@ class CentredModel:
     #: From values of all variables, unconstrained, of the user's model to those of `model`, and back.
     to_effects: Callable[[Point], dict[str, np.ndarray]]
     from_effects: Callable[[Point], dict[str, np.ndarray]]
+    zero_sums: frozenset[str] = frozenset()  # those of `replaced` whose entries sum to zero
 
 
-def centred_model(model: Model) -> CentredModel | None:
+def centred_model(model: Model, *, zero_sums: bool = True) -> CentredModel | None:
     """Return the model in terms of the effects that its rows read, or None where these are its variables already.
+
+    `zero_sums` says whether effects that sum to zero are in the place of the numbers that PyMC makes them of, which are
+    one fewer.
 
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
     by_source: dict[Variable, list[EffectsRead]] = {}
-    for effects in effects_read(model):
+    for effects in effects_read(model, zero_sums):
         by_source.setdefault(effects.source, []).append(effects)
     changes = {source: change for source, read in by_source.items() if (change := _change_of(source, read))}
     if not changes:
         return None
     replaced = _in_new_terms(changes)
     new, inverses = _model_of(model, changes, replaced)
+    names = {source: model.rvs_to_values[source].name for source in changes}
     found = CentredModel(
         new,
-        {source.name: by_source[source][0].source_axis for source in changes},
-        _map_of(model, {source.name: change.effects for source, change in changes.items()}),
-        _map_of(new, inverses),
+        {name: by_source[source][0].source_axis for source, name in names.items()},
+        _map_of(model, {names[source]: change.effects for source, change in changes.items()}),
+        _map_of(new, {names[source]: inverse for source, inverse in inverses.items()}),
+        frozenset(name for source, name in names.items() if by_source[source][0].zero_sum),
     )
     _check(model, found)
     return found
@@ -90,10 +97,15 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
         by_cell = _change_of_cells(source, read)
         if by_cell is not None:
             return by_cell
-    if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read))):
+    if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read)) and not read[0].zero_sum):
         return None
     if axis is None:
         return _change_by_ops(source, read)
+    if read[0].zero_sum:
+        (of,) = read
+        new = pt.TensorType("float64", of.shape)(source.name)
+        inverse, log_prior = by_zero_sum(source, of.effects, new)
+        return _Change(of.effects, new, inverse, log_prior, {of.read: new if of.index is None else new[of.index]})
     distinct: list[EffectsRead] = []
     for of in read:
         if not any(equal_computations([of.effects], [known.effects]) for known in distinct):
@@ -240,15 +252,19 @@ def _in_new_terms(changes: Mapping[Variable, _Change]) -> dict[Variable, Variabl
 
 def _model_of(
     model: Model, changes: Mapping[Variable, _Change], replaced: Mapping[Variable, Variable]
-) -> tuple[Model, dict[str, Variable]]:
-    """Return the model in which the new variables stand for the replaced ones, and these as functions of them."""
+) -> tuple[Model, dict[Variable, Variable]]:
+    """Return the model in which the new variables stand for the replaced ones, and the values of these by them."""
     new, in_new_model = derived_model(
         model,
         lambda graph: replace_parts(graph, replaced),
         {source: change.new for source, change in changes.items()},
         {f"prior of {source.name}": change.log_prior for source, change in changes.items()},
     )
-    return new, {source.name: in_new_model(source) for source in changes}
+    transforms = {source: model.rvs_to_transforms[source] for source in changes}
+    return new, {
+        source: in_new_model(source if of is None else of.forward(source, *source.owner.inputs))
+        for source, of in transforms.items()
+    }
 
 
 class _PointMap:
@@ -301,6 +317,8 @@ def _value_of(model: Model, point: Point) -> float:
 
 def _log_jacobian(found: CentredModel, name: str, axis: int | None, point: Point) -> float:
     """Return Σ_g log |∂u_g/∂z_g|, from differences: the map is affine in z."""
+    if name in found.zero_sums:
+        axis = None
     z = point[name][None] if axis is None else np.moveaxis(point[name], axis, 0)
     n_groups = len(z)
 
@@ -310,4 +328,7 @@ def _log_jacobian(found: CentredModel, name: str, axis: int | None, point: Point
 
     flat = z.reshape(n_groups, -1)
     columns = [effects_at(flat + one) - effects_at(flat) for one in np.eye(flat.shape[1])]
-    return float(np.linalg.slogdet(np.stack(columns, axis=-1))[1].sum())
+    matrices = np.stack(columns, axis=-1)
+    if name in found.zero_sums:  # one column fewer
+        return float(np.linalg.slogdet(matrices.transpose(0, 2, 1) @ matrices)[1].sum() / 2)
+    return float(np.linalg.slogdet(matrices)[1].sum())

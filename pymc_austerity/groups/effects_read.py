@@ -25,6 +25,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
+from pymc_austerity.groups.zero_sum_effects import followed_by_factors, is_zero_sum
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.axis import RowAxis
@@ -47,13 +48,17 @@ class EffectsRead:
     source: Variable  # the variable of the model that `effects` are affine in
     #: Axis of `source` along which the groups lie; None where the effects of a group read all of it.
     source_axis: int | None
+    zero_sum: bool = False  # whether the effects are a factor times a source whose entries sum to zero
     #: Of `effects` and of `source`; the graph may leave lengths to the coordinates of the model.
     shape: tuple[int, ...] = ()
     source_shape: tuple[int, ...] = ()
 
 
-def effects_read(model: Model) -> list[EffectsRead]:
-    """Return the effects that are affine in one unbounded variable of a model with an entry for each group."""
+def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]:
+    """Return the effects that are affine in one unbounded variable of a model with an entry for each group.
+
+    And those of variables whose entries sum to zero, if they are asked for.
+    """
     terms = [*model.basic_RVs, *model.potentials]
     nodes = list(toposort(terms))
     clients: dict[Variable, list[Apply]] = {}
@@ -74,9 +79,28 @@ def effects_read(model: Model) -> list[EffectsRead]:
                     or _by_ops(effects, read, *taken[1:], sources)
                     or _part_affine(node.inputs[0], taken[0], sources)
                 )
-    affine = list({of.read: of for of in found.values() if of is not None}.values())
+    zero_sums = [_zero_sum(rv, clients, terms) for rv in free if with_zero_sums and is_zero_sum(model, rv)]
+    affine = list({of.read: of for of in (*found.values(), *zero_sums) if of is not None}.values())
     shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
     return [replace(of, shape=a, source_shape=b) for of, a, b in zip(affine, shapes[::2], shapes[1::2], strict=True)]
+
+
+def _zero_sum(source: Variable, clients: dict[Variable, list[Apply]], terms: Sequence[Variable]) -> EffectsRead:
+    """Return the effects that are a source whose entries sum to zero, times a factor.
+
+    It may be multiplied by that before rows take entries, or after.
+    """
+    effects, _ = followed_by_factors(source, clients, terms)
+    of_effects = clients.get(effects, [])
+    taken = _taken_by_group(of_effects[0]) if len(of_effects) == 1 else None
+    if taken is None or taken[0] is not effects:
+        return EffectsRead(effects, effects, None, 0, source, 0, True)
+    read, factors = followed_by_factors(of_effects[0].outputs[0], clients, terms)
+    at = of_effects[0].outputs[0]
+    for node in factors:
+        effects = node.op(*[effects if var is at else var for var in node.inputs])
+        at = node.outputs[0]
+    return EffectsRead(effects, read, taken[1], 0, source, 0, True)
 
 
 def _shapes(model: Model, variables: Sequence[Variable]) -> list[tuple[int, ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.cells import through_cells
-from pymc_austerity.groups.crossed_means import search, solve_blocks, solve_group, times_blocks
+from pymc_austerity.groups.crossed_means import search, solve_blocks, solve_group, solve_transposed, times_blocks
 
 #: Parameters of all factors but the first up to which they are eliminated.
 MOST_LEFT = 300
@@ -121,6 +121,32 @@ def solve_joint(x: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: float
     elif e.cell_with.size > 0:
         search(out, out.copy(), _NEAR_ENOUGH, factor, rate, e)
     return out
+
+
+@njit
+def to_white(shift: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> np.ndarray:
+    """Return z_g = C_gᵀu_g of all groups, shape (G, K), or those of elimination; the shift is not kept."""
+    sizes, z = e.size, np.zeros(shift.shape)
+    if left.size > 0:
+        follow(shift, -1.0, factor, rate, e)
+    for g in range(shift.shape[0]):
+        for j in range(sizes[g]):
+            for k in range(j + 1):
+                z[g, k] += factor[g, j, k] * shift[g, j]
+    if left.size > 0:
+        whiten_left(shift, left, z, e)
+    return z
+
+
+@njit
+def from_white(z: np.ndarray, factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> None:
+    """Turn such z, in their place, into the u that they stand for."""
+    flat = taken_left(z, e) if left.size > 0 else np.empty(0)
+    for g in range(z.shape[0]):
+        solve_transposed(factor, g, z, g, e.size[g])
+    if left.size > 0:
+        place_left(flat, left, z, e)
+        follow(z, 1.0, factor, rate, e)
 
 
 @njit

@@ -13,18 +13,11 @@ import numpy as np
 
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.groups.crossed_means import factorise, join, solve_group, solve_transposed
-from pymc_austerity.groups.elimination import (
-    eliminate,
-    follow,
-    join_eliminated,
-    n_eliminated,
-    place_left,
-    taken_left,
-    whiten_left,
-)
+from pymc_austerity.groups.crossed_means import factorise, join, solve_group
+from pymc_austerity.groups.elimination import eliminate, from_white, join_eliminated, n_eliminated, to_white
 from pymc_austerity.groups.group_density import group_derivatives_at
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum, rate_of_rows
+from pymc_austerity.groups.zero_sums import reflect, reflect_back, take_sums_off
 from pymc_austerity.likelihood.linked_functions import log_prior_at
 
 #: What keeps a precision positive where neither rows nor prior say anything about a group.
@@ -41,6 +34,7 @@ class Conditional(NamedTuple):
     factor: np.ndarray  # (G, K, K): lower Cholesky factor C_g of the precision: z_g = C_gᵀ(u_g − m_g)
     log_det: float  # ½ Σ_g log det Σ_g(φ), or where groups are eliminated ½ log det of the covariance of all together
     left: np.ndarray  # (L, L): L of `elimination`; empty where nothing is eliminated
+    normals: np.ndarray  # (S, G, K): of `reflections`, for each sum of effects that is zero
 
 
 #: ``condition(links, theta, others, fixed, e)``, see `condition`.
@@ -77,6 +71,7 @@ def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
     )
     mean, alone = np.zeros((n_groups, size)), np.zeros((n_groups, size))
     factor, log_det, rate = np.zeros((n_groups, size, size)), 0.0, rate_of_rows(theta, e.centre, e.scale)
+    normals = np.zeros((len(e.zero_sums), n_groups, size))
     shift = np.empty(e.read.size)
     for r in range(e.read.size):
         shift[r] = theta[e.read[r]] - e.centre[e.read[r]]
@@ -90,7 +85,7 @@ def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
                     for i in range(size):
                         for j in range(size):
                             factor[h, i, j] = 1.0 if i == j else 0.0
-                return Conditional(mean, alone, factor, -np.inf, np.eye(e.left[-1]))
+                return Conditional(mean, alone, factor, -np.inf, np.eye(e.left[-1]), normals)
         for k in range(sizes[g]):
             entry = gradient[g, k]
             for r in range(shift.size):
@@ -106,7 +101,7 @@ def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
             for k in range(sizes[h]):
                 log_det += np.log(factor[h, k, k])
         if not np.isfinite(log_diagonal):
-            return Conditional(mean, alone, factor, -np.inf, np.eye(left.shape[0]))
+            return Conditional(mean, alone, factor, -np.inf, np.eye(left.shape[0]), normals)
         log_det -= log_diagonal
         join_eliminated(mean, factor, left, rate, e)
     elif e.cell_with.size > 0:
@@ -117,38 +112,30 @@ def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
     for g in range(n_groups):
         for k in range(sizes[g]):
             mean[g, k] += at[own[g, k]]
-    return Conditional(mean, alone, factor, log_det, left)
+    if len(normals) > 0:
+        normals, of_sums = take_sums_off(mean, factor, left, rate, e)
+        log_det -= of_sums
+    return Conditional(mean, alone, factor, log_det, left, normals)
 
 
 @njit
 def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np.ndarray:
-    """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K), or those of `elimination`."""
-    own, sizes, mean, factor, left = e.own, e.size, conditional.mean, conditional.factor, conditional.left
-    z, shift = np.zeros(own.shape), np.zeros(own.shape)
+    """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K), or those of `elimination` and `zero_sums`."""
+    own, sizes, mean, shift = e.own, e.size, conditional.mean, np.zeros(e.own.shape)
     for g in range(own.shape[0]):
         for k in range(sizes[g]):
             shift[g, k] = theta[own[g, k]] - mean[g, k]
-    if left.size > 0:
-        follow(shift, -1.0, factor, rate_of_rows(theta, e.centre, e.scale), e)
-    for g in range(own.shape[0]):
-        for j in range(sizes[g]):
-            for k in range(j + 1):
-                z[g, k] += factor[g, j, k] * shift[g, j]
-    if left.size > 0:
-        whiten_left(shift, left, z, e)
+    z = to_white(shift, conditional.factor, conditional.left, rate_of_rows(theta, e.centre, e.scale), e)
+    reflect(z, conditional.normals, e)
     return z
 
 
 @njit
 def place_all(theta: np.ndarray, z: np.ndarray, e: GroupExpansion, conditional: Conditional) -> None:
-    """Put all u_g = m_g + C_g⁻ᵀz_g into θ, or those that the z of `elimination` stand for; the φ in θ is that of m."""
-    own, sizes, mean, factor, left = e.own, e.size, conditional.mean, conditional.factor, conditional.left
-    u = z.copy()
-    for g in range(own.shape[0]):
-        solve_transposed(factor, g, u, g, sizes[g])
-    if left.size > 0:
-        place_left(taken_left(z, e), left, u, e)
-        follow(u, 1.0, factor, rate_of_rows(theta, e.centre, e.scale), e)
+    """Put all u_g = m_g + C_g⁻ᵀz_g into θ, or those that z as of `whiten` stands for; the φ in θ is that of m."""
+    own, sizes, mean, u = e.own, e.size, conditional.mean, z.copy()
+    reflect_back(u, conditional.normals, e)
+    from_white(u, conditional.factor, conditional.left, rate_of_rows(theta, e.centre, e.scale), e)
     for g in range(own.shape[0]):
         for k in range(sizes[g]):
             theta[own[g, k]] = mean[g, k] + u[g, k]

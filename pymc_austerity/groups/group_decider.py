@@ -160,6 +160,8 @@ class GroupDecider:
         found = self.prepared
         if not found.nothing_left and all(self.groups.tied):
             return "Their prior ties the groups to each other: they move together, and one decision is made for all."
+        if not found.nothing_left and self.groups.moves_together.all():
+            return "The effects sum to zero: they move together, and one decision is made for all."
         if found.bounds is None or found.costs is None:
             few = "all of their rows" if self.few >= len(found.rows) else "all of their rows, or a batch of many"
             return f"Groups read {few}: {found.without_bounds}."
@@ -214,6 +216,7 @@ class GroupDecider:
             np.empty((n_groups, size, size)),
             np.zeros(1),
             np.zeros((n_left, n_left)),
+            np.zeros((len(self.groups.zero_sums), n_groups, size)),
             np.zeros(found.turns.start.size - 1, np.int64),
             np.arange(largest, dtype=np.uint32),
             tied_state(),
@@ -280,7 +283,7 @@ def complete_decider(
     parts = GroupParts(
         model.linked, model.linked_seen, condition, test, drawn, source,
         reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
-        prepared.steps.normal.size > 0, any(model.groups.tied),
+        prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
     )  # fmt: skip
     transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)

@@ -88,6 +88,8 @@ class GroupExpansion(NamedTuple):
     tangent: Tangent  # the joint means of several factors near the centre of φ, once they have been worked out
     scale: KnownScale  # what the expansion is multiplied by where it holds at every scale of the rows
     ties: Ties  # between groups that the prior ties to each other
+    zero_sums: np.ndarray  # int64 (S, 3): see `Groups`
+    together: np.ndarray  # int64: numbers g K + k of the coordinates of effects that move together
 
 
 def with_shared(phi: np.ndarray, e: GroupExpansion) -> np.ndarray:

@@ -67,6 +67,7 @@ class GroupState(NamedTuple):
     factor: np.ndarray
     log_det: np.ndarray
     left: np.ndarray
+    normals: np.ndarray
     next: np.ndarray  # int64 (T,): the place among the groups of each turn of the one to be refreshed next
     order: np.ndarray  # uint32: row numbers for drawing some of the rows of a large group
     tied: np.ndarray  # (3,): see `tied_state`
@@ -75,7 +76,7 @@ class GroupState(NamedTuple):
 @njit
 def conditional_of(state: GroupState) -> Conditional:
     """Return the `Conditional` that a chain carries."""
-    return Conditional(state.mean, state.alone, state.factor, state.log_det[0], state.left)
+    return Conditional(state.mean, state.alone, state.factor, state.log_det[0], state.left, state.normals)
 
 
 class RefreshOutcome(NamedTuple):
@@ -121,7 +122,7 @@ class GroupParts(NamedTuple):
     reach: Callable[..., Any]  # compiled: how far the bounds let rows change in a carried move
     bounded: bool  # whether the groups that are refreshed read rows by their bounds
     normal: bool  # whether some of φ is normal given the rest
-    tied: bool  # whether some groups are tied to each other by their prior
+    tied: bool  # whether some groups move together
 
 
 @njit

@@ -174,7 +174,7 @@ class GroupPass:
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways(list(pairs.values()), list(cells.values()), n_groups, size),
-            groups.left, no_tangent(), no_scale(), groups.ties,
+            groups.left, no_tangent(), no_scale(), groups.ties, groups.zero_sums, groups.together,
         )  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
     learnt = expansion, steering, steered.mean, steered.factor
     steps = _shared_steps(search, *learnt[1:])
-    turns = find_turns(expansion, model.groups.tied)
+    turns = find_turns(expansion, model.groups.moves_together)
     found = PreparedGroups(rows, order, start, places, *learnt, None, shifts, turns, steps, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")

@@ -41,7 +41,7 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
             up[_places(search, *along[c])] = column
             ups.append(_with_mean(up, f, search, thetas) - (with_means[q] if q < len(along) else directions[q]))
         for up in ups:
-            length = _length(up, search, centre)
+            length = _length(up, search, centre) if _keeps_sums(up, search) else None
             if length is None or np.linalg.matrix_rank([*found[1:], up / np.linalg.norm(up)]) < len(found):
                 continue
             if _rows_stay(search, thetas, length * up):
@@ -100,6 +100,13 @@ def _with_mean(direction: np.ndarray, f: int, search: GroupSearch, thetas: list[
         if np.abs(changes).max() <= _RELATIVE_ERROR * (1 + np.abs(terms(thetas[0], *at)[0][own]).max()):
             return with_it
     return direction
+
+
+def _keeps_sums(direction: np.ndarray, search: GroupSearch) -> bool:
+    """Whether effects that sum to zero do so along a direction."""
+    groups = search.model.groups
+    sums = [direction[groups.own[start:end, k]] for start, end, k in groups.zero_sums]
+    return all(abs(steps.sum()) <= _RELATIVE_ERROR * np.abs(steps).sum() for steps in sums)
 
 
 def _log_prior(search: GroupSearch, theta: np.ndarray) -> float:

@@ -102,8 +102,27 @@ class Groups:
     ties: Ties  # between groups that the prior ties to each other
     tied: tuple[bool, ...]  # for each factor, whether its groups move together: tied by the prior or, if few, by rows
     left: np.ndarray  # int64 (G + 1,): the `places_left`
+    #: int64 (S, 3): the first group of a factor, the one behind its last, and the number of a parameter of them that
+    #: sums to zero over these groups.
+    zero_sums: np.ndarray
     multiplied: bool = False  # whether rows read products of effects of two factors
     pooled: bool = True  # whether the prior of some groups reads what is shared, so that they learn from each other
+
+    @property
+    def moves_together(self) -> np.ndarray:
+        """Return for each factor whether one decision is made for all of its groups, shape (F,)."""
+        return np.array(self.tied) | np.isin(self.first[:-1], self.zero_sums[:, 0])
+
+    @property
+    def together(self) -> np.ndarray:
+        """Return the numbers g K + k of what moves together, but one for each sum that is zero."""
+        size = self.own.shape[1]
+        summed = [np.arange(start * size, end * size) for start, end, _ in self.zero_sums]
+        padded = np.flatnonzero(np.arange(size) >= self.size[:, None])
+        fixed = (self.zero_sums[:, 1] - 1) * size + self.zero_sums[:, 2]
+        at = self.ties.at[~np.isin(self.ties.at, fixed)]
+        free = np.concatenate([np.empty(0, np.int64), *summed])
+        return np.concatenate([at, np.setdiff1d(free, np.concatenate([at, padded, fixed]))])
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return the group of each row by each index, shape (F, N); a model may count from the end, from −1 down."""
@@ -125,8 +144,10 @@ class Groups:
         )
 
 
-def find_groups(model: Model, data: ModelData) -> Groups:
+def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = frozenset()) -> Groups:
     """Find the groups of a model, those of all factors, the finest first; `data` has all free variables in θ.
+
+    `zero_sums` are names of variables whose entries sum to zero.
 
     Raises GroupsNotFoundError with the reason for each factor that was looked at.
     """
@@ -146,8 +167,13 @@ def find_groups(model: Model, data: ModelData) -> Groups:
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
     are_multiplied = _refuse_products(model, data, rows, found)
-    groups = _together(data, sorted(found, key=lambda f: (_is_few(f), -len(f.own))))
-    return replace(groups, multiplied=are_multiplied)
+    few = [_is_few(factor) and zero_sums.isdisjoint(factor.names) for factor in found]
+    ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
+    taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
+    left_out = zero_sums.difference(*(factor.names for factor in taken))
+    if left_out:
+        raise GroupsNotFoundError(f"The effects {sorted(left_out)}, which sum to zero, are no factor by themselves.")
+    return replace(_together(data, taken, zero_sums), multiplied=are_multiplied)
 
 
 def _is_few(factor: _Factor) -> bool:
@@ -155,13 +181,17 @@ def _is_few(factor: _Factor) -> bool:
     return not factor.pooled and len(factor.own) <= _FEW_GROUPS
 
 
-def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
-    """Put factors together that have no variable and no prior term in common, the finest first."""
-    taken = [found[0]]
-    for factor in found[1:]:
-        apart = all(not set(factor.names) & set(t.names) and not factor.terms & t.terms for t in taken)
-        if apart and not _is_few(factor):
+def _apart(found: Sequence[_Factor]) -> list[_Factor]:
+    """Return factors that have no variable and no prior term in common."""
+    taken: list[_Factor] = []
+    for factor in found:
+        if all(not set(factor.names) & set(t.names) and not factor.terms & t.terms for t in taken):
             taken.append(factor)
+    return taken
+
+
+def _together(data: ModelData, taken: Sequence[_Factor], zero_sums: frozenset[str]) -> Groups:
+    """Put factors together, the finest first."""
     n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
     first, tied = np.cumsum([0, *n_groups]), tuple(f.ties is not None for f in taken)
     size = np.repeat(sizes, n_groups)
@@ -190,8 +220,23 @@ def _together(data: ModelData, found: Sequence[_Factor]) -> Groups:
         ties_together(ties, max(sizes), left),
         tied,
         left,
+        np.array(
+            [
+                (start, start + len(f.own), k)
+                for f, start in zip(taken, first.tolist())
+                for k, name in enumerate(_names_of_columns(data.likelihood.blocks, f))
+                if name in zero_sums
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 3),
         pooled=any(f.pooled for f in taken),
     )
+
+
+def _names_of_columns(blocks: Sequence[Block], factor: _Factor) -> list[str]:
+    """Return the names of the variables that the parameters of a group of a factor are entries of."""
+    sizes = [(b.name, (b.stop - b.start) // len(factor.own)) for b in blocks if b.name in factor.names]
+    return [name for name, size in sizes for _ in range(size)]
 
 
 def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply]]:

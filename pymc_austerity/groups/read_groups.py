@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from pymc.model import Model
 
-from pymc_austerity.groups.centred_model import centred_model
-from pymc_austerity.groups.grouping import Groups, find_groups
+from pymc_austerity.groups.centred_model import CentredModel, centred_model
+from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError, find_groups
 from pymc_austerity.likelihood import Block, ModelData, flatten, read_model, with_blocks
 
 Point = Mapping[str, np.ndarray]
@@ -56,10 +56,30 @@ def read_groups(
     if data is None:
         data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True)
     centred = centred_model(data.model)
+    try:
+        return _in_effects(model, data, centred, observed, initial_point)
+    except GroupsNotFoundError as reason:
+        if centred is None or not centred.zero_sums:
+            raise
+        try:  # other groups may be found beside effects that sum to zero
+            return _in_effects(model, data, centred_model(data.model, zero_sums=False), observed, initial_point)
+        except GroupsNotFoundError:
+            raise reason from None
+
+
+def _in_effects(
+    model: Model,
+    data: ModelData,
+    centred: CentredModel | None,
+    observed: str | Sequence[str] | None,
+    initial_point: Point | None,
+) -> ModelWithGroups:
+    """Find the groups of a model in terms of the effects that its rows read, or of its own variables."""
     if centred is None:
         return ModelWithGroups(data.model, data, find_groups(data.model, data), Coordinates(data.likelihood.blocks))
     start = centred.to_effects({**model.initial_point(), **(initial_point or {})})
     data = read_model(centred.model, centred.model.value_vars, observed, start, several=False).as_data_of(model)
     maps = tuple(centred.replaced), centred.to_effects, centred.from_effects
     coordinates = Coordinates(data.likelihood.blocks, *maps)
-    return ModelWithGroups(centred.model, data, find_groups(centred.model, data), coordinates)
+    groups = find_groups(centred.model, data, centred.zero_sums)
+    return ModelWithGroups(centred.model, data, groups, coordinates)

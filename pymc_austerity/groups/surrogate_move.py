@@ -18,6 +18,7 @@ from pymc_austerity.groups.crossed_means import factorise, solve_group, solve_tr
 from pymc_austerity.groups.elimination import solve_joint
 from pymc_austerity.groups.group_expansion import rate_of_rows
 from pymc_austerity.groups.prior_moves import moved
+from pymc_austerity.groups.zero_sums import keep_sums
 from pymc_austerity.likelihood.linked_functions import prior_slope_at
 
 #: Widths that a slice may be long: beyond that it is cut, at random.
@@ -169,12 +170,13 @@ def build_normal_given(surrogate: Callable[..., Any]) -> Callable[..., Any]:
             at[normal[i]] = e.centre[e.shared[normal[i]]]
         there = surrogate(at, np.zeros(e.own.shape), data)
         theta, factor, left = there.theta, there.conditional.factor, there.conditional.left
+        normals = there.conditional.normals
         _, slope = prior_slope_at(data.links.rows, theta, data.others, data.fixed)
         precision, mean = np.zeros((1, n, n)), np.empty((1, n))
         columns = _columns_of(theta, slope, data, precision[0])
         rate = rate_of_rows(theta, e.centre, e.scale)
         for i in range(n):
-            solved = solve_joint(columns[i], factor, left, rate, e)
+            solved = keep_sums(solve_joint(columns[i], factor, left, rate, e), factor, left, normals, rate, e)
             for j in range(i + 1):
                 total = 0.0
                 for g in range(solved.shape[0]):

@@ -57,7 +57,7 @@ def _tied_by(
 
     @njit
     def tied(theta, data, state, generators):  # type: ignore[no-untyped-def]
-        e, at, size = data.expansion, data.steering.ties.at, data.steering.own.shape[1]
+        e, at, size = data.expansion, data.steering.together, data.steering.own.shape[1]
         conditional, noise = conditional_of(state), draw_noise(generators[DECIDE])
         z, steps = whiten(theta, data.steering, conditional), generators[PROPOSE].standard_normal(at.size)
         ahead, aside, log_q_ratio = np.cos(np.exp(state.tied[0])), np.sin(np.exp(state.tied[0])), 0.0

@@ -7,7 +7,7 @@ Guestrin, AISTATS 2011).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ class Turns(NamedTuple):
     groups: np.ndarray  # int64
 
 
-def find_turns(e: GroupExpansion, tied: Sequence[bool]) -> Turns:
+def find_turns(e: GroupExpansion, tied: Iterable[bool]) -> Turns:
     """Return the turns of the groups of all factors but those that are `tied`, which move together."""
     turns = [np.empty(0, np.int64)]
     for (first, end), together in zip(pairwise(e.first.tolist()), tied, strict=True):

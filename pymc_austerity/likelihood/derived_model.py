@@ -34,10 +34,10 @@ def derived_model(
             made[flat[rv]] = graph = pm.Flat.dist(shape=flat[rv].type.shape)
         else:
             made[rv] = graph = in_new_model(rv)
-        graph.name = rv.name
+        graph.name = model.rvs_to_values[rv].name if rv in flat else rv.name
         (new.observed_RVs if rv in model.observed_RVs else new.free_RVs).append(graph)
         value = None if rv in flat else model.rvs_to_values[rv]
-        transform = model.rvs_to_transforms[rv]
+        transform = None if rv in flat else model.rvs_to_transforms[rv]
         new.create_value_var(graph, transform=transform, default_transform=None, value_var=value)
         new.set_initval(graph, None if rv in flat else model.rvs_to_initial_values.get(rv))
         new.add_named_variable(graph)

@@ -53,6 +53,7 @@ class Case:
             start, np.array([h for _, h in pairs], np.uint32), cells,
             places_left(np.array([0, G, G + H]), size, (False, False)), no_tangent(),
             KnownScale(np.array([2 + self.n]), POWER, SLOPE, SQUARES), ties_together([], largest, np.empty(0)),
+            np.empty((0, 3), np.int64), np.empty(0, np.int64),
         )  # fmt: skip
 
     def block(self, matrix, g, h):
@@ -158,7 +159,7 @@ def test_means_given_other_factors_are_those_of_the_law(case):
     mean = np.linalg.solve(precision, b)  # from the centre, given φ
     alone = case.padded(np.linalg.solve(case.joint_precision(0.0), b))
     groups = np.array([G - 1, 0, 3])
-    given = Conditional(np.full_like(alone, np.nan), alone, case.factor, 0.0, np.empty((0, 0)))
+    given = Conditional(np.full_like(alone, np.nan), alone, case.factor, 0.0, np.empty((0, 0)), np.empty((0, G + H, 1)))
     found = means_given_others(groups, pull_of_others(theta, groups, e), rate, e, given)
     u, centre = theta[2:-1] - e.centre[2:-1], e.centre[2:-1]
     for row, g in zip(found, groups, strict=True):

@@ -248,7 +248,7 @@ def test_log_determinant_left_out_is_seen(walked):
     @njit
     def without(links, theta, others, fixed, e):
         given = condition(links, theta, others, fixed, e)
-        return Conditional(given.mean, given.alone, given.factor, 0.0, given.left)
+        return Conditional(given.mean, given.alone, given.factor, 0.0, given.left, given.normals)
 
     wrong = cached(build_carried_move(decider.parts._replace(condition=without)))
     tied = cached(build_tied_move(decider.parts))

@@ -1,0 +1,245 @@
+"""Effects that sum to zero, against linear algebra with what they share summed over a grid."""
+
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from numba import njit
+from scipy import special
+
+import pymc_austerity as pma
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups import carried_move, read_groups
+from pymc_austerity.groups.crossed_means import no_tangent
+from pymc_austerity.groups.elimination import eliminate, from_white, places_left, solve_joint, to_white
+from pymc_austerity.groups.group_conditional import Conditional
+from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
+from pymc_austerity.groups.tied_prior import ties_together
+from pymc_austerity.groups.zero_sums import keep_sums, reflect, reflect_back, take_sums_off
+
+T, N, STORES, DRAWS = 8, 120, 5, 3_000
+RNG = np.random.default_rng(11)
+LEVEL, STORE, X = RNG.integers(0, T, N), RNG.integers(0, STORES, N), RNG.normal(size=N)
+SCALES = np.linspace(-5, 2, 50)
+#: Orthonormal directions in which effects that sum to zero lie.
+FREE = np.linalg.svd(np.ones((1, T)))[2][1:].T
+
+
+def scale(name="log_sd"):
+    return pm.math.exp(pm.Normal(name, -1, 1))
+
+
+def centred():
+    return pm.ZeroSumNormal("x", scale(), shape=T)[LEVEL]
+
+
+def not_centred():
+    return (0.3 + scale() * pm.ZeroSumNormal("x", shape=T))[LEVEL] - 0.3
+
+
+def scaled_by_row():
+    return -scale() * pm.ZeroSumNormal("x", shape=T)[LEVEL]
+
+
+def with_slopes():
+    return centred() + pm.ZeroSumNormal("more", 0.5, shape=T)[LEVEL] * X
+
+
+def with_stores():
+    return centred() + pm.Normal("more", 0, 0.7, shape=STORES)[STORE]
+
+
+LEVELS = np.eye(T)[LEVEL] @ FREE
+#: The predictor, what rows read of free effects beside those with the scale, and their precision.
+CASES = {
+    "centred": (centred, LEVELS, np.empty((N, 0)), 0.0), "not centred": (not_centred, LEVELS, np.empty((N, 0)), 0.0),
+    "scaled by row": (scaled_by_row, LEVELS, np.empty((N, 0)), 0.0),
+    "slopes": (with_slopes, LEVELS, X[:, None] * LEVELS, 1 / 0.5**2),
+    "stores": (with_stores, LEVELS, np.eye(STORES)[STORE], 1 / 0.7**2),
+}  # fmt: skip
+Y = np.array([0.8, -0.3, 0.1, 0.6, -0.9, 0.2, -0.6, 0.1])[LEVEL] + 0.4 + RNG.normal(size=N)
+
+
+def model_of(name):
+    with pm.Model() as model:
+        intercept = pm.Normal("a", 0, 5)
+        pm.Normal("y", intercept + CASES[name][0](), 1, observed=Y)
+    return model
+
+
+def law(name):
+    """Mean and sd of the log sd, the intercept, and what the rows read of two of the effects with the scale."""
+    _, levels, more, precision = CASES[name]
+    design = np.column_stack([np.ones(N), levels, more])
+    read = np.zeros((3, design.shape[1]))
+    read[0, 0], read[1:, 1:T] = 1, FREE[[0, T - 1]]
+    log_weights, firsts, seconds = [], [], []
+    for a in SCALES:
+        prior = np.r_[1 / 25, np.full(T - 1, np.exp(-2 * a)), np.full(more.shape[1], precision)]
+        covariance = np.linalg.inv(np.diag(prior) + design.T @ design)
+        mean = covariance @ design.T @ Y
+        dets = np.linalg.slogdet(covariance)[1] - (T - 1) * 2 * a
+        log_weights.append(-((a + 1) ** 2) / 2 + dets / 2 + Y @ design @ mean / 2)
+        firsts.append(np.r_[a, read @ mean])
+        seconds.append(firsts[-1] ** 2 + np.r_[0, np.diag(read @ covariance @ read.T)])
+    weight = np.exp(np.array(log_weights) - max(log_weights))
+    weight /= weight.sum()
+    mean = weight @ np.array(firsts)
+    return mean, np.sqrt(weight @ np.array(seconds) - mean**2)
+
+
+def sampled(model):
+    with model:
+        step = pma.GroupMH(rng=1, progressbar=False)
+        found = pm.sample(
+            DRAWS, tune=500, chains=2, cores=1, step=step, random_seed=4, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    return found.posterior
+
+
+def largest_z(name, posterior):
+    times = {"not centred": np.exp(posterior["log_sd"]), "scaled by row": -np.exp(posterior["log_sd"])}
+    x = (posterior["x"] * times.get(name, 1.0)).transpose("chain", "draw", ...).to_numpy()
+    assert np.abs(x.sum(axis=-1)).max() < 1e-9
+    columns = [posterior["log_sd"].to_numpy(), posterior["a"].to_numpy(), x[:, :, 0], x[:, :, T - 1]]
+    return max(np.abs(moment_z(column, *of)).max() for column, *of in zip(columns, *law(name), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_draws_have_the_law_of_linear_algebra(name):
+    assert largest_z(name, sampled(model_of(name))) < MAX_Z
+
+
+@pytest.mark.slow
+def test_wrong_determinant_of_the_sum_is_seen(monkeypatch):
+    """The planted mistake: what the sum takes off the determinant is put on it, several times over."""
+    right = carried_move.build_surrogate
+
+    def wrong(condition, place):
+        @njit
+        def without(links, theta, others, fixed, e):
+            given = condition(links, theta, others, fixed, e)
+            of_sum = 0.0
+            for g in range(e.own.shape[0]):
+                of_sum += 1 / given.factor[g, 0, 0] ** 2
+            log_det = given.log_det + 4 * np.log(of_sum)
+            return Conditional(given.mean, given.alone, given.factor, log_det, given.left, given.normals)
+
+        return right(without, place)
+
+    monkeypatch.setattr(carried_move, "build_surrogate", wrong)
+    assert largest_z("centred", sampled(model_of("centred"))) > MAX_Z
+
+
+@pytest.mark.slow
+def test_two_levels_of_logistic_rows_have_the_law_of_quadrature():
+    """Two effects are one number and its negative, so that a grid has all of the posterior."""
+    rng = np.random.default_rng(5)
+    g = rng.integers(0, 2, 300)
+    y = (rng.random(300) < special.expit(np.array([0.9, -0.5])[g])).astype(int)
+    with pm.Model() as model:
+        sd = pm.LogNormal("sd", -0.5, 0.7)
+        x = pm.ZeroSumNormal("x", sd, shape=2)
+        pm.Bernoulli("y", logit_p=pm.Normal("a", 0, 1) + x[g], observed=y)
+    s, a, u = np.meshgrid(np.linspace(-3.5, 3, 60), np.linspace(-1, 1.5, 100), np.linspace(-0.5, 2, 100), indexing="ij")
+    log_p = -((s + 0.5) ** 2) / 0.98 - a**2 / 2 - u**2 * np.exp(-2 * s) - s
+    for level, eta in enumerate((a + u, a - u)):
+        log_p += y[g == level].sum() * special.log_expit(eta) + (1 - y[g == level]).sum() * special.log_expit(-eta)
+    weight = np.exp(log_p - log_p.max())
+    weight /= weight.sum()
+    posterior = sampled(model)
+    columns = {"sd": s, "a": a, "x": u}
+    draws = {"sd": np.log(posterior["sd"]), "a": posterior["a"], "x": posterior["x"][:, :, 0]}
+    for name, grid in columns.items():
+        mean = (weight * grid).sum()
+        sd_of = np.sqrt((weight * grid**2).sum() - mean**2)
+        assert np.abs(moment_z(draws[name].to_numpy(), mean, sd_of)).max() < MAX_Z
+
+
+def expansion_of(factor, precision, n_first):
+    """All that the law of effects needs of an expansion: two factors, of which the second is left or searched for."""
+    (n, size), first = (len(precision), factor.shape[1]), np.array([0, n_first, len(factor)])
+    sizes = np.full(len(factor), size)
+    own = np.arange(n).reshape(-1, size)
+    pairs = [(g, h) for g, h in product(range(len(factor)), repeat=2) if (g < n_first) != (h < n_first)]
+    cells = np.array([-precision[np.ix_(own[g], own[h])] for g, h in pairs])
+    none = np.empty(0)
+    return GroupExpansion(
+        np.zeros(n), own, sizes, first, none, none, none, none, none, none, none, none,
+        np.searchsorted([g for g, _ in pairs], np.arange(len(factor) + 1)), np.array([h for _, h in pairs], np.uint32),
+        cells, places_left(first, sizes, (False, False)), no_tangent(), no_scale(), ties_together([], size, none),
+        np.array([[0, n_first, 0], [0, n_first, 1], [n_first, len(factor), 1]]), none,
+    )  # fmt: skip
+
+
+def test_law_given_sums_is_that_of_the_normal_law():
+    """Mean, covariance, its determinant and a solution, with some sums zero, for one of two crossed factors eliminated.
+
+    The planted mistake, reflections that do nothing, has another covariance.
+    """
+    rng, (n_first, n_groups, size) = np.random.default_rng(8), (4, 7, 2)
+    n = n_groups * size
+    rows, of = rng.normal(size=(200, n)), np.repeat(np.arange(n_groups), size)
+    first, second = rng.integers(0, n_first, 200), rng.integers(n_first, n_groups, 200)
+    rows[(of != first[:, None]) & (of != second[:, None])] = 0.0
+    sums = np.zeros((n, 3))
+    sums[0 : 2 * n_first : 2, 0] = sums[1 : 2 * n_first : 2, 1] = sums[2 * n_first + 1 :: 2, 2] = 1.0
+    log_dets = []
+    for ridge in (0.5, 3.0):
+        precision = rows.T @ rows + ridge * np.eye(n)
+        own = np.arange(n).reshape(-1, size)
+        factor = np.array([np.linalg.cholesky(precision[np.ix_(of_g, of_g)]) for of_g in own])
+        e = expansion_of(factor, precision, n_first)
+        left, _ = cached(eliminate)(factor, np.empty(0), 1.0, e)
+        covariance = np.linalg.inv(precision)
+        gain = covariance @ sums @ np.linalg.inv(sums.T @ covariance @ sums)
+        given = covariance - gain @ sums.T @ covariance
+        mean = rng.normal(size=(n_groups, size))
+        expected = mean.ravel() - gain @ sums.T @ mean.ravel()
+        normals, of_sums = cached(take_sums_off)(mean, factor, left, 1.0, e)
+        assert mean.ravel() == pytest.approx(expected)
+        columns = []
+        for unit in np.eye(n).reshape(n, n_groups, size):
+            z = unit.copy()
+            cached(reflect_back)(z, normals, e)
+            cached(from_white)(z, factor, left, 1.0, e)
+            columns.append(z.flatten())
+            again = cached(to_white)(z, factor, left, 1.0, e)
+            cached(reflect)(again, normals, e)
+            assert again == pytest.approx(unit if z.any() else np.zeros_like(unit), abs=1e-9)
+        assert np.transpose(columns) @ columns == pytest.approx(given, abs=1e-12)
+        b = rng.normal(size=(n_groups, size))
+        solved = cached(keep_sums)(cached(solve_joint)(b, factor, left, 1.0, e), factor, left, normals, 1.0, e)
+        assert solved.ravel() == pytest.approx(given @ b.ravel(), abs=1e-9)
+        z = np.zeros_like(normals)
+        columns = []
+        for unit in np.eye(n).reshape(n, n_groups, size):
+            other = unit.copy()
+            cached(reflect_back)(other, z, e)
+            cached(from_white)(other, factor, left, 1.0, e)
+            columns.append(other.ravel())
+        assert np.abs(np.transpose(columns) @ columns - given).max() > 1e-3
+        plane = np.linalg.svd(sums.T)[2][3:]
+        log_dets.append(
+            np.linalg.slogdet(covariance)[1] / 2 - of_sums - np.linalg.slogdet(plane @ given @ plane.T)[1] / 2
+        )
+    assert log_dets[0] == pytest.approx(log_dets[1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_points_are_those_of_the_model(name):
+    """A point of the model goes to effects that sum to zero, and comes back."""
+    read, model = read_groups(model_of(name)), model_of(name)
+    point = {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
+    theta = read.coordinates.theta(point)
+    assert len(read.groups.zero_sums) == (2 if name == "slopes" else 1)
+    for start, end, k in read.groups.zero_sums:
+        assert abs(theta[read.groups.own[start:end, k]].sum()) < 1e-12
+    back = read.coordinates.point(point, theta)
+    assert back.keys() == point.keys()
+    for k, value in point.items():
+        assert back[k] == pytest.approx(value)
