@@ -16,6 +16,7 @@ from pymc_austerity.groups.group_bounds import GroupBounds, spans_of_groups
 from pymc_austerity.groups.group_conditional import Condition, Conditional
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
+from pymc_austerity.groups.group_tails import GroupTails
 from pymc_austerity.groups.shared_move import SharedState
 from pymc_austerity.groups.shared_steps import SharedSteps
 from pymc_austerity.groups.turns import Turns
@@ -48,6 +49,7 @@ class GroupData(NamedTuple):
     bounds: GroupBounds  # what no group reads where no bounds are known
     shifts: np.ndarray  # (S, D): directions along which no row changes
     steps: SharedSteps
+    tails: GroupTails
     unread: np.ndarray  # int64: the numbers, among what is shared, of parameters that no row reads
     row_state: Any  # of the row source of the carried move
     looks: Any  # looks at all rows

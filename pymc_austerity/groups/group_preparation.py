@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_pass import Membership, chunks, membership
 from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.group_steering import steer_groups
+from pymc_austerity.groups.group_tails import GroupTails, find_tails
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.shared_steps import SharedSteps, find_shared_steps
 from pymc_austerity.groups.turns import Turns, find_turns
@@ -59,6 +61,7 @@ class PreparedGroups(NamedTuple):
     shifts: np.ndarray  # (S, D): directions along which no row changes
     turns: Turns  # which groups are refreshed together
     steps: SharedSteps  # how φ moves on the surrogate
+    tails: GroupTails  # how groups are proposed that are far from normal given φ
     #: On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
     bounds: GroupBounds | None
     costs: GroupCosts | None  # rows that the moves read; None where the rows are not expanded
@@ -132,7 +135,10 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     learnt = expansion, steering, steered.mean, steered.factor
     steps = _shared_steps(search, *learnt[1:])
     turns = find_turns(expansion, model.groups.moves_together)
-    found = PreparedGroups(rows, order, start, places, *learnt, None, shifts, turns, steps, None, None, "", passes)
+    tails = _find_tails(search, steering, steered.mean)
+    passes += 5 * expansion.own.shape[1]
+    moves_of_groups = shifts, turns, steps, tails
+    found = PreparedGroups(rows, order, start, places, *learnt, None, *moves_of_groups, None, None, "", passes)
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)
@@ -156,6 +162,35 @@ def _shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, fact
         return search.model.whole_slope(theta, search.data.others0, *search.data.fixed)[0]
 
     return find_shared_steps(slope, lambda phi: search.at(phi, e)[0], mean, factor, e)
+
+
+def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> GroupTails:
+    """Look at the laws of all groups at the centre of φ, those of one factor where all others are at their means."""
+    model, at, rows = search.model, (search.data.others0, search.data.fixed), search.rows
+    theta = search.at(mean, e)[1]
+    factor = np.tril(search.condition(theta, e).factor)
+    absent = np.arange(e.own.shape[1]) >= e.size[:, None]
+    factor[absent[:, :, None] & np.eye(e.own.shape[1], dtype=bool)] = 1.0
+    inverse = np.linalg.inv(factor).transpose(0, 2, 1)  # u_g = m_g + C_g⁻ᵀz_g
+    # Those of a factor of which rows read several groups cannot all be moved at once to look at each.
+    together = model.groups.moves_together
+    apart = [not together[f] and model.groups.factors.count(f) == 1 for f in range(len(together))]
+
+    def log_law(k: int, x: float) -> np.ndarray:
+        found = np.zeros(len(e.own))
+        for f, (first, last) in enumerate(pairwise(e.first)):
+            if not apart[f]:
+                continue
+            moved, some = theta.copy(), slice(first, last)
+            of_group = np.arange(e.own.shape[1]) < e.size[some, None]
+            moved[e.own[some][of_group]] += x * inverse[some, :, k][of_group]
+            of_rows = np.concatenate(list(model.group_pass.rows(moved, *at, rows)))
+            members = search.member.of_rows[model.groups.factors.index(f)]
+            found[some] = np.bincount(members, of_rows, len(e.own))[some]
+            found[some] += model.prior.terms(moved, at[0], *at[1])[0][some]
+        return found
+
+    return find_tails(log_law, np.where(np.repeat(apart, np.diff(e.first)), e.size, 0), e.own.shape[1])
 
 
 def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:

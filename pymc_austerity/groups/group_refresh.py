@@ -25,6 +25,7 @@ from pymc_austerity.groups.group_parts import (
     conditional_of,
     row_numbers,
 )
+from pymc_austerity.groups.group_tails import propose_by_tails
 from pymc_austerity.kernel import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import LinkedBothSides, Place
 
@@ -57,20 +58,24 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
     noise = rng.standard_normal((groups.size, e.own.shape[1]))
     pull = pull_of_others(theta, groups, e)
     means = means_given_others(groups, pull, rate_of_rows(theta, e.centre, e.scale), e, conditional_of(state))
+    z = np.empty(e.own.shape[1])
     for i in range(groups.size):
         g = groups[i]
-        size = e.size[g]
-        if walks[i] < _WALKS:
+        size, bent = e.size[g], data.tails.number[g] >= 0
+        if walks[i] < _WALKS and not bent:
             for k in range(size):
                 noise[i, k] *= 2.38 / np.sqrt(size)
                 means[i, k] = theta[e.own[g, k]]
         else:
             for k in range(size):
-                z = 0.0
+                z[k] = 0.0
                 for j in range(k, size):
-                    z += state.factor[g, j, k] * (theta[e.own[g, j]] - means[i, j])
-                noise[i, k] = _ACROSS * z + np.sqrt(1 - _ACROSS**2) * noise[i, k]
-                log_q_ratio[i] += (noise[i, k] ** 2 - z * z) / 2
+                    z[k] += state.factor[g, j, k] * (theta[e.own[g, j]] - means[i, j])
+            if bent:
+                log_q_ratio[i] = propose_by_tails(z, noise[i], size, data.tails.number[g], data.tails, rng)
+            for k in range(0 if bent else size):
+                noise[i, k] = _ACROSS * z[k] + np.sqrt(1 - _ACROSS**2) * noise[i, k]
+                log_q_ratio[i] += (noise[i, k] ** 2 - z[k] * z[k]) / 2
         solve_transposed(state.factor, g, noise, i, size)
         for k in range(size):
             theta_new[e.own[g, k]] = means[i, k] + noise[i, k]
