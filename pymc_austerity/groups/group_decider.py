@@ -148,7 +148,8 @@ class GroupDecider:
         found, n_rows = self.prepared, len(self.prepared.rows)
         return GroupData(
             self.links, self.others, *self.data_at, found.start, found.places, found.expansion, found.steering,
-            found.bounds or no_bounds(*found.expansion.cross.shape), found.shifts, found.steps, found.tails,
+            found.bounds or no_bounds(*found.expansion.cross.shape), found.shifts, found.nested, found.steps,
+            found.tails,
             np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
             self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, found.turns,
             self.n_refreshed,

@@ -12,6 +12,7 @@ from pymc_austerity.groups.bounded_refresh import build_bounded_refresh
 from pymc_austerity.groups.carried_move import CarriedMove, build_carried_move
 from pymc_austerity.groups.group_parts import GroupParts, RefreshOutcome, followed_by, stayed
 from pymc_austerity.groups.group_refresh import Refresh, build_refresh
+from pymc_austerity.groups.nested_shifts import NestedShift, build_nested_shift
 from pymc_austerity.groups.prior_moves import MoveGiven, Shift, build_move_along, build_move_given, build_shift
 from pymc_austerity.groups.tied_move import TiedMove, build_tied_move
 from pymc_austerity.likelihood.linked_functions import log_prior_at
@@ -25,12 +26,19 @@ def build_group_transition(parts: GroupParts) -> GroupTransition:
     """Compile a carried move, one of tied groups, a refresh of each factor, and the moves that the prior decides."""
     carried, move = build_carried_move(parts), build_move_along(log_prior_at)
     refresh = build_bounded_refresh(parts) if parts.bounded else build_refresh(parts)
-    return _composed(carried, build_tied_move(parts), refresh, build_move_given(move), build_shift(move))
+    return _composed(
+        carried, build_tied_move(parts), refresh, build_move_given(move), build_shift(move), build_nested_shift()
+    )
 
 
 @built_once
 def _composed(
-    carried: CarriedMove, tied: TiedMove, refresh: Refresh, given: MoveGiven, shift: Shift
+    carried: CarriedMove,
+    tied: TiedMove,
+    refresh: Refresh,
+    given: MoveGiven,
+    shift: Shift,
+    nested: NestedShift,
 ) -> GroupTransition:
 
     @njit
@@ -46,6 +54,8 @@ def _composed(
                 second = followed_by(second, then)
         if second.status == DECIDED:
             theta_new, n_shifted = shift(given(second.theta, data, state, generators), data, generators)
+            if data.nested.start.size > 1:
+                theta_new = nested(theta_new, data, generators)
             second = followed_by(second, RefreshOutcome(theta_new, DECIDED, second.row, 0, 0, 0, 0, n_shifted))
         return first[:], second[:], about_centre
 

@@ -17,6 +17,7 @@ from pymc_austerity.groups.group_conditional import Condition, Conditional
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
 from pymc_austerity.groups.group_tails import GroupTails
+from pymc_austerity.groups.nested_shifts import Nested
 from pymc_austerity.groups.shared_move import SharedState
 from pymc_austerity.groups.shared_steps import SharedSteps
 from pymc_austerity.groups.turns import Turns
@@ -48,6 +49,7 @@ class GroupData(NamedTuple):
     steering: GroupExpansion  # what proposals take the rows for
     bounds: GroupBounds  # what no group reads where no bounds are known
     shifts: np.ndarray  # (S, D): directions along which no row changes
+    nested: Nested
     steps: SharedSteps
     tails: GroupTails
     unread: np.ndarray  # int64: the numbers, among what is shared, of parameters that no row reads

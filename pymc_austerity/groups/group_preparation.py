@@ -24,6 +24,7 @@ from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.group_steering import steer_groups
 from pymc_austerity.groups.group_tails import GroupTails, find_tails
 from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.nested_shifts import Nested, find_nested
 from pymc_austerity.groups.shared_steps import SharedSteps, find_shared_steps
 from pymc_austerity.groups.turns import Turns, find_turns
 from pymc_austerity.interrupts import uninterrupted
@@ -59,6 +60,7 @@ class PreparedGroups(NamedTuple):
     factor: np.ndarray
     table: AliasTable | None  # row weights of the carried move, where its test reads a part of the rows
     shifts: np.ndarray  # (S, D): directions along which no row changes
+    nested: Nested  # effects that are moved against those nested in them
     turns: Turns  # which groups are refreshed together
     steps: SharedSteps  # how φ moves on the surrogate
     tails: GroupTails  # how groups are proposed that are far from normal given φ
@@ -129,7 +131,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     else:
         steered = steer_groups(search, centre)
     steering = _with_tangent(search, steered)
-    shifts = find_shifts(search, expansion.centre)
+    shifts, nested = find_shifts(search, expansion.centre), find_nested(search, expansion.centre)
     n_directions = len(model.group_pass.directions()[1])
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
     learnt = expansion, steering, steered.mean, steered.factor
@@ -137,8 +139,9 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     turns = find_turns(expansion, model.groups.moves_together)
     tails = _find_tails(search, steering, steered.mean)
     passes += 5 * expansion.own.shape[1]
-    moves_of_groups = shifts, turns, steps, tails
-    found = PreparedGroups(rows, order, start, places, *learnt, None, *moves_of_groups, None, None, "", passes)
+    found = PreparedGroups(
+        rows, order, start, places, *learnt, None, shifts, nested, turns, steps, tails, None, None, "", passes
+    )
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)

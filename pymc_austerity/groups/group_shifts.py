@@ -13,9 +13,9 @@ from pymc_austerity.groups.group_pass import chunks
 from pymc_austerity.rows import Rows
 
 #: Points at which rows are looked at, their distance from the centre, and how far they go along a shift.
-_POINTS, _SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
+POINTS, SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
 #: What may differ, relative to the largest of what is compared; and of sums of squares.
-_RELATIVE_ERROR, _OF_SQUARES = 1e-9, 1e-10
+_RELATIVE_ERROR, OF_SQUARES = 1e-9, 1e-10
 
 
 def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
@@ -29,7 +29,7 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     `centre`, shape (D,): a point with finite density.
     """
     rng = np.random.default_rng(1976)
-    thetas = [centre + _SPREAD * rng.standard_normal(centre.size) for _ in range(_POINTS)]
+    thetas = [centre + SPREAD * rng.standard_normal(centre.size) for _ in range(POINTS)]
     along, directions = search.model.group_pass.directions()
     with_means = [_with_mean(d, f, search, thetas) for d, (f, _) in zip(directions, along)]
     found, whitened = [np.zeros(centre.size)], [np.empty((0, centre.size))]
@@ -38,13 +38,13 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
         ups = [with_means[c]] if search.model.groups.factors.count(f) > 1 else []
         for q, column in columns.items():
             up = np.zeros(centre.size)
-            up[_places(search, *along[c])] = column
+            up[places_of(search, *along[c])] = column
             ups.append(_with_mean(up, f, search, thetas) - (with_means[q] if q < len(along) else directions[q]))
         for up in ups:
             length = _length(up, search, centre) if _keeps_sums(up, search) else None
             if length is None or np.linalg.matrix_rank([*found[1:], up / np.linalg.norm(up)]) < len(found):
                 continue
-            if _rows_stay(search, thetas, length * up):
+            if rows_stay(search, thetas, length * up):
                 found.append(up / np.linalg.norm(up))
                 of_parameter.append(length * up)
         if of_parameter:
@@ -52,7 +52,7 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     return np.concatenate(whitened)
 
 
-def _places(search: GroupSearch, f: int, k: int) -> np.ndarray:
+def places_of(search: GroupSearch, f: int, k: int) -> np.ndarray:
     """Return where the k-th parameters of the groups of a factor lie in θ."""
     groups = search.model.groups
     return np.asarray(groups.own[groups.first[f] : groups.first[f + 1], k])
@@ -84,7 +84,7 @@ def _columns(search: GroupSearch, theta: np.ndarray) -> list[dict[int, np.ndarra
         column = np.where(
             own > 0, column, column.sum(axis=1, keepdims=True) / np.maximum(1, (own > 0).sum(axis=1, keepdims=True))
         )
-        constant = (np.abs(other - column * both) <= _OF_SQUARES * other).all(axis=1) & column.any(axis=1)
+        constant = (np.abs(other - column * both) <= OF_SQUARES * other).all(axis=1) & column.any(axis=1)
         found.append({q: column[i] for i, q in enumerate(qs) if constant[i]})
     return found
 
@@ -128,7 +128,7 @@ def _length(direction: np.ndarray, search: GroupSearch, theta: np.ndarray) -> fl
     return None
 
 
-def _rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndarray) -> bool:
+def rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndarray) -> bool:
     """Whether all rows stay as they are where θ moves along a direction."""
     data = search.data
     for theta, step in zip(thetas, _STEPS, strict=True):
