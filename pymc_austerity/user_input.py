@@ -49,8 +49,9 @@ def check_step_of(step: Any, model: Model) -> None:
     ------
     ValueError
     """
+    known = {value.name for value in model.value_vars}  # by name: a model may have been built again
     own = getattr(step, "vars", ()) or ()
-    if strange := [value.name for value in own if not any(value is known for known in model.value_vars)]:
+    if strange := [value.name for value in own if value.name not in known]:
         raise ValueError(
             f"step= was built for another model: this one has no variable {strange}. Build the step within "
             "'with model:'."

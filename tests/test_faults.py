@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, TRUST
+from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, NOT_KNOWN, TRUST
 
 pytestmark = pytest.mark.slow
 
@@ -214,4 +214,4 @@ class TestStuckChains:
         assert report.checks.loc["movement", "verdict"] == TRUST
         assert "collapsed" not in said
         assert report.checks.loc["chains", "value"] < 1.05
-        assert report.checks.loc["chains", "verdict"] in (TRUST, CARE)
+        assert report.checks.loc["chains", "verdict"] in (TRUST, NOT_KNOWN)  # 4 chains of few draws

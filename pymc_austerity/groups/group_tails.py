@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from pymc_austerity.compile.lean_njit import njit
 
@@ -76,7 +76,7 @@ def _split_law(log_law: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     found = np.array(
         [np.interp(levels, of / of[-1], _POINTS) if of[-1] > 0 else np.array([-1.3, 0.0, 1.3]) for of in below.T]
     )
-    unit = stats.t.ppf(1 - _QUANTILE, _FREEDOM)
+    unit = special.stdtrit(_FREEDOM, 1 - _QUANTILE)
     low, high = (np.maximum(np.diff(found, axis=1) / unit, _LEAST)).T
     return found[:, 1], low, high
 

@@ -55,14 +55,16 @@ def read_groups(
     """
     if data is None:
         data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True)
-    centred = centred_model(data.model)
+    centred = centred_model(data.numbered or model)
     try:
         return _in_effects(model, data, centred, observed, initial_point)
     except GroupsNotFoundError as reason:
         if centred is None or not centred.zero_sums:
             raise
         try:  # other groups may be found beside effects that sum to zero
-            return _in_effects(model, data, centred_model(data.model, zero_sums=False), observed, initial_point)
+            return _in_effects(
+                model, data, centred_model(data.numbered or model, zero_sums=False), observed, initial_point
+            )
         except GroupsNotFoundError:
             raise reason from None
 
@@ -76,7 +78,8 @@ def _in_effects(
 ) -> ModelWithGroups:
     """Find the groups of a model in terms of the effects that its rows read, or of its own variables."""
     if centred is None:
-        return ModelWithGroups(data.model, data, find_groups(data.model, data), Coordinates(data.likelihood.blocks))
+        read = data.numbered or model
+        return ModelWithGroups(read, data, find_groups(read, data), Coordinates(data.likelihood.blocks))
     start = centred.to_effects({**model.initial_point(), **(initial_point or {})})
     data = read_model(centred.model, centred.model.value_vars, observed, start, several=False).as_data_of(model)
     maps = tuple(centred.replaced), centred.to_effects, centred.from_effects

@@ -35,8 +35,10 @@ _log = logging.getLogger("pymc_austerity")
 class ModelData:
     """What a step knows of its model."""
 
-    model: Model  # the user's, or that of `numbered_model`
-    one_entry_a_row: NotRowWiseError | None  # why it is the latter, which is sampled by groups or not at all
+    #: That of `numbered_model`, where it is read in place of the user's, which is held by nothing here; and why it is,
+    #: for a model that is sampled by groups or not at all.
+    numbered: Model | None
+    one_entry_a_row: NotRowWiseError | None
     likelihood: RowLikelihood
     terms: RowTerms  # the variables of the model that are row-wise
     point: Mapping[str, np.ndarray]  # the initial point
@@ -193,7 +195,8 @@ def read_model(
 
     Of a model with an entry of a variable for each row that of `numbered_model` is read instead, if `number_rows`.
     """
-    point, user_model = _point_of(model, initial_point), model
+    point = _point_of(model, initial_point)
+    numbered: Model | None = None
     by_itself: NotRowWiseError | None = None
     try:
         likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
@@ -205,13 +208,13 @@ def read_model(
             likelihood, source, terms = row_likelihood(numbered, variables, observed, point, several=several)
         except UnsupportedModelError:
             raise error from None
-        model, by_itself = numbered, error
-    check_indices = compile_index_check(model, terms, point)
+        by_itself = error
+    check_indices = compile_index_check(numbered or model, terms, point)
     check_indices()
-    arrays = arrays_of_model(user_model, [likelihood.log_prior, likelihood.row_log_likelihood])
+    arrays = arrays_of_model(model, [likelihood.log_prior, likelihood.row_log_likelihood])
     rows = Rows(source.row_arrays())
     data = ModelData(
-        model,
+        numbered,
         by_itself,
         likelihood,
         terms,

@@ -182,7 +182,9 @@ def _in_effects(model: Model, observed: str | Sequence[str] | None) -> tuple[Mod
     """Read a model in terms of the effects that its rows read, where these are computed from other variables."""
     own, coordinates = _as_it_is(model, observed)
     try:
-        centred = centred_model(own.model, zero_sums=False)  # all entries of a variable may change by themselves
+        centred = centred_model(
+            own.numbered or model, zero_sums=False
+        )  # all entries of a variable may change by themselves
     except GroupsNotFoundError:
         centred = None
     if centred is None:

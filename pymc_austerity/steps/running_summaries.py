@@ -179,7 +179,7 @@ class RunningSummaries(NDArray):
                 of |= {f"q{q:g}": at[:, k].reshape(of["mean"].shape) for k, q in enumerate(self._quantiles)}
             found[name] = xr.DataArray(
                 np.array(list(of.values())), dims=("summary", *self._dims(name)),
-                coords={"summary": list(of), **self._coords(name)},
+                coords={"summary": list(of), **self._coordinates_of(name)},
             )  # fmt: skip
         return xr.Dataset(found)
 
@@ -191,7 +191,9 @@ class RunningSummaries(NDArray):
             whole = np.full((len(of_chains), max(map(len, of_chains)), *self._all_shapes[name]), np.nan, np.float32)
             for k, draws in enumerate(of_chains):
                 whole[k, : len(draws)] = draws
-            found[name] = xr.DataArray(whole, dims=("chain", "draw", *self._dims(name)), coords=self._coords(name))
+            found[name] = xr.DataArray(
+                whole, dims=("chain", "draw", *self._dims(name)), coords=self._coordinates_of(name)
+            )
         return xr.Dataset(found)
 
     def saved_with(self, idata: SamplingResult) -> SamplingResult:
@@ -214,7 +216,7 @@ class RunningSummaries(NDArray):
         known = self.model.named_vars_to_dims.get(name, (None,) * len(self._all_shapes[name]))
         return tuple(dim or f"{name}_dim_{k}" for k, dim in enumerate(known))
 
-    def _coords(self, name: str) -> dict[str, Any]:
+    def _coordinates_of(self, name: str) -> dict[str, Any]:
         coords = {dim: self.model.coords.get(dim) for dim in self._dims(name)}
         return {dim: list(of) for dim, of in coords.items() if of is not None}
 

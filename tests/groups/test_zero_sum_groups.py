@@ -115,19 +115,15 @@ def test_draws_have_the_law_of_linear_algebra(name):
 
 
 @pytest.mark.slow
-def test_wrong_determinant_of_the_sum_is_seen(monkeypatch):
-    """The planted mistake: what the sum takes off the determinant is put on it, several times over."""
+def test_determinant_left_out_is_seen(monkeypatch):
+    """The planted mistake: the carried move without the determinant of the map of effects."""
     right = carried_move.build_surrogate
 
     def wrong(condition, place):
         @njit
         def without(links, theta, others, fixed, e):
             given = condition(links, theta, others, fixed, e)
-            of_sum = 0.0
-            for g in range(e.own.shape[0]):
-                of_sum += 1 / given.factor[g, 0, 0] ** 2
-            log_det = given.log_det + 4 * np.log(of_sum)
-            return Conditional(given.mean, given.alone, given.factor, log_det, given.left, given.normals)
+            return Conditional(given.mean, given.alone, given.factor, 0.0, given.left, given.normals)
 
         return right(without, place)
 
