@@ -143,20 +143,20 @@ def search(shift: np.ndarray, begin: np.ndarray, near: float, factor: np.ndarray
         for k in range(shift.shape[1]):
             shift[g, k] = begin[g, k]
     solved = solve_blocks(factor, residual, e.size)
-    direction, gap = solved.copy(), _inner(residual, solved)
+    direction, gap = solved.copy(), inner(residual, solved)
     for _ in range(_MOST_STEPS):
         if not gap > near**2:
             break
         image = times_blocks(factor, direction, e.size)
         add_through_cells(direction, -rate, e, image)
-        curvature = _inner(direction, image)
+        curvature = inner(direction, image)
         if not curvature > 0.0:
             break
         length = gap / curvature
         _add_times(shift, length, direction)
         _add_times(residual, -length, image)
         solved = solve_blocks(factor, residual, e.size)
-        gap_before, gap = gap, _inner(residual, solved)
+        gap_before, gap = gap, inner(residual, solved)
         for g in range(shift.shape[0]):
             for k in range(shift.shape[1]):
                 direction[g, k] = solved[g, k] + gap / gap_before * direction[g, k]
@@ -172,7 +172,8 @@ def _add_times(x: np.ndarray, times: float, y: np.ndarray) -> None:
 
 
 @njit
-def _inner(x: np.ndarray, y: np.ndarray) -> float:
+def inner(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the products of the entries of two matrices."""
     total = 0.0
     for g in range(x.shape[0]):
         for k in range(x.shape[1]):

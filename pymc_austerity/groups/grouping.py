@@ -9,26 +9,24 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar import Add, Cast, Minimum, Mul, Sub
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.groups.elimination import MOST_LEFT, places_left
+from pymc_austerity.groups.group_index import index_of
 from pymc_austerity.groups.mirrored_modes import Effects, multiplied, refuse_mirrored
 from pymc_austerity.groups.tied_prior import MOST_TIED, FactorTies, NotNormalError, Ties, find_ties, ties_together
 from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.layout import split
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, leaf_identity, plain_indices
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -243,7 +241,7 @@ def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply
     """Return the places where something is indexed by group numbers, by the array that holds these."""
     factors: dict[Hashable, list[Apply]] = {}
     for node in dict.fromkeys(v.owner for v in ancestors(rows) if v.owner is not None):
-        index = _index_of(node)
+        index = index_of(node)
         if index is not None and all(array_of(leaf).shape == (n_rows,) for leaf in index.leaves):
             factors.setdefault(index.key, []).append(node)
     return factors
@@ -259,70 +257,10 @@ def _read_together(model: Model, places: Iterable[list[Apply]]) -> list[list[App
     return list(together.values())
 
 
-class _Index(NamedTuple):
-    """An index by a sum of arrays of whole numbers, each times a number, to which the model adds one."""
-
-    leaves: dict[Variable, int]
-    offset: int
-    ends: dict[Variable, int]  # the largest number of arrays that count along an axis
-
-    @property
-    def key(self) -> Hashable:
-        return frozenset((leaf_identity(leaf), times) for leaf, times in self.leaves.items()), self.offset
-
-    @property
-    def name(self) -> str:
-        return " and ".join(leaf.name or "a constant array" for leaf in self.leaves)
-
-
-def _index_of(node: Apply) -> _Index | None:
-    """Return what indexes the first axis at this node, if that is made of arrays of whole numbers."""
-    if not isinstance(node.op, AdvancedSubtensor):
-        return None
-    found = _sum_of_leaves(plain_indices(node)[0])
-    return found if found is not None and found.leaves else None
-
-
-def _sum_of_leaves(index: Any) -> _Index | None:
-    """Return the arrays and the number that an index is the sum of."""
-    if _is_number(index):
-        return _Index({}, int(np.asarray(index.data).item()), {})
-    if not isinstance(index, Variable) or np.dtype(index.type.dtype).kind not in "iu":
-        return None
-    if is_array_leaf(index):
-        return _Index({index: 1}, 0, {})
-    if index.owner is None or not isinstance(index.owner.op, Elemwise):
-        return None
-    op, parts = index.owner.op.scalar_op, [_sum_of_leaves(part) for part in index.owner.inputs]
-    if any(part is None for part in parts):
-        return None
-    found = [part for part in parts if part is not None]
-    if isinstance(op, Cast):
-        return found[0]
-    if isinstance(op, Minimum) and len(found[0].leaves) == 1 and not found[1].leaves:
-        return found[0]._replace(ends=dict.fromkeys(found[0].leaves, found[1].offset))
-    if isinstance(op, Mul) and sum(bool(part.leaves) for part in found) <= 1:
-        times = int(np.prod([part.offset for part in found if not part.leaves], dtype=int))
-        (of,) = [part for part in found if part.leaves] or [_Index({}, 1, {})]
-        return _Index({leaf: times * by for leaf, by in of.leaves.items()}, times * of.offset, of.ends)
-    if isinstance(op, Add | Sub):
-        signs, leaves = [1, -1 if isinstance(op, Sub) else 1, *[1] * len(found)], dict[Variable, int]()
-        for sign, part in zip(signs, found, strict=False):
-            for leaf, times in part.leaves.items():
-                leaves[leaf] = leaves.get(leaf, 0) + sign * times
-        offset = sum(sign * part.offset for sign, part in zip(signs, found, strict=False))
-        return _Index(leaves, offset, {leaf: end for part in found for leaf, end in part.ends.items()})
-    return None
-
-
-def _is_number(var: Variable) -> bool:
-    return isinstance(var, Constant) and np.size(var.data) == 1
-
-
 def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> _Factor:
     """Show for one factor that its groups are independent given the rest."""
     sources = [node.inputs[0] for node in nodes]
-    found = [index for node in nodes if (index := _index_of(node)) is not None]
+    found = [index for node in nodes if (index := index_of(node)) is not None]
     indices = list({index.key: index for index in found}.values())
     above = set(ancestors(sources))
     lengths = {b.name: b.shape[0] if b.shape else 0 for b in data.likelihood.blocks}

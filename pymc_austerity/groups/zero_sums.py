@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.crossed_means import inner
 from pymc_austerity.groups.elimination import from_white, solve_joint, to_white
 
 
@@ -36,10 +37,10 @@ def reflections(factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> tu
         for t in range(s):
             triangle[t, s] = column[sums[t, 1] - 1, sums[t, 2]]
             column[sums[t, 1] - 1, sums[t, 2]] = 0.0
-        length = np.sqrt(_inner(column, column))
+        length = np.sqrt(inner(column, column))
         triangle[s, s] = -length if column[end - 1, k] > 0.0 else length
         column[end - 1, k] -= triangle[s, s]
-        length = np.sqrt(_inner(column, column))
+        length = np.sqrt(inner(column, column))
         for g in range(n_groups):
             for i in range(size):
                 normals[s, g, i] = column[g, i] / length
@@ -64,19 +65,10 @@ def reflect_back(z: np.ndarray, normals: np.ndarray, e: Any) -> None:
 
 @njit
 def _reflect(z: np.ndarray, normal: np.ndarray) -> None:
-    along = 2.0 * _inner(z, normal)
+    along = 2.0 * inner(z, normal)
     for g in range(z.shape[0]):
         for k in range(z.shape[1]):
             z[g, k] -= along * normal[g, k]
-
-
-@njit
-def _inner(x: np.ndarray, y: np.ndarray) -> float:
-    total = 0.0
-    for g in range(x.shape[0]):
-        for k in range(x.shape[1]):
-            total += x[g, k] * y[g, k]
-    return total
 
 
 @njit
