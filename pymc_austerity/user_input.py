@@ -42,22 +42,6 @@ def model_of(model: Any, caller: str) -> Model:
     return modelcontext(None)
 
 
-def check_step_of(step: Any, model: Model) -> None:
-    """Refuse a step that was built for another model.
-
-    Raises
-    ------
-    ValueError
-    """
-    known = {value.name for value in model.value_vars}  # by name: a model may have been built again
-    own = getattr(step, "vars", ()) or ()
-    if strange := [value.name for value in own if value.name not in known]:
-        raise ValueError(
-            f"step= was built for another model: this one has no variable {strange}. Build the step within "
-            "'with model:'."
-        )
-
-
 def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
     """Return free variables of a model as their value variables.
 

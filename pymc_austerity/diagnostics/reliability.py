@@ -11,10 +11,10 @@ from pymc_austerity.diagnostics.checks_of_groups import made_by_groups, report_o
 from pymc_austerity.diagnostics.drawn_states import check_has_variables
 from pymc_austerity.diagnostics.reliability_report import Reliability
 from pymc_austerity.diagnostics.results import SamplingResult
-from pymc_austerity.diagnostics.same_data import check_draws_of
+from pymc_austerity.diagnostics.same_data import check_draws_of, check_step_of
 from pymc_austerity.diagnostics.statistics_of_step import require_statistics
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
-from pymc_austerity.user_input import check_seed, check_step_of, model_of, takes
+from pymc_austerity.user_input import check_seed, model_of, takes
 
 #: Groups of checks that one after the other advance the bar.
 _CHECKS = 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -44,6 +45,35 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
             "idata: these draws were made with another model: its variables, their laws or a constant among their "
             "parameters differ. Pass the model of the run."
         )
+
+
+def check_step_of(step: Any, model: Model, to_draw: bool = False) -> None:
+    """Refuse a step that was built for another model.
+
+    To judge draws, the same model built again will do; `to_draw`, PyMC asks for the very variables.
+
+    Raises
+    ------
+    ValueError
+    """
+    own = getattr(step, "vars", ()) or ()
+    remedy = "Build the step within 'with model:'."
+    known = {value.name for value in model.value_vars}
+    if strange := [value.name for value in own if value.name not in known]:
+        raise ValueError(f"step= was built for another model: this one has no variable {strange}. {remedy}")
+    key = getattr(step, "model_key", None)
+    if key is None or all(any(value is there for there in model.value_vars) for value in own):
+        return  # a step follows the data of its own model
+    found = arrays_of_model(model).key
+    if key.model != found.model:
+        raise ValueError(
+            "step= was built for another model: the variables have the same names, and their laws or a constant "
+            f"among their parameters differ. {remedy}"
+        )
+    if key.data != found.data and not is_elsewhere(key.data):
+        raise ValueError(f"step= was built for a model with other data, and reads the rows of that one. {remedy}")
+    if to_draw:
+        raise ValueError(f"step= was built for another copy of this model, whose variables are not these. {remedy}")
 
 
 def check_same_data(results: Mapping[str, SamplingResult], reference: str) -> None:

@@ -15,11 +15,11 @@ from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.drawn_states import state_of_chain
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.diagnostics.same_data import check_draws_of
+from pymc_austerity.diagnostics.same_data import check_draws_of, check_step_of
 from pymc_austerity.steps.approx_mh import ApproxMH
 from pymc_austerity.steps.draw_statistics import METHOD
 from pymc_austerity.steps.row_step import RowStep
-from pymc_austerity.user_input import check_step_of, model_of, shown, takes
+from pymc_austerity.user_input import model_of, shown, takes
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -93,7 +93,7 @@ def resume(
             f"idata: the posterior has no draws of {missing}, so the chains cannot go on from where they stopped. Pass "
             "a run that kept all free variables (see var_names= of pm.sample), and the model that it was made with."
         )
-    check_step_of(step, model)
+    check_step_of(step, model, to_draw=True)
     blocks = step.model_key.data if isinstance(step, RowStep) else None
     check_draws_of(model, idata, blocks)
     last = posterior.isel(draw=-1)

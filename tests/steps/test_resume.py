@@ -10,13 +10,13 @@ QUIET = {"progressbar": False, "compute_convergence_checks": False}
 N = 2_000
 
 
-def build(shift=0.0):
+def build(shift=0.0, s="s", prior_sd=3):
     rng = np.random.default_rng(5)
     x = rng.normal(size=N)
     with pm.Model(coords={"term": ["one", "x"]}) as model:
         b = pm.Normal("b", 0, 10, dims="term")
-        s = pm.HalfNormal("s", 3)
-        pm.Normal("y", b[0] + b[1] * x, s, observed=1 + 2 * x + rng.normal(size=N) + shift)
+        sd = pm.HalfNormal(s, prior_sd)
+        pm.Normal("y", b[0] + b[1] * x, sd, observed=1 + 2 * x + rng.normal(size=N) + shift)
     return model
 
 
@@ -104,10 +104,14 @@ def test_resume_refuses_other_data_and_what_the_run_decides(model):
             pma.resume(first, 0.5, step=step)
         with pytest.raises(TypeError, match=r"Did you mean resume\(idata, model=model\)"):
             pma.resume(pm.modelcontext(None))
-    with build():
-        of_other = pma.ExactMH(proxy=None, progressbar=False)
-    for judge in (pma.reliability, pma.resume):
-        with pytest.raises(ValueError, match="step= was built for another model: this one has no variable"):
-            judge(first, model=model, step=of_other)
+    others = {"has no variable": build(s="sd"), "laws": build(prior_sd=4), "other data": build(shift=1.0)}
+    for what, other in others.items():
+        of_other = pma.ExactMH(proxy=None, progressbar=False, model=other)
+        for judge in (pma.reliability, pma.resume):
+            with pytest.raises(ValueError, match=f"step= was built for a.*{what}"):
+                judge(first, model=model, step=of_other)
+    of_same = pma.ExactMH(proxy=None, progressbar=False, model=build())
+    with pytest.raises(ValueError, match="step= was built for another copy of this model"):
+        pma.resume(first, 10, model=model, step=of_same)
     with build(shift=1.0), pytest.raises(ValueError, match="other data"):
         pma.resume(first, 10)
