@@ -20,8 +20,8 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.rows import Weighted
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
-#: Learns from other data of the same types.
-LearnAnew = Callable[[ModelData], GroupDecider]
+#: From the decider before, learns from other data of the same types.
+LearnAnew = Callable[[GroupDecider, ModelData], GroupDecider]
 
 
 def assemble_groups(
@@ -47,16 +47,16 @@ def assemble_groups(
     with phases("Compiling the moves"):
         decider = complete_decider(model, chosen, share, data.theta0, data.others0, data.fixed, found)
 
-    def learn_anew(changed: ModelData) -> GroupDecider:
+    def learn_anew(before: GroupDecider, changed: ModelData) -> GroupDecider:
         found, chosen = _learn(changed, model, test, phases.shown)
-        as_before = chosen.reads == decider.test.reads
-        as_before &= np.array_equal(found.steps.normal, decider.prepared.steps.normal)
-        if not as_before or (found.bounds is not None) != decider.parts.bounded:
+        as_before = chosen.reads == before.test.reads
+        as_before &= np.array_equal(found.steps.normal, before.prepared.steps.normal)
+        if not as_before or (found.bounds is not None) != before.parts.bounded:
             return complete_decider(model, chosen, share, data.theta0, data.others0, changed.fixed, found)
         # The moves are compiled already; which rows there are to draw, and how often, is not in them.
         drawn, source = drawn_rows(chosen, found)
-        parts = decider.parts._replace(test=chosen, drawn=drawn, source=source)
-        return replace(decider, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
+        parts = before.parts._replace(test=chosen, drawn=drawn, source=source)
+        return replace(before, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
 
     return decider, learn_anew
 

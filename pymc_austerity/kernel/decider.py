@@ -51,7 +51,7 @@ _MAX_DENSE = 200
 #: A surrogate that accepts this share of independent draws from its normal approximation is as good as normal.
 _NORMAL_ENOUGH = 0.9
 #: Frames from the warning that there is no proxy to the constructor that the user calls.
-_STACKLEVEL = 7
+_STACKLEVEL = 8
 
 
 class Proposed(NamedTuple):

@@ -138,7 +138,7 @@ class ApproxMH(RowStep):
         # No test is designed for groups.
         super().__init__(test, vars, by_groups=GroupPlan(test) if tolerance is None else None, **options)
         if tolerance is not None:
-            self._declare_stats(self.designed_stats)
+            self.declare_stats(self.designed_stats)
 
     @property
     def designs(self) -> bool:

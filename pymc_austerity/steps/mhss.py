@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
+from pymc.model import Model
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import ScalableSubsampling
 from pymc_austerity.bounds import Bound, find_remainder_bound
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Parts
-from pymc_austerity.likelihood import Density
+from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.proxy.third_derivatives import check_triples
@@ -24,6 +25,7 @@ from pymc_austerity.rows import largest_count
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
+from pymc_austerity.steps.step_building import OneDecision
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Moves on a surrogate of sub-models from which rows are predicted.
@@ -119,7 +121,6 @@ class MHSS(RowStep):
     """
 
     name = "mhss"
-    _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_remainder_bound)
 
     def __init__(
         self,
@@ -148,38 +149,10 @@ class MHSS(RowStep):
                 )
         if order == 3 and proxy is not None:
             options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
-        self._may_choose = order == "auto" and not callable(bound) and not isinstance(proxy, Taylor)
         chosen = order != "auto" or callable(bound)
         by_groups = None if chosen else GroupPlan(ScalableSubsampling())
-        super().__init__(ScalableSubsampling(), vars, bound=bound, by_groups=by_groups, **options)
-
-    def _expect_rows(self, tried: float | None) -> tuple[float, bool]:
-        if self.moves_groups:
-            return super()._expect_rows(tried)
-        if self.decider.parts.plan.by_statistics:
-            _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
-            return 0.0, False
-        return self.predicted_rows, False
-
-    def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
-        second = super()._assemble(parts, check, phases)
-        plan = second.parts.plan
-        of_rows = second.compiled.selected is None and not plan.by_statistics
-        if not (self._may_choose and of_rows and second.row_source.complete):
-            return second
-        with phases("Choosing the order"):
-            n_second = _predict(second, second.bound_constants)
-            n_third = _predict_third_order(second) if n_second > _LEAST_SAVED else n_second
-        if n_second - n_third < max(_LEAST_SAVED, second.expansion.coordinates.size**3 / _TRIPLES_A_ROW):
-            return second
-        _log.info(f"Third order: it leaves {n_third:.3g} rows a draw to be read, second order {n_second:.3g}.")
-        assert plan.proxy is not None
-        assert second.prepared is not None
-        of_third = replace(parts, plan=replace(plan, proxy=replace(plan.proxy, order=3)))
-        third = super()._assemble(of_third, _checked_before, phases)
-        assert third.prepared is not None
-        passes = second.prepared.passes + third.prepared.passes
-        return replace(third, parts=replace(third.parts, prepared=third.prepared._replace(passes=passes)))
+        one = _ByBounds(may_choose_order=not chosen and not isinstance(proxy, Taylor))
+        super().__init__(ScalableSubsampling(), vars, bound=bound, by_groups=by_groups, one_decision=one, **options)
 
     @property
     def predicted_rows(self) -> float:
@@ -197,6 +170,45 @@ class MHSS(RowStep):
         if self.moves_groups:
             return 0
         return int(self.decider.bound_constants[1].always.size)
+
+
+class _ByBounds(OneDecision):
+    """One decision by bounds on what the proxy leaves of the rows, of the order that saves time."""
+
+    def __init__(self, may_choose_order: bool):
+        self.may_choose_order = may_choose_order
+
+    def find_bound(self, bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+        """Return the bound on what the proxy leaves of the rows."""
+        return find_remainder_bound(bound, model, data)
+
+    def assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
+        """Compile the decision with a proxy of second order, and of third where that leaves few rows to be read."""
+        second = super().assemble(parts, check, phases)
+        plan = second.parts.plan
+        of_rows = second.compiled.selected is None and not plan.by_statistics
+        if not (self.may_choose_order and of_rows and second.row_source.complete):
+            return second
+        with phases("Choosing the order"):
+            n_second = _predict(second, second.bound_constants)
+            n_third = _predict_third_order(second) if n_second > _LEAST_SAVED else n_second
+        if n_second - n_third < max(_LEAST_SAVED, second.expansion.coordinates.size**3 / _TRIPLES_A_ROW):
+            return second
+        _log.info(f"Third order: it leaves {n_third:.3g} rows a draw to be read, second order {n_second:.3g}.")
+        assert plan.proxy is not None
+        assert second.prepared is not None
+        of_third = replace(parts, plan=replace(plan, proxy=replace(plan.proxy, order=3)))
+        third = super().assemble(of_third, _checked_before, phases)
+        assert third.prepared is not None
+        passes = second.prepared.passes + third.prepared.passes
+        return replace(third, parts=replace(third.parts, prepared=third.prepared._replace(passes=passes)))
+
+    def expected_rows(self, decider: Decider, tried: float | None) -> tuple[float, bool]:
+        """Return the rows that are predicted, which is no bound."""
+        if decider.parts.plan.by_statistics:
+            _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
+            return 0.0, False
+        return _predict(decider, decider.bound_constants), False
 
 
 def _checked_before(density: Density) -> None:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,54 +18,27 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.argument_kinds import is_whole
-from pymc_austerity.blocks import Blocks, BlockTable
-from pymc_austerity.bounds import Bound, Unbounded, find_bound
+from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import Watch, remember
-from pymc_austerity.groups import Coordinates, GroupChain, GroupDecider, LearnAnew
-from pymc_austerity.kernel import (
-    TRANSITIONS,
-    Ahead,
-    Chain,
-    Decider,
-    Parts,
-    Schedule,
-    TunedState,
-    as_schedule,
-    assemble,
-    with_data,
-)
-from pymc_austerity.likelihood import Density, ModelData, check_rows, flatten, read_model
+from pymc_austerity.groups import Coordinates, GroupChain, GroupDecider
+from pymc_austerity.kernel import TRANSITIONS, Ahead, Chain, Schedule, TunedState, as_schedule
+from pymc_austerity.likelihood import ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.checked_step import CheckedStep
-from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
+from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.description import describe_rows, describe_step
-from pymc_austerity.steps.draw_statistics import (
-    GROUPS,
-    OF_A_DRAW,
-    OF_GROUPS,
-    OF_MERGED_ROWS,
-    OF_SEVERAL,
-    RunningRates,
-    statistics_of,
-)
-from pymc_austerity.steps.first_look import look_ahead
-from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
-from pymc_austerity.steps.local_scales import warn_of_local_scales
-from pymc_austerity.steps.pooled import SharesTaken, check_bound, describe_pool, open_table
+from pymc_austerity.steps.draw_statistics import GROUPS, OF_A_DRAW, OF_SEVERAL, RunningRates, statistics_of
+from pymc_austerity.steps.groups_of_step import GroupPlan
+from pymc_austerity.steps.pooled import SharesTaken
 from pymc_austerity.steps.process import end_with_parent, revive, stopped_chain
-from pymc_austerity.steps.row_deterministics import mention_row_deterministics
-from pymc_austerity.tried_setup import once
-from pymc_austerity.unsupported_model import UnsupportedModelError
+from pymc_austerity.steps.step_building import Given, OneDecision, build
 from pymc_austerity.user_input import model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
-
-#: Draws in which a chain on the surrogate is tuned: `docs/which_step.md` has the table.
-_TUNING_DRAWS = 300
 
 
 @dataclass_state
@@ -107,6 +79,8 @@ class RowStep(CheckedStep):
         Rows in place of those in the model.
     by_groups : GroupPlan or None
         How groups are moved by themselves; None for one decision.
+    one_decision : OneDecision or None
+        How one decision is built, where it is built in a way of its own.
 
     Attributes
     ----------
@@ -125,7 +99,6 @@ class RowStep(CheckedStep):
     decider: Any
     chain: Any
     tuned_before: Any = None
-    _find_bound: ClassVar[Callable[..., Bound]] = staticmethod(find_bound)
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
     @follows_progressbar
@@ -151,110 +124,34 @@ class RowStep(CheckedStep):
         progressbar: bool = True,
         bound: str | Callable[..., Any] | None = None,
         by_groups: GroupPlan | None = None,
+        one_decision: OneDecision | None = None,
     ):
+        name = type(self).__name__
         phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
-        model = model_of(model, type(self).__name__)
-        plan = plan_proxy(test, proposal, proxy, rows, bound)
-        if data is not None:
-            plan = plan_pool(plan, test, proposal, type(self).__name__)
-        named = model.value_vars if variables is None else variables
-        self.vars = variables_of(named, model, type(self).__name__)
+        model = model_of(model, name)
+        self.vars = variables_of(model.value_vars if variables is None else variables, model, name)
         self.temperature, self.thin = as_schedule(temperature), _transitions_of_a_draw(thin)
         self.blocked = blocked
         self.tune = self._tunes = tune
-        name, required = type(self).__name__, by_groups is not None and by_groups.required
-        # What does not go with moves of groups; a proposal says how all is moved.
-        defaults = {
-            "vars=": len(self.vars) == len(model.value_vars),
-            "proxy=": isinstance(proxy, str),
-            "rows=": rows is None,
-            "data=": data is None,
-            "merge_rows=": merge_rows,
-            "temperature=": isinstance(temperature, int | float) and temperature == 1,
-            "bound=": not callable(bound),
-        }
-        chosen = [argument for argument, is_default in defaults.items() if not is_default]
-        found, table, tried = None, None, None
-        with phases("Reading the model"):
-            # Rows that come from elsewhere are those of one table, and each is one.
-            own = data is None
-            several = own and not required
-            to_groups = by_groups is not None and proposal is None and not chosen
-            example = once(
-                "model",
-                (model, *self.vars, observed, initial_point, several, to_groups),
-                lambda: read_model(model, self.vars, observed, initial_point, several=several, number_rows=to_groups),
-            )
-            if by_groups is not None and to_groups:
-                found = by_groups.find(model, example, observed, initial_point, name)
-        self._learn_groups: LearnAnew | None = None
-        if by_groups is not None and found is not None:
-            try:
-                self.decider, self._learn_groups = by_groups.assemble(found, compile_kwargs, phases)
-                example, self.coordinates = found.data, found.coordinates
-            except UnsupportedModelError as error:
-                if required or example.one_entry_a_row is not None or found.groups.multiplied:
-                    raise
-                say_one_decision(name, error)
+        given = Given(
+            name, test, self.vars, proposal, proxy, rows, data, observed, merge_rows, self.temperature, tune,
+            initial_point, compile_kwargs, bound, by_groups,
+        )  # fmt: skip
+        built = build(model, given, one_decision or OneDecision(), phases)
+        self.decider, self.coordinates, self._learn_anew = built.decider, built.coordinates, built.learn_anew
         self.setup_seconds = phases.seconds
-        if self._learn_groups is not None:
-            of_groups = f"{describe_groups(self.decider.groups)}; set up in {phases}. {self.decider.described}"
-            _log.info(f"{name} finds {of_groups}")
-            self.stats_dtypes_shapes = {}  # type: ignore[misc]
-            self._declare_stats(OF_GROUPS)
-        else:
-            if own and proposal is None and len(self.vars) == len(model.value_vars):
-                hint_at_groups(model, example, name, f", as {' and '.join(chosen)} asks for it" if chosen else "")
-            if plan.proxy is not None:
-                warn_of_local_scales(model, name)
-            example = once("merged", (example,), example.merged) if merge_rows and own else example
-            self.coordinates = Coordinates(example.likelihood.blocks)
-            table = example.rows if data is None else open_table(data, model, example, phases.shown)
-            known_bound = Unbounded() if bound is None else self._find_bound(bound, model, example)
-            if data is not None:
-                check_bound(known_bound, name)
-            parts = Parts(
-                example.likelihood, table, example.fixed, example.theta0, example.others0, test, proposal, plan,
-                known_bound, self.temperature, tune, compile_kwargs, phases.shown, name,
-            )  # fmt: skip
-            tried = self._set_up_one_decision(parts, model, example, phases)
-        self._declare_stats(OF_SEVERAL if self.thin > 1 else {})
-        mention_row_deterministics(model, self.decider.n_table)
-        self.watch_data(example)
-        if isinstance(table, BlockTable):  # the rows in the model are an example
-            self.model_key = self.model_key._replace(data=table.digest)
-        self._expected = self._expect_rows(tried)
+        self.declare_stats({**built.stats, **(OF_SEVERAL if self.thin > 1 else {})})
+        self.watch_data(built.data)
+        if built.table_digest is not None:
+            self.model_key = self.model_key._replace(data=built.table_digest)
+        self._expected = built.expected
         _log.info(" ".join(f"{self!r}.".split()))
-        self.default_tune_steps = self._tuning_that_suffices()
+        self.default_tune_steps = built.tuning_draws
         self._shares = SharesTaken()
         self.start_chain(get_random_generator(rng))
         self.__dict__.pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
         if not self.moves_groups:
             remember(model, self)
-
-    def _set_up_one_decision(self, parts: Parts, model: Model, example: ModelData, phases: Phases) -> float | None:
-        """Compile the decision over all variables, and return what a few transitions of it read."""
-        table = parts.rows
-        try:
-            self.decider = self._assemble(parts, partial(check_rows, model, example), phases)
-        except UnsupportedModelError:
-            if isinstance(table, BlockTable):  # of rows in memory this is known already
-                example.require_finite_pieces(table.pieces(), table.place)
-            raise
-        _log.info(f"{type(self).__name__} set up in {phases}.")
-        if not self.decider.row_source.complete:
-            _log.info(describe_pool(self.decider))
-        self._declare_stats(TunedState(self.decider).stats_dtypes_shapes)
-        self._declare_stats({} if example.likelihood.counts is None else OF_MERGED_ROWS)
-        return look_ahead(self.decider, type(self).__name__)
-
-    def _tuning_that_suffices(self) -> int | None:
-        """Return the tuning draws that PyMC takes where ``tune=`` is not given; None for its own number.
-
-        Moves on a surrogate begin in the posterior, with its width.
-        """
-        ends = getattr(self.temperature, "steps", None) is None
-        return _TUNING_DRAWS if ends and (self.moves_groups or self.decider.prepared is not None) else None
 
     def __repr__(self) -> str:
         """Say what the step is, how it errs and what it reads."""
@@ -271,20 +168,6 @@ class RowStep(CheckedStep):
         """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
         return str(self.decider.error if self.moves_groups else self.test.error)
 
-    def _expect_rows(self, tried: float | None) -> tuple[float, bool]:
-        """Return the rows that a draw reads, and whether that is the least: those of the first look.
-
-        Parameters
-        ----------
-        tried : float or None
-            What a few transitions read.
-        """
-        if self.moves_groups:
-            return self.decider.expected_rows, False
-        if tried is not None:
-            return tried, False
-        return float(self.test.looks(self.decider.n_rows).sizes[0]), self.test.reads is Reads.BATCHES
-
     @property
     def moves_groups(self) -> bool:
         """Whether groups are moved by themselves."""
@@ -294,9 +177,6 @@ class RowStep(CheckedStep):
     def method(self) -> str:
         """The names of the step and of its proposal."""
         return f"{super().method} {GROUPS if self.moves_groups else type(self.decider.proposal).__name__}"
-
-    def _assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
-        return assemble(parts, check, phases)
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
@@ -326,10 +206,7 @@ class RowStep(CheckedStep):
 
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""
-        if self._learn_groups is None:
-            self.decider = with_data(self.decider, data.rows, data.fixed)
-        else:
-            self.decider = self._learn_groups(data)
+        self.decider = self._learn_anew(self.decider, data)
 
     @property
     def test(self) -> AcceptanceTest:
@@ -362,7 +239,7 @@ class RowStep(CheckedStep):
         """Make a draw from `point`: one transition while tuning, and `thin` of them afterwards."""
         self.check_thread()
         chain, ahead, tune, decider = self.chain, self._ahead, self.tune, self.decider
-        theta, others = self._theta_at(point), flatten(point, decider.likelihood.other_blocks)
+        theta, others = _theta_at(point, self.coordinates, self._last), flatten(point, decider.likelihood.other_blocks)
         if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, decider.theta0):
             theta = chain.start
             point = self.coordinates.point(point, theta)
@@ -393,37 +270,32 @@ class RowStep(CheckedStep):
         self._last = point, outcome.theta
         return point, [stats]
 
-    def _theta_at(self, point: PointType) -> np.ndarray:
-        """Return θ at a point; where variables are replaced, that of the last draw if the point is that draw."""
-        if self.coordinates.replaced and self._last is not None:
-            last, theta = self._last
-            if all(np.array_equal(point[block.name], last[block.name]) for block in self.coordinates.blocks):
-                return theta
-        return self.coordinates.theta(point)
-
-    def _declare_stats(self, more: dict[str, Any]) -> None:
+    def declare_stats(self, more: dict[str, Any]) -> None:
         """Add statistics that not every step has."""
-        self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, **more}  # type: ignore[misc]
+        own = self.__dict__.get("stats_dtypes_shapes", {})
+        self.stats_dtypes_shapes = {**own, **more}  # type: ignore[misc]
         self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
     def __getstate__(self) -> dict[str, Any]:
         self.follow_data()
         self._ahead.settle()
         # Another process gets the data, not the model that they came from.
-        return {**self.__dict__, **dict.fromkeys(("_data", "_learn_groups", "_last", "_BlockedStep__newargs"))}
+        return {**self.__dict__, **dict.fromkeys(("_data", "_learn_anew", "_last", "_BlockedStep__newargs"))}
 
     def __reduce__(self) -> Any:
         return revive, (type(self), self.__getstate__())
 
 
-def _transitions_of_a_draw(thin: Any) -> int:
-    """Return how many transitions make a draw.
+def _theta_at(point: PointType, coordinates: Coordinates, last: tuple[PointType, np.ndarray] | None) -> np.ndarray:
+    """Return θ at a point; where variables are replaced, that of the last draw if the point is that draw."""
+    if last is None or not coordinates.replaced:
+        return coordinates.theta(point)
+    is_last = all(np.array_equal(point[block.name], last[0][block.name]) for block in coordinates.blocks)
+    return last[1] if is_last else coordinates.theta(point)
 
-    Raises
-    ------
-    ValueError, TypeError
-        Where it is no whole number ≥ 1.
-    """
+
+def _transitions_of_a_draw(thin: Any) -> int:
+    """Return how many transitions make a draw; raise a ValueError or TypeError for no whole number ≥ 1."""
     if not is_whole(thin, -np.inf):
         raise TypeError(f"thin={thin!r} must be a whole number: the transitions that make a draw, 1 by default.")
     if thin < 1:

@@ -12,6 +12,7 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import Barker, Exact, NoisePenalty, ScalableSubsampling, SequentialT
 from pymc_austerity.groups import GroupDecider
 from pymc_austerity.steps import groups_of_step
+from pymc_austerity.steps.step_building import OneDecision
 
 N_GROUPS, N_ROWS = 600, 3_000
 SETTINGS = {"random_seed": 5, "progressbar": False, "compute_convergence_checks": False}
@@ -127,7 +128,7 @@ def _planned(model, monkeypatch, step, **options):
         raise Planned(plan.test)
 
     monkeypatch.setattr(groups_of_step.GroupPlan, "assemble", stop)
-    monkeypatch.setattr(step, "_assemble", lambda *_: stop(groups_of_step.GroupPlan(None)))
+    monkeypatch.setattr(OneDecision, "assemble", lambda *_: stop(groups_of_step.GroupPlan(None)))
     with model, pytest.raises(Planned) as planned:
         step(progressbar=False, **options)
     return planned.value.args[0]

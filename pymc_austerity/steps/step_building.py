@@ -1,0 +1,189 @@
+"""From the arguments of a step to what a chain runs: the model read, all rows learnt from, the moves compiled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from pymc.blocking import PointType
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+
+from pymc_austerity.acceptance import AcceptanceTest, Reads
+from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.bounds import Bound, Unbounded, find_bound
+from pymc_austerity.groups import Coordinates, ModelWithGroups
+from pymc_austerity.kernel import Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
+from pymc_austerity.likelihood import Density, ModelData, check_rows, read_model
+from pymc_austerity.progress import Phases
+from pymc_austerity.proposals import Proposal
+from pymc_austerity.proxy import ProxyPlan
+from pymc_austerity.rows import Uniform, Weighted
+from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
+from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_GROUPS, OF_MERGED_ROWS
+from pymc_austerity.steps.first_look import look_ahead
+from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
+from pymc_austerity.steps.hints import mention_row_deterministics, warn_of_local_scales
+from pymc_austerity.steps.pooled import check_bound, describe_pool, open_table
+from pymc_austerity.tried_setup import once
+from pymc_austerity.unsupported_model import UnsupportedModelError
+
+_log = logging.getLogger("pymc_austerity")
+
+#: Draws in which a chain on the surrogate is tuned: `docs/which_step.md` has the table.
+_TUNING_DRAWS = 300
+
+
+class Given(NamedTuple):
+    """The arguments of a step that decide what it samples and how, see `RowStep`."""
+
+    made_by: str  # name of the class of the step
+    test: AcceptanceTest
+    variables: Sequence[Variable]
+    proposal: Proposal | None
+    proxy: ProxyChoice
+    rows: Uniform | Weighted | None
+    data: Blocks | None
+    observed: str | Sequence[str] | None
+    merge_rows: bool
+    temperature: Schedule
+    tune: bool
+    initial_point: PointType | None
+    compile_kwargs: dict[str, Any] | None
+    bound: str | Callable[..., Any] | None
+    by_groups: GroupPlan | None
+
+    def chosen_for_one_decision(self, model: Model) -> list[str]:
+        """Return the arguments that do not go with moves of groups; a proposal says how all is moved."""
+        defaults = {
+            "vars=": len(self.variables) == len(model.value_vars),
+            "proxy=": isinstance(self.proxy, str),
+            "rows=": self.rows is None,
+            "data=": self.data is None,
+            "merge_rows=": self.merge_rows,
+            "temperature=": self.temperature == as_schedule(1.0),
+            "bound=": not callable(self.bound),
+        }
+        return [argument for argument, is_default in defaults.items() if not is_default]
+
+
+class Built(NamedTuple):
+    """What the chains of a step run, and what is known of it."""
+
+    decider: Any  # a `Decider` or a `GroupDecider`
+    coordinates: Coordinates
+    data: ModelData  # learnt from
+    learn_anew: Callable[[Any, ModelData], Any]  # from the decider before and other data of the model
+    stats: dict[str, Any]  # type and shape of each statistic of a draw
+    tuning_draws: int | None  # that PyMC takes where ``tune=`` is not given; None for its own number
+    expected: tuple[float, bool]  # rows that a draw reads, and whether that is the least
+    table_digest: int | None = None  # of rows in blocks, in whose place the model has an example
+
+
+class OneDecision:
+    """How a decision over all variables is built and what it will read; `MHSS` has a way of its own."""
+
+    def find_bound(self, bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+        """Return the bound on rows that the argument ``bound=`` asks for."""
+        return find_bound(bound, model, data)
+
+    def assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
+        """Compile the decision."""
+        return assemble(parts, check, phases)
+
+    def expected_rows(self, decider: Decider, tried: float | None) -> tuple[float, bool]:
+        """Return the rows that a draw reads, those `tried` or of the first look, and whether that is the least."""
+        if tried is not None:
+            return tried, False
+        return float(decider.test.looks(decider.n_rows).sizes[0]), decider.test.reads is Reads.BATCHES
+
+
+def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built:
+    """Read a model, learn from all rows, and compile the moves of its groups or one decision over all variables."""
+    plan = plan_proxy(given.test, given.proposal, given.proxy, given.rows, given.bound)
+    if given.data is not None:
+        plan = plan_pool(plan, given.test, given.proposal, given.made_by)
+    chosen, by_groups = given.chosen_for_one_decision(model), given.by_groups
+    to_groups = by_groups is not None and given.proposal is None and not chosen
+    # Rows that come from elsewhere are those of one table, and each is one.
+    several = given.data is None and not (by_groups is not None and by_groups.required)
+    found, point = None, given.initial_point
+    with phases("Reading the model"):
+        example = once(
+            "model",
+            (model, *given.variables, given.observed, point, several, to_groups),
+            lambda: read_model(model, given.variables, given.observed, point, several=several, number_rows=to_groups),
+        )
+        if by_groups is not None and to_groups:
+            found = by_groups.find(model, example, given.observed, point, given.made_by)
+    built = None if found is None else _groups(found, given, example, phases)
+    if built is None:
+        if given.data is None and given.proposal is None and len(given.variables) == len(model.value_vars):
+            because = f", as {' and '.join(chosen)} asks for it" if chosen else ""
+            hint_at_groups(model, example, given.made_by, because)
+        if plan.proxy is not None:
+            warn_of_local_scales(model, given.made_by)
+        built = _one_decision(model, example, given, plan, one, phases)
+    mention_row_deterministics(model, built.decider.n_table)
+    return built
+
+
+def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Phases) -> Built | None:
+    """Compile the moves of groups; None, with the reason in the log, where they cannot be moved by themselves."""
+    by_groups = given.by_groups
+    assert by_groups is not None
+    try:
+        decider, learn_anew = by_groups.assemble(found, given.compile_kwargs, phases)
+    except UnsupportedModelError as error:
+        if by_groups.required or example.one_entry_a_row is not None or found.groups.multiplied:
+            raise
+        say_one_decision(given.made_by, error)
+        return None
+    groups = describe_groups(found.groups)
+    _log.info(f"{given.made_by} finds {groups}; set up in {phases}. {decider.described}")
+    tuning_draws = _tuning_draws(given.temperature, on_surrogate=True)
+    expected = decider.expected_rows, False
+    return Built(decider, found.coordinates, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)
+
+
+def _one_decision(
+    model: Model, example: ModelData, given: Given, plan: ProxyPlan, one: OneDecision, phases: Phases
+) -> Built:
+    """Compile a decision over all variables, and try a few transitions of it."""
+    own = given.data is None
+    example = once("merged", (example,), example.merged) if given.merge_rows and own else example
+    table = example.rows if given.data is None else open_table(given.data, model, example, phases.shown)
+    bound = Unbounded() if given.bound is None else one.find_bound(given.bound, model, example)
+    if not own:
+        check_bound(bound, given.made_by)
+    parts = Parts(
+        example.likelihood, table, example.fixed, example.theta0, example.others0, given.test, given.proposal, plan,
+        bound, given.temperature, given.tune, given.compile_kwargs, phases.shown, given.made_by,
+    )  # fmt: skip
+    try:
+        decider = one.assemble(parts, partial(check_rows, model, example), phases)
+    except UnsupportedModelError:
+        if isinstance(table, BlockTable):  # of rows in memory this is known already
+            example.require_finite_pieces(table.pieces(), table.place)
+        raise
+    _log.info(f"{given.made_by} set up in {phases}.")
+    if not decider.row_source.complete:
+        _log.info(describe_pool(decider))
+    merged = {} if example.likelihood.counts is None else OF_MERGED_ROWS
+    stats = {**OF_A_DRAW, **TunedState(decider).stats_dtypes_shapes, **merged}
+    expected = one.expected_rows(decider, look_ahead(decider, given.made_by))
+    tuning_draws = _tuning_draws(given.temperature, on_surrogate=decider.parts.prepared is not None)
+    digest = table.digest if isinstance(table, BlockTable) else None  # the rows in the model are an example
+    coordinates = Coordinates(example.likelihood.blocks)
+    return Built(decider, coordinates, example, _with_data, stats, tuning_draws, expected, digest)
+
+
+def _with_data(decider: Decider, data: ModelData) -> Decider:
+    return with_data(decider, data.rows, data.fixed)
+
+
+def _tuning_draws(temperature: Schedule, *, on_surrogate: bool) -> int | None:
+    """Return the tuning draws that suffice: moves on a surrogate begin in the posterior, with its width."""
+    return _TUNING_DRAWS if on_surrogate and getattr(temperature, "steps", None) is None else None
