@@ -14,20 +14,7 @@ from pytensor.graph.basic import Variable
 def check_arguments(caller: str, given: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
     """Refuse values that are not of the kind of their annotation; annotations with a class of another kind say nothing.
 
-    Parameters
-    ----------
-    caller : str
-    given : mapping of str to object
-        Values of arguments.
-    annotations : mapping of str to str
-        Of arguments, as they are written.
-
-    Raises
-    ------
-    TypeError
-        With the name of the argument.
-    ValueError
-        For a number that is not whole where one is wanted.
+    Raises a TypeError that names the argument, or a ValueError for a number that is not whole where one is wanted.
     """
     for name, value in given.items():
         kinds = _alternatives(annotations.get(name, object))
@@ -40,12 +27,7 @@ def check_arguments(caller: str, given: Mapping[str, Any], annotations: Mapping[
 
 
 def check_fields(instance: Any) -> None:
-    """Check the fields of a dataclass so.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Check the fields of a dataclass so."""
     described = {field.name: field.type for field in fields(instance)}
     check_arguments(type(instance).__name__, {name: getattr(instance, name) for name in described}, described)
 

@@ -15,16 +15,7 @@ class NoFactorError(UnsupportedModelError):
 def cholesky_of(matrix: np.ndarray, name: str) -> np.ndarray:
     """Return the lower Cholesky factor of a symmetric matrix.
 
-    Parameters
-    ----------
-    matrix : numpy.ndarray, shape (D, D)
-    name : str
-        What it is, for the message.
-
-    Raises
-    ------
-    NoFactorError
-        For a matrix that is not finite, or not positive definite.
+    Raises NoFactorError, with its `name`, for a matrix that is not finite, or not positive definite.
     """
     if not np.isfinite(matrix).all():
         raise NoFactorError(f"{name} is not finite")

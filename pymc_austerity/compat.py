@@ -65,14 +65,9 @@ class ChainSetup:
     """Let a step method prepare for a chain in one place, whichever hook PyMC calls.
 
     PyMC 6 calls ``setup_chain(rng, tune, draws)`` before each chain, PyMC 5 calls ``set_rng(rng)``.
-
-    Attributes
-    ----------
-    chain_length : int or None
-        Draws after tuning; None where PyMC does not tell.
     """
 
-    chain_length: int | None = None
+    chain_length: int | None = None  # draws after tuning; None where PyMC does not tell
 
     @property
     def vars(self) -> list[Variable]:

@@ -17,25 +17,11 @@ _PLAIN = (str, bytes, Number, date, time, timedelta, Decimal, UUID, type(None))
 
 
 def digest_of(array: Any) -> str:
-    """Return a digest of an array's data type, shape and entries, which is the same in every process.
+    """Return a digest of an array's data type, shape and entries, 32 hexadecimal digits, the same in every process.
 
-    Entries are read in C order, so that the memory layout does not matter: a transposed view and a contiguous copy of
-    it have the same digest.  Arrays that are not contiguous are copied piece by piece.
-
-    Parameters
-    ----------
-    array : array_like
-        Numbers, truth values, dates, text, records, or Python objects that are numbers, text, bytes, dates or None.
-
-    Returns
-    -------
-    str
-        128 bits, as 32 hexadecimal digits.
-
-    Raises
-    ------
-    TypeError
-        For arrays of other Python objects: what they hold cannot be told from the array.
+    Entries are read in C order, so that a transposed view and a contiguous copy of it have the same digest, and arrays
+    that are not contiguous are copied piece by piece. Raises TypeError for arrays of Python objects other than numbers,
+    text, bytes, dates or None: what they hold cannot be told from the array.
     """
     array = np.asarray(array)
     digest = xxhash.xxh3_128(f"{array.dtype.descr if array.dtype.names else array.dtype.str} {array.shape}".encode())
@@ -56,18 +42,7 @@ def digest_of(array: Any) -> str:
 
 
 def digest_of_all(parts: Iterable[Any]) -> str:
-    """Return one digest of several parts in their order.
-
-    Parameters
-    ----------
-    parts : iterable of str or array_like
-        Text is taken as it is (digests are text too), and everything else by `digest_of`.
-
-    Returns
-    -------
-    str
-        128 bits, as 32 hexadecimal digits.
-    """
+    """Return one digest of several parts in their order: of text as it is, and of arrays by `digest_of`."""
     digest = xxhash.xxh3_128()
     for part in parts:
         text = f"text {part}" if isinstance(part, str) else f"array {digest_of(part)}"

@@ -18,19 +18,8 @@ def uninterrupted(call: Callable[..., Any], *arguments: Any) -> Any:
 
     Named tuples, tuples of arrays and generators are converted by Python code, in which a handler of a signal that
     arrived while the function ran would raise: in the middle of numba's code, which ends the process by a segmentation
-    fault, raises SystemError, or forgets it.  So whatever compiled function Python calls in the main thread is called
-    by this one, but those that return a number or nothing.
-
-    Parameters
-    ----------
-    call : callable
-        Of short duration: nothing interrupts compiled code, with this or without.
-    *arguments
-
-    Returns
-    -------
-    object
-        What the call returns.
+    fault, raises SystemError, or forgets it. So whatever compiled function Python calls in the main thread is called by
+    this one, but those that return a number or nothing. Nothing interrupts compiled code: the call should be short.
     """
     if get_ident() != main_thread().ident:  # where Python runs no handlers
         return call(*arguments)

@@ -32,23 +32,11 @@ def passing_bar(shown: bool) -> Progress:
 
 
 class Phases:
-    """The phases of a set-up, one after the other.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether each shows a line, with its seconds, for as long as it lasts.
-
-    Attributes
-    ----------
-    shown : bool
-    seconds : dict
-        From what was waited for to wall seconds.
-    """
+    """The phases of a set-up, one after the other; each shows a line, with its seconds, for as long as it lasts."""
 
     def __init__(self, shown: bool):
         self.shown = shown
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}  # wall seconds of each phase
 
     @contextmanager
     def __call__(self, what: str, *, has_bars: bool = False) -> Iterator[None]:

@@ -16,16 +16,10 @@ class SetupTooLongError(Exception):
 
 
 class Shared:
-    """What steps of one model have learnt.
-
-    Attributes
-    ----------
-    saved : float
-        Seconds that were not spent because something had been learnt before.
-    """
+    """What steps of one model have learnt."""
 
     def __init__(self) -> None:
-        self.saved = 0.0
+        self.saved = 0.0  # seconds that were not spent because something had been learnt before
         # The objects that a key names by their addresses live as long as the entry.
         self._made: dict[Hashable, tuple[Any, float, Any]] = {}
 
@@ -58,12 +52,7 @@ def shared_setup() -> Iterator[Shared]:
 def once(what: str, of: tuple[Any, ...], make: Callable[[], Made]) -> Made:
     """Make something of some objects, or return it where a step made it of the same and shares its set-up.
 
-    Parameters
-    ----------
-    what : str
-    of : tuple
-        Objects, taken for the same where they are one and the same, or equal numbers and texts.
-    make : callable
+    Objects are taken for the same where they are one and the same, or equal numbers and texts.
     """
     shared = _shared.get()
     if shared is None:
@@ -74,12 +63,7 @@ def once(what: str, of: tuple[Any, ...], make: Callable[[], Made]) -> Made:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Give up what is set up meanwhile after so many seconds, at the next `check_time`.
-
-    Raises
-    ------
-    SetupTooLongError
-    """
+    """Give up what is set up meanwhile after so many seconds, at the next `check_time`, by a SetupTooLongError."""
     token = _deadline.set(min(_deadline.get(), time.process_time() + seconds))
     try:
         yield
@@ -88,12 +72,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def check_time(repeats: float = 0.0, of: Callable[[], object] | None = None) -> None:
-    """Give up a set-up whose time is over, or would be after `repeats` times what calling `of` takes.
-
-    Raises
-    ------
-    SetupTooLongError
-    """
+    """Give up a set-up whose time is over, or would be after `repeats` times what calling `of` takes."""
     start, deadline = time.process_time(), _deadline.get()
     if of is not None and deadline < float("inf"):
         of()

@@ -20,19 +20,7 @@ Returned = TypeVar("Returned")
 
 
 def model_of(model: Any, caller: str) -> Model:
-    """Return the model that was given, or that of the context.
-
-    Parameters
-    ----------
-    model : pymc.Model or None
-    caller : str
-        The function or class that wants it, for the message.
-
-    Raises
-    ------
-    TypeError
-        For anything else, or outside of a model.
-    """
+    """Return the model that was given, or that of the context; raise a TypeError, with the `caller`, for neither."""
     if isinstance(model, Model):
         return model
     if model is not None:
@@ -43,21 +31,10 @@ def model_of(model: Any, caller: str) -> Model:
 
 
 def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
-    """Return free variables of a model as their value variables.
+    """Return free variables of a model, given as such or as their value variables, as their value variables.
 
-    Parameters
-    ----------
-    variables : Variable or sequence of Variable
-        Random variables of the model, or the value variables that stand for them.
-    model : pymc.Model
-    caller : str
-
-    Raises
-    ------
-    TypeError
-        For what is no variable, a name for example.
-    ValueError
-        For a variable that is not a free variable of this model, or none at all.
+    Raises TypeError for what is no variable, a name for example, and ValueError for a variable that is not a free
+    variable of this model, or none at all.
     """
     if isinstance(variables, Variable | str) or not isinstance(variables, Iterable):
         variables = [variables]
@@ -92,11 +69,7 @@ def variables_of(variables: Any, model: Model, caller: str) -> list[Variable]:
 def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returned]]:
     """Check the arguments of a public function when it is called: their names, and their kinds by the annotations.
 
-    Parameters
-    ----------
-    **kinds
-        From the name of an argument to a class of this package, or another's, that its value has to be of where it is
-        not the default.
+    `kinds`: from the name of an argument to a class that its value has to be of where it is not the default.
     """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
@@ -135,25 +108,14 @@ def _usage(described: Signature) -> str:
 
 
 def check_names(caller: str, given: Iterable[str], names: Sequence[str], more: str = "") -> None:
-    """Refuse an argument that there is not.
-
-    Raises
-    ------
-    TypeError
-        With the one that may have been meant, all that there are, and a sentence `more`.
-    """
+    """Refuse an argument that there is not: with the one that may have been meant, all that there are, and `more`."""
     for name in given:
         if name not in names:
             raise TypeError(f"{caller} has no argument {name}=. {did_you_mean(name, names)}{more and f' {more}'}")
 
 
 def check_seed(seed: Any, caller: str, argument: str = "rng") -> None:
-    """Refuse what is neither a seed nor a generator.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse what is neither a seed nor a generator."""
     try:
         get_random_generator(seed)
     except (TypeError, ValueError):
@@ -163,19 +125,9 @@ def check_seed(seed: Any, caller: str, argument: str = "rng") -> None:
 
 
 def finite_values(argument: str, given: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Return values of unconstrained variables as arrays.
+    """Return values of unconstrained variables, whose `shapes` are those of all that there are, as arrays.
 
-    Parameters
-    ----------
-    argument : str
-    given : mapping of str to array_like
-    shapes : mapping of str to tuple of int
-        Of all variables that there are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For other names and shapes, and for what is not finite.
+    Raises TypeError or ValueError for other names and shapes, and for what is not finite.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{argument} wants a dict of names and values, and got {shown(given)}.")

@@ -48,13 +48,9 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
 
 
 def check_step_of(step: Any, model: Model, to_draw: bool = False) -> None:
-    """Refuse a step that was built for another model.
+    """Refuse a step that was built for another model by a ValueError.
 
     To judge draws, the same model built again will do; `to_draw`, PyMC asks for the very variables.
-
-    Raises
-    ------
-    ValueError
     """
     own = getattr(step, "vars", ()) or ()
     remedy = "Build the step within 'with model:'."

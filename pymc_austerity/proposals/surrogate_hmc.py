@@ -98,10 +98,7 @@ class SurrogateHMC(Proposal):
     def choices(self, quarter: float) -> list[tuple[float, int]]:
         """Return the pairs of path length and number of transitions that tuning chooses from.
 
-        Parameters
-        ----------
-        quarter : float
-            Quarter of the longest period, in the whitened space.
+        `quarter` is that of the longest period, in the whitened space.
         """
         lengths = [quarter * k for k in _LENGTHS] if self.path_length == "adapt" else [float(self.path_length)]
         if self.transitions != "adapt":

@@ -28,43 +28,20 @@ _WATCHED = 20
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A line of a recommendation.
+    """A line of a recommendation; microseconds are of processor time."""
 
-    Parameters
-    ----------
-    name : str
-        Of the class of the step.
-    exact : bool
-        Whether it leaves the posterior as it is.
-    setup, tuning : float
-        Seconds of building it and of tuning a chain; not a number where it was not tried.
-    rows : float
-        Rows that a draw reads.
-    us, effective_us : float
-        Microseconds of processor time of a draw, and of an effective draw of the slowest parameter.
-    accepted : float
-        Share of moves that are accepted.
-    at_least : bool
-        Whether it takes that long or longer.
-    remark : str
-        Why there are no numbers, or what they rest on.
-    step : BlockedStep or None
-        As it was built.
-    start, variances : dict or None
-        A point of the posterior, and the variances of all entries, from the trial.
-    """
-
-    name: str
-    exact: bool
-    setup: float = np.nan
-    tuning: float = np.nan
-    rows: float = np.nan
-    us: float = np.nan
-    effective_us: float = np.nan
-    accepted: float = np.nan
-    at_least: bool = False
-    remark: str = ""
-    step: Any = None
+    name: str  # of the class of the step
+    exact: bool  # whether it leaves the posterior as it is
+    setup: float = np.nan  # seconds of building it; not a number where it was not tried, nor any of the following
+    tuning: float = np.nan  # seconds of tuning a chain
+    rows: float = np.nan  # that a draw reads
+    us: float = np.nan  # of a draw
+    effective_us: float = np.nan  # of an effective draw of the slowest parameter
+    accepted: float = np.nan  # share of moves that are accepted
+    at_least: bool = False  # whether it takes that long or longer
+    remark: str = ""  # why there are no numbers, or what they rest on
+    step: Any = None  # as it was built
+    #: A point of the posterior, and the variances of all entries, from the trial.
     start: Any = None
     variances: Any = None
 
@@ -74,21 +51,7 @@ class Candidate:
 
 
 def try_step(step: RowStep, model: Model, setup: float, seed: int) -> Candidate:
-    """Run a short chain of a step, and leave the step as it was built.
-
-    Parameters
-    ----------
-    step : RowStep
-    model : Model
-    setup : float
-        Seconds that building it takes.
-    seed : int
-
-    Raises
-    ------
-    SamplingError
-        Where a row or the prior is not finite.
-    """
+    """Run a short chain of a step whose building takes `setup` seconds, and leave the step as it was built."""
     step.setup_chain(np.random.default_rng(seed), _TUNED, _ENDLESS)
     _, point, _ = _run(step, model.initial_point(), _TUNED)
     step.stop_tuning()

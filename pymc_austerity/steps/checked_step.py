@@ -25,21 +25,12 @@ _log = logging.getLogger("pymc_austerity")
 class CheckedStep(OneThread, ChainSetup, BlockedStep):
     """A step method of this package.
 
-    It learns anew where ``pm.set_data`` changed its data, and refuses states that belong to other data.
-
-    Attributes
-    ----------
-    model_key : ModelKey
-        The model and the data that the step has learnt from.
-
-    Raises
-    ------
-    TypeError, ValueError
-        When it is built outside of a model, or for what are no free variables of it.
+    It learns anew where ``pm.set_data`` changed its data, and refuses states that belong to other data. Raises
+    TypeError or ValueError when it is built outside of a model, or for what are no free variables of it.
     """
 
     default_blocked = True
-    model_key: ModelKey
+    model_key: ModelKey  # the model and the data that the step has learnt from
     _data: ModelData | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -70,10 +61,7 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
     def follow_data(self) -> None:
         """Learn anew where the data have changed; in another process than the model's there is nothing to see.
 
-        Raises
-        ------
-        ValueError
-            For an array that was changed in place, and for data that do not go with the model.
+        Raises ValueError for an array that was changed in place, and for data that do not go with the model.
         """
         try:
             changed = self._data and self._data.changed()
@@ -113,13 +101,7 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
 
     @sampling_state.setter
     def sampling_state(self, state: StepMethodState) -> None:
-        """Go on from a state.
-
-        Raises
-        ------
-        ValueError
-            For a state of another model, or of other data.
-        """
+        """Go on from a state; raise a ValueError for one of another model, or of other data."""
         self._follow_set_data()
         found = getattr(state, "model_key", self.model_key)
         if found != self.model_key:

@@ -29,13 +29,7 @@ def plan_proxy(
     rows: Uniform | Weighted | None,
     bound: str | Callable[..., Any] | None,
 ) -> ProxyPlan:
-    """Check that the parts go together, and choose those that were left open.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For parts that are not what they should be, or do not go together.
-    """
+    """Check that the parts go together, or raise a TypeError or ValueError, and choose those that were left open."""
     _check_kinds(proposal, proxy, rows)
     moves, weighted = proposal is not None and proposal.needs_proxy, isinstance(rows, Weighted)
     because = "" if proposal is None else proposal.no_proxy_because
@@ -75,10 +69,7 @@ def plan_proxy(
 def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, name: str) -> ProxyPlan:
     """Return the plan for rows that are drawn from blocks before sampling.
 
-    Raises
-    ------
-    ValueError
-        For a test, a proposal or a proxy that reads rows in another way.
+    Raises ValueError for a test, a proposal or a proxy that reads rows in another way.
     """
     if test.needs_all_rows:
         raise ValueError(

@@ -19,19 +19,7 @@ def name_of(variable: Variable) -> str:
 
 
 def describe_step(made_by: str, variables: Iterable[Variable], error: str, rows: str) -> str:
-    """Write what a step is, lines of 80 columns.
-
-    Parameters
-    ----------
-    made_by : str
-        Name of the class of the step.
-    variables : iterable of Variable
-        Those that it moves.
-    error : str
-        How the chain errs, in a few words; empty where it is exact.
-    rows : str
-        What a draw reads.
-    """
+    """Write what a step is, in lines of 80 columns: what it moves, how the chain errs, and what `rows` a draw reads."""
     names = [name_of(v) for v in variables]
     if len(names) > _NAMED:
         names = [*names[:_NAMED], f"{len(names) - _NAMED:,} more"]
@@ -40,18 +28,9 @@ def describe_step(made_by: str, variables: Iterable[Variable], error: str, rows:
 
 
 def describe_rows(expected: float, n_rows: int, at_least: bool, called: str = "") -> str:
-    """Write how many rows a draw reads.
+    """Write how many of the `n_rows` rows a draw reads, `at_least` where it may read more by a number not known before.
 
-    Parameters
-    ----------
-    expected : float
-        Rows a draw.
-    n_rows : int
-        Rows that there are.
-    at_least : bool
-        Whether it may read more, by a number that is not known before sampling.
-    called : str
-        A word for the rows, with a space after it.
+    `called` is a word for the rows, with a space after it.
     """
     if expected == 0:
         return f"reads none of {n_rows:,} {called}rows"

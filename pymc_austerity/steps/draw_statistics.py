@@ -64,14 +64,7 @@ OF_SEVERAL: dict[str, Any] = {TRANSITIONS: (np.int64, [])}
 
 
 def statistics_of(draw: Draw, test: AcceptanceTest) -> DrawStats:
-    """Return what the last decision of a draw says.
-
-    Parameters
-    ----------
-    draw : Draw
-    test : AcceptanceTest
-        By which.
-    """
+    """Return what the last decision of a draw, by that test, says."""
     outcome = draw.outcome
     return DrawStats(
         accepted=outcome.accepted,

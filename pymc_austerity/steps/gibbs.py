@@ -183,13 +183,7 @@ class ApproxGibbs(CheckedStep):
         self._rates = RunningRates()
 
     def learn(self, data: ModelData) -> None:
-        """Take up other data of the same model.
-
-        Raises
-        ------
-        ValueError
-            For other factors than the step was given.
-        """
+        """Take up other data of the same model; raise a ValueError for other factors than the step was given."""
         self._check_factors(compile_density(self._likelihood, self._compile_kwargs), data)
         self._rows, self._fixed = data.rows, data.fixed
         self._find_data()

@@ -46,21 +46,11 @@ _MOST_SHARED = 200
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """How a step moves groups, where the model has them.
+    """How a step moves groups, where the model has them."""
 
-    Attributes
-    ----------
-    test : AcceptanceTest or None
-        Of the move that carries all groups; None for the one that is found best.
-    share : float or None
-        Of the groups that move by themselves in a draw; None for what pays.
-    required : bool
-        Whether a model without groups is an error.
-    """
-
-    test: AcceptanceTest | None
-    share: float | None = None
-    required: bool = False
+    test: AcceptanceTest | None  # of the move that carries all groups; None for the one that is found best
+    share: float | None = None  # of the groups that move by themselves in a draw; None for what pays
+    required: bool = False  # whether a model without groups is an error
 
     def find(
         self,
@@ -72,12 +62,8 @@ class GroupPlan:
     ) -> ModelWithGroups | None:
         """Return the model as its groups are moved; None, and the reason in the log, where one decision is made.
 
-        Raises
-        ------
-        GroupsNotFoundError
-            Where they are required.
-        SeveralModesError
-            Where chains would stay in one of several modes.
+        Raises GroupsNotFoundError where they are required, and SeveralModesError where chains would stay in one of
+        several.
         """
         least = 0 if self.required else LEAST_GROUPS
         try:
@@ -99,13 +85,7 @@ class GroupPlan:
     def assemble(
         self, found: ModelWithGroups, compile_kwargs: dict[str, Any] | None, phases: Phases
     ) -> tuple[GroupDecider, LearnAnew]:
-        """Compile the moves of groups, and return what learns them anew from other data.
-
-        Raises
-        ------
-        UnsupportedModelError
-            Where the rows cannot be expanded.
-        """
+        """Compile the moves of groups, and return what learns them anew; refuse rows that cannot be expanded."""
         try:
             check = partial(check_rows, found.model)
             return assemble_groups(self.test, self.share, compile_kwargs, phases, check, found.data, found.groups)
@@ -166,10 +146,7 @@ def _read(
 ) -> ModelWithGroups | None:
     """Return a model as its groups are moved, or None for fewer than `least` of them or rows of several lengths.
 
-    Raises
-    ------
-    GroupsNotFoundError
-        There may be groups, but they cannot be shown to be independent given the rest.
+    Raises GroupsNotFoundError where groups cannot be shown to be independent given the rest.
     """
     lengths = [b.shape[0] for b in data.likelihood.blocks if b.shape]
     if max(lengths, default=0) < least or len(data.terms.sets) > 1:
@@ -189,12 +166,7 @@ def _read(
 
 
 def _require_movable(groups: Groups, variables: Sequence[Variable]) -> None:
-    """Refuse groups that do not go with the moves.
-
-    Raises
-    ------
-    UnsupportedModelError
-    """
+    """Refuse groups that do not go with the moves."""
     discrete = [v.name for v in variables if np.dtype(v.type.dtype).kind != "f"]
     if discrete:
         raise UnsupportedModelError(

@@ -25,21 +25,11 @@ _FEWEST, _ENOUGH = 20, 100
 
 
 class Gradient(NamedTuple):
-    """The log density of a model with its gradient, compiled.
+    """The log density of a model with its gradient, compiled."""
 
-    Attributes
-    ----------
-    function : callable
-        What PyMC's own steps take as ``logp_dlogp_func=``.
-    setup : float
-        Seconds that it took to compile.
-    seconds : float
-        Of an evaluation.
-    """
-
-    function: Any
-    setup: float
-    seconds: float
+    function: Any  # what PyMC's own steps take as ``logp_dlogp_func=``
+    setup: float  # seconds that it took to compile
+    seconds: float  # of an evaluation
 
     @property
     def least(self) -> float:
@@ -53,13 +43,7 @@ class Gradient(NamedTuple):
 
 
 def time_gradient(model: Model) -> Gradient:
-    """Compile the log density with its gradient, and time it.
-
-    Raises
-    ------
-    NotImplementedError, NullTypeGradError
-        Where there is no gradient.
-    """
+    """Compile the log density with its gradient, and time it; raise what PyTensor does where there is no gradient."""
     start = time.process_time()
     function = model.logp_dlogp_function(ravel_inputs=True)
     function.trust_input = True
@@ -89,16 +73,8 @@ def pilot_nuts(
 ) -> Candidate:
     """Run NUTS for seconds, and return what it would take.
 
-    Parameters
-    ----------
-    model : Model
-    gradient : Gradient
-    seed : int
-    within : Candidate, optional
-        A step that has been tried: the pilot starts where it ended, with the variances of its draws.  Otherwise the
-        pilot tunes as a chain does, which has to be short.
-    insist : bool
-        Whether it tunes as a chain does although that takes longer than the pilot.
+    The pilot starts where a step that has been tried, `within`, ended, with the variances of its draws. Without one it
+    tunes as a chain does, which has to be short, unless the caller does `insist`.
     """
     too_long = gradient.least * _FEWEST > _PILOT if within is not None or insist else gradient.usual * _TUNE > _PILOT
     if too_long:

@@ -22,12 +22,8 @@ _TRIED = 50
 def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bool) -> BlockTable:
     """Return the rows that take the place of those in the model.
 
-    Raises
-    ------
-    TypeError
-        For `data` that are no blocks.
-    ValueError
-        For a model whose rows cannot be replaced, or read variables that other steps move.
+    Raises TypeError for `blocks` that are none, and ValueError for a model whose rows cannot be replaced, or read
+    variables that other steps move.
     """
     if not isinstance(blocks, Blocks):
         raise TypeError(f"data= must be pymc_austerity.Blocks(...), and is {shown(blocks)}.")
@@ -44,18 +40,7 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
 
 
 def check_bound(bound: Bound, name: str) -> None:
-    """Refuse a step whose bound needs sums over rows in memory.
-
-    Parameters
-    ----------
-    bound : Bound
-    name : str
-        Of the step, for the message.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a step, of that name, whose bound needs sums over rows in memory."""
     if bound.known_by_sums:
         raise UnsupportedModelError(
             f"data= does not go with {name} for this model: sums over the data determine its likelihood, and are "
@@ -91,13 +76,7 @@ class SharesTaken:
         self._taken: dict[tuple[str, int], tuple[int, ...]] = {}
 
     def check(self, shares: int | None, rng: np.random.Generator) -> None:
-        """Note which chain begins.
-
-        Raises
-        ------
-        ValueError
-            For more chains than the pool was made for.
-        """
+        """Note which chain begins; raise a ValueError for more chains than the pool was made for."""
         if shares is None:
             return
         seed = rng.bit_generator.seed_seq

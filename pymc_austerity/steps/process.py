@@ -71,12 +71,7 @@ class OneThread:
         self._replaced, self._thread = (self._replaced | {self._thread}) - {here}, here
 
     def check_thread(self) -> None:
-        """Refuse a draw where another thread has begun a chain since.
-
-        Raises
-        ------
-        pymc.exceptions.SamplingError
-        """
+        """Refuse a draw, by a SamplingError, where another thread has begun a chain since."""
         if threading.get_ident() in self._replaced:
             raise SamplingError(
                 f"Another thread has begun to sample with this {type(self).__name__}, which holds the state of one "
@@ -85,14 +80,10 @@ class OneThread:
 
 
 class ChainStopped(DrawStats):
-    """Statistics of a draw that a chain in a process of PyMC's own could not make.
+    """Statistics of a draw that a chain in a process of PyMC's own could not make, and `why`.
 
-    PyMC keeps the draws of all chains when sampling is interrupted, and discards them when a step raises.  So the
+    PyMC keeps the draws of all chains when sampling is interrupted, and discards them when a step raises. So the
     program that records these is interrupted where it has draws; to pickle and to copy them is harmless.
-
-    Attributes
-    ----------
-    why : str
     """
 
     why: str = ""
@@ -125,24 +116,9 @@ def stopped_chain(
 ) -> ChainStopped:
     """Stop a chain at `point`, after `n_steps` draws.
 
-    Parameters
-    ----------
-    broken_bound : str
-        What that means of the test.
-    row : str
-        What a row is called.
-
-    Returns
-    -------
-    ChainStopped
-        In a process of PyMC's own.
-
-    Raises
-    ------
-    pymc.exceptions.SamplingError
-        Where there are no draws to keep, or a row broke the bound of the test.
-    KeyboardInterrupt
-        Later, in the process that samples.
+    In a process of PyMC's own it returns statistics that raise KeyboardInterrupt in the process that samples. Otherwise
+    it raises that, or a SamplingError where there are no draws to keep or a row broke the bound of the test.
+    `broken_bound` says what that means of the test, `row` what a row is called.
     """
     if outcome.status == BAD_BOUND:
         raise SamplingError(

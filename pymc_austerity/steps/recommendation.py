@@ -87,13 +87,7 @@ class Recommendation:
 
 
 def choose(found: Sequence[Candidate], draws: int) -> tuple[str, str]:
-    """Return the name of the step and the reason.
-
-    Raises
-    ------
-    UnsupportedModelError
-        Where none has numbers.
-    """
+    """Return the name of the step and the reason; raise an UnsupportedModelError where none has numbers."""
     seconds = {c: c.seconds(draws) for c in found if np.isfinite(c.seconds(draws))}
     if not seconds:
         remarks = "; ".join(f"{c.name}: {c.remark}" for c in found)

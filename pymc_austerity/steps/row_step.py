@@ -55,50 +55,18 @@ class RowStepState(StepMethodState):
 class RowStep(CheckedStep):
     """A step method whose acceptance test reads rows of the data.
 
-    Not meant to be used itself: `ApproxMH` and its siblings choose the test.  The step makes one decision over all its
-    variables, or moves the groups of a model by themselves.
-
-    Parameters
-    ----------
-    test : AcceptanceTest
-    variables : sequence of Variable or None
-        Free variables to move; all by default.
-    proposal : Proposal or None
-    proxy : Taylor, "auto" or None
-    rows : Uniform, Weighted or None
-    observed : str, sequence of str, or None
-    merge_rows : bool
-    temperature : float or Schedule
-    thin : int
-    tune : bool
-    model, rng, initial_point, compile_kwargs, blocked, progressbar
-        Described in `StepOptions`.
-    bound : {"lipschitz", "scan"}, callable or None
-        How a test that needs |l_i| ≤ C for all rows comes by C.
-    data : Blocks or None
-        Rows in place of those in the model.
-    by_groups : GroupPlan or None
-        How groups are moved by themselves; None for one decision.
-    one_decision : OneDecision or None
-        How one decision is built, where it is built in a way of its own.
-
-    Attributes
-    ----------
-    decider : Decider or GroupDecider
-        Test, proposal, rows and density, compiled.
-    chain : Chain or GroupChain
-        The chain that runs, or ran last.
-    setup_seconds : dict
-        Wall seconds of each phase of building the step.
-    tuned_before : NamedTuple or None
-        The state of the proposal that chains begin with, as an earlier chain had tuned it.
+    Not meant to be used itself: `ApproxMH` and its siblings choose the `test`. The step makes one decision over all its
+    variables, or moves the groups of a model by themselves, as `by_groups` has it. `bound` is how a test that needs
+    |l_i| ≤ C for all rows comes by C, `one_decision` how one decision is built where that is done in a way of its own;
+    the other arguments are described in `StepOptions`.
     """
 
     name = "row_step"
     _state_class = RowStepState
-    decider: Any
-    chain: Any
-    tuned_before: Any = None
+    decider: Any  # a `Decider` or a `GroupDecider`: test, proposal, rows and density, compiled
+    chain: Any  # a `Chain` or a `GroupChain` of it: that which runs, or ran last
+    setup_seconds: dict[str, float]  # wall seconds of each phase of building the step
+    tuned_before: Any = None  # the state of the proposal that chains begin with, as an earlier chain had tuned it
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
     @follows_progressbar
