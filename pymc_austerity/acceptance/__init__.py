@@ -22,30 +22,3 @@ from pymc_austerity.acceptance.penalty import NoisePenalty
 from pymc_austerity.acceptance.scalable_subsampling import ScalableSubsampling
 from pymc_austerity.acceptance.sequential import SequentialT
 from pymc_austerity.acceptance.uncorrected import FixedBatch
-
-__all__ = [
-    "ACCEPT",
-    "BAD_BOUND",
-    "BAD_PRIOR",
-    "BAD_ROW",
-    "DECIDED",
-    "REJECT",
-    "UNDECIDED",
-    "AcceptanceTest",
-    "Barker",
-    "ConcentrationBound",
-    "Conclude",
-    "Exact",
-    "ExactBarker",
-    "FixedBatch",
-    "Looks",
-    "Moments",
-    "NeedsDistinctRowsError",
-    "NoisePenalty",
-    "Question",
-    "Reads",
-    "RowReader",
-    "ScalableSubsampling",
-    "SequentialT",
-    "Terms",
-]

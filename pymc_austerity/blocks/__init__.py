@@ -7,10 +7,3 @@ from pymc_austerity.blocks.blocks import Blocks
 from pymc_austerity.blocks.columns import Container
 from pymc_austerity.blocks.source import BadRowError
 from pymc_austerity.blocks.table import BlockTable
-
-__all__ = [
-    "BadRowError",
-    "BlockTable",
-    "Blocks",
-    "Container",
-]

@@ -6,19 +6,3 @@ from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Unboun
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.row_scale import RowScale, find_row_scale
 from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, moment_rows
-
-__all__ = [
-    "Bound",
-    "EvaluateBound",
-    "NoRemainderBoundError",
-    "Region",
-    "RemainderBounds",
-    "RowScale",
-    "Unbounded",
-    "find_bound",
-    "find_remainder_bound",
-    "find_row_scale",
-    "is_quadratic_in_data",
-    "moment_rows",
-    "no_bound",
-]

@@ -18,30 +18,3 @@ from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
 from pymc_austerity.diagnostics.trial import Trial, collect, run_trial
 from pymc_austerity.diagnostics.watch import Watch
-
-__all__ = [
-    "Comparison",
-    "Design",
-    "Reliability",
-    "SamplingResult",
-    "Trial",
-    "Watch",
-    "amari_distance",
-    "collect",
-    "compare",
-    "data_usage",
-    "design_test",
-    "effective_draws",
-    "evaluate_test",
-    "not_remembered",
-    "plot_comparison",
-    "plot_data_usage",
-    "plot_decisions",
-    "plot_error",
-    "plot_risk",
-    "plot_spot_check",
-    "reliability",
-    "remember",
-    "risk_over_time",
-    "run_trial",
-]

@@ -7,18 +7,3 @@ from pymc_austerity.groups.group_mode import GroupModeError
 from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError, NoGroupsError
 from pymc_austerity.groups.mirrored_modes import SeveralModesError
 from pymc_austerity.groups.read_groups import Coordinates, ModelWithGroups, read_groups
-
-__all__ = [
-    "Coordinates",
-    "GroupChain",
-    "GroupDecider",
-    "GroupModeError",
-    "Groups",
-    "GroupsNotFoundError",
-    "LearnAnew",
-    "ModelWithGroups",
-    "NoGroupsError",
-    "SeveralModesError",
-    "assemble_groups",
-    "read_groups",
-]

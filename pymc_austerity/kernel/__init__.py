@@ -17,29 +17,3 @@ from pymc_austerity.kernel.transition import (
     pack_generators,
 )
 from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
-
-__all__ = [
-    "DECIDE",
-    "PROPOSE",
-    "ROWS",
-    "TRANSITIONS",
-    "TUNED",
-    "Ahead",
-    "Annealing",
-    "Chain",
-    "Decider",
-    "Outcome",
-    "Parts",
-    "Proposed",
-    "Schedule",
-    "TemperatureDrop",
-    "TransitionArguments",
-    "TunedState",
-    "as_schedule",
-    "assemble",
-    "build_terms",
-    "build_transition",
-    "pack_generators",
-    "restore",
-    "with_data",
-]

@@ -17,28 +17,3 @@ from pymc_austerity.likelihood.links import BothSides, LinkedBothSides, LinkedLo
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
-
-__all__ = [
-    "VECTOR",
-    "Block",
-    "BothSides",
-    "Density",
-    "KnownSum",
-    "LinkedBothSides",
-    "LinkedDensity",
-    "LinkedLogPrior",
-    "Links",
-    "ModelData",
-    "NotRowWiseError",
-    "Place",
-    "RowLikelihood",
-    "Surroundings",
-    "check_rows",
-    "compile_density",
-    "flatten",
-    "keeps_affine",
-    "numba_options",
-    "read_model",
-    "row_predictor",
-    "with_blocks",
-]

@@ -8,12 +8,3 @@ from pymc_austerity.paths.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.paths.partial_posterior import PartialPosteriorPaths
 from pymc_austerity.paths.replication import ReplicationError
 from pymc_austerity.paths.stream import debias_stream
-
-__all__ = [
-    "NutpieNUTS",
-    "PartialPosteriorPaths",
-    "PyMCNUTS",
-    "ReplicationError",
-    "debias",
-    "debias_stream",
-]

@@ -8,18 +8,3 @@ from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target
 from pymc_austerity.proposals.random_walk import AdaptiveMetropolis, RandomWalk
 from pymc_austerity.proposals.stiefel import StiefelWalk
 from pymc_austerity.proposals.surrogate_hmc import SurrogateHMC
-
-__all__ = [
-    "AdaptiveMetropolis",
-    "CrankNicolson",
-    "Langevin",
-    "Move",
-    "Proposal",
-    "Propose",
-    "RandomWalk",
-    "ReversibleJump",
-    "StiefelWalk",
-    "SurrogateHMC",
-    "Target",
-    "summed_gradient",
-]

@@ -9,29 +9,3 @@ from pymc_austerity.rows.reservoir import Reservoir, Slots
 from pymc_austerity.rows.sources import RestoreRows, RowsLeft, RowSource, Share, Uniform, draw_in_order
 from pymc_austerity.rows.storage import CHUNK, Rows, Table, Work, build_gather, no_op
 from pymc_austerity.rows.weighted import Weighted
-
-__all__ = [
-    "CHUNK",
-    "OUTWARDS",
-    "BoundTable",
-    "BoundedSource",
-    "InOrder",
-    "Pool",
-    "Reservoir",
-    "RestoreRows",
-    "RowSource",
-    "Rows",
-    "RowsLeft",
-    "Share",
-    "Slots",
-    "Table",
-    "Uniform",
-    "Weighted",
-    "Work",
-    "build_gather",
-    "draw_in_order",
-    "largest_count",
-    "no_op",
-    "number_in_table",
-    "require_whole",
-]

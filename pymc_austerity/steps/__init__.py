@@ -17,24 +17,3 @@ from pymc_austerity.steps.running_summaries import RunningSummaries
 from pymc_austerity.steps.sgld import SGLD
 from pymc_austerity.steps.step_trials import recommend, step
 from pymc_austerity.steps.stop_at import stop_at
-
-__all__ = [
-    "MHSS",
-    "SGLD",
-    "ApproxGibbs",
-    "ApproxMH",
-    "ExactMH",
-    "GroupMH",
-    "MHSubLhd",
-    "MinibatchBarker",
-    "MinibatchMH",
-    "PenaltyMH",
-    "Recommendation",
-    "RowStep",
-    "RunningSummaries",
-    "citation",
-    "recommend",
-    "resume",
-    "step",
-    "stop_at",
-]
