@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from pymc.blocking import PointType
-from pymc.model import Model
-from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import AcceptanceTest, NoisePenalty
 from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.steps.groups_of_step import GroupPlan
-from pymc_austerity.steps.options import describes_options
+from pymc_austerity.steps.options import CommonOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.user_input import model_of, shown, variables_of
 
 
-@describes_options
+@shows_options
 class GroupMH(RowStep):
     """Metropolis–Hastings for models with groups (random effects), a move for each part of their structure.
 
@@ -44,7 +41,7 @@ class GroupMH(RowStep):
         costs at most half as much again as the carried move.
     data : None
         Refused, with what to do: groups are moved on their own rows, which blocks do not keep together.
-    observed, thin, tune, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    tune, observed, thin, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -118,15 +115,8 @@ class GroupMH(RowStep):
         test: AcceptanceTest | None = None,
         refreshed: float | str = "auto",
         data: Any = None,
-        observed: str | Sequence[str] | None = None,
-        thin: int = 1,
         tune: bool = True,
-        model: Model | None = None,
-        rng: RandomGenerator = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: dict[str, Any] | None = None,
-        blocked: bool = True,
-        progressbar: bool = True,
+        **options: Unpack[CommonOptions],
     ):
         if data is not None:
             raise ValueError(
@@ -141,7 +131,7 @@ class GroupMH(RowStep):
             )
         if test is not None and (isinstance(test, type) or not hasattr(test, "reads")):
             raise TypeError(f"GroupMH: test= wants a test such as pma.Exact(), and got {shown(test)}.")
-        model = model_of(model, "GroupMH")
+        options["model"] = model = model_of(options.get("model"), "GroupMH")
         moved = variables_of(model.value_vars if vars is None else vars, model, "GroupMH")
         if left := [v.name for v in model.value_vars if v not in moved]:
             raise ValueError(
@@ -152,13 +142,6 @@ class GroupMH(RowStep):
             test or NoisePenalty(500),  # without one `by_groups` finds the best
             moved,
             by_groups=GroupPlan(test, None if isinstance(refreshed, str) else refreshed, required=True),
-            observed=observed,
-            thin=thin,
             tune=tune,
-            model=model,
-            rng=rng,
-            initial_point=initial_point,
-            compile_kwargs=compile_kwargs,
-            blocked=blocked,
-            progressbar=progressbar,
+            **options,
         )

@@ -77,24 +77,29 @@ progressbar : bool, default True
 _MARK = "As of every step."
 
 
-class StepOptions(TypedDict, total=False):
-    """What a step hands on to `RowStep`."""
+class CommonOptions(TypedDict, total=False):
+    """What every step hands on to `RowStep`."""
 
-    proposal: Proposal | None
-    proxy: ProxyChoice
-    rows: Uniform | Weighted | None
-    data: Blocks | None
     observed: str | Sequence[str] | None
-    merge_rows: bool
-    temperature: float | Schedule
     thin: int
-    tune: bool
     model: Model | None
     rng: RandomGenerator
     initial_point: PointType | None
     compile_kwargs: dict[str, Any] | None
     blocked: bool
     progressbar: bool
+
+
+class StepOptions(CommonOptions, total=False):
+    """What a step hands on to `RowStep` that leaves all of it to the user but the test."""
+
+    proposal: Proposal | None
+    proxy: ProxyChoice
+    rows: Uniform | Weighted | None
+    data: Blocks | None
+    merge_rows: bool
+    temperature: float | Schedule
+    tune: bool
 
 
 def describes_options(step: Described) -> Described:
@@ -116,9 +121,12 @@ def describes_options(step: Described) -> Described:
 def shows_options(step: Step) -> Step:
     """Replace ``**options`` in the signature of a step by the arguments that it stands for."""
     init: Callable[..., None] = step.__init__
-    own = [p for p in inspect.signature(init).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters = inspect.signature(init).parameters.values()
+    own = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    (kind,) = (p.annotation for p in parameters if p.kind is p.VAR_KEYWORD)
+    handed_on = CommonOptions if kind == "Unpack[CommonOptions]" else StepOptions
     every = inspect.signature(RowStep.__init__).parameters
-    options = [every[name] for name in StepOptions.__annotations__]
+    options = [p for name, p in every.items() if name in handed_on.__annotations__]
     signature = inspect.Signature([*own, *options])
 
     @wraps(init)

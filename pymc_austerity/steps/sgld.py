@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from numpy.typing import ArrayLike
-from pymc.blocking import PointType
-from pymc.model import Model
-from pymc.util import RandomGenerator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance.uncorrected import AlwaysAccept
 from pymc_austerity.kernel import Schedule
 from pymc_austerity.proposals import Langevin
 from pymc_austerity.proxy import Taylor
-from pymc_austerity.steps.options import describes_options
+from pymc_austerity.steps.options import CommonOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 
 
-@describes_options
+@shows_options
 class SGLD(RowStep):
     """Stochastic-gradient Langevin dynamics with a constant step: biased, as a baseline only.
 
@@ -39,7 +36,7 @@ class SGLD(RowStep):
         M, the identity by default, or the covariance of the surrogate where there is a proxy.
     proxy : Taylor, optional
         Control variates for the gradient (Baker et al. 2019).
-    observed, merge_rows, temperature, thin, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    merge_rows, temperature, observed, thin, model, rng, initial_point, compile_kwargs, blocked, progressbar
         As of every step.
 
     Raises
@@ -81,31 +78,17 @@ class SGLD(RowStep):
         batch_size: int = 500,
         preconditioner: ArrayLike | None = None,
         proxy: Taylor | None = None,
-        observed: str | Sequence[str] | None = None,
         merge_rows: bool = True,
         temperature: float | Schedule = 1.0,
-        thin: int = 1,
-        model: Model | None = None,
-        rng: RandomGenerator = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: dict[str, Any] | None = None,
-        blocked: bool = True,
-        progressbar: bool = True,
+        **options: Unpack[CommonOptions],
     ):
         super().__init__(
             AlwaysAccept(),
             vars,
             proposal=Langevin(step_size, batch_size, preconditioner),
             proxy=proxy,
-            observed=observed,
             merge_rows=merge_rows,
             temperature=temperature,
-            thin=thin,
             tune=False,
-            model=model,
-            rng=rng,
-            initial_point=initial_point,
-            compile_kwargs=compile_kwargs,
-            blocked=blocked,
-            progressbar=progressbar,
+            **options,
         )
