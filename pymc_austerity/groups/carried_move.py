@@ -13,7 +13,14 @@ import numpy as np
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.groups.group_conditional import Condition, OnSurrogate, build_surrogate, place_all, whiten
+from pymc_austerity.groups.group_conditional import (
+    Condition,
+    OnSurrogate,
+    build_surrogate,
+    condition_on_sums,
+    place_all,
+    whiten,
+)
 from pymc_austerity.groups.group_expansion import grouped_sum
 from pymc_austerity.groups.group_parts import GroupParts, build_decide_on_all, conditional_of
 from pymc_austerity.groups.shared_move import propose_shared
@@ -33,7 +40,7 @@ def build_carried_move(
 ) -> CarriedMove:
     """Compile the carried move; `place` puts the groups where their z say."""
     surrogate = build_surrogate(parts.condition, place)
-    given = build_normal_given(surrogate) if parts.normal else no_step
+    given = build_normal_given(surrogate, parts.condition is condition_on_sums) if parts.normal else no_step
     move = build_move(build_slice(surrogate), given)
     decide = build_decide_on_all(parts)
     return _carried_by(parts.seen.known_sum, parts.condition, surrogate, move, parts.drawn.draw_noise, decide)

@@ -57,7 +57,10 @@ def _precision(
 
 @njit
 def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
-    """Return the `Conditional` given the φ in θ, with the `GroupPriorLinks` of a model; of groups θ says nothing."""
+    """Return the `Conditional` given the φ in θ, with the `GroupPriorLinks` of a model; of groups θ says nothing.
+
+    No sum of effects is zero here: `condition_on_sums`.
+    """
     # Not in the loops, where numba would count references.
     own, sizes, centre, precision, gradient, cross = e.own, e.size, e.centre, e.precision, e.gradient, e.cross
     n_groups, size = own.shape
@@ -112,10 +115,23 @@ def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
     for g in range(n_groups):
         for k in range(sizes[g]):
             mean[g, k] += at[own[g, k]]
-    if len(normals) > 0:
-        normals, of_sums = take_sums_off(mean, factor, left, rate, e)
-        log_det -= of_sums
     return Conditional(mean, alone, factor, log_det, left, normals)
+
+
+@njit
+def condition_on_sums(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+    """Return what `condition` does, given that some sums of effects are zero."""
+    found = condition(links, theta, others, fixed, e)
+    if not np.isfinite(found.log_det):
+        return found
+    rate = rate_of_rows(theta, e.centre, e.scale)
+    normals, of_sums = take_sums_off(found.mean, found.factor, found.left, rate, e)
+    return Conditional(found.mean, found.alone, found.factor, found.log_det - of_sums, found.left, normals)
+
+
+def condition_of(e: GroupExpansion) -> Condition:
+    """Return what conditions on the sums that an expansion has; numba takes seconds to compile that of any."""
+    return condition_on_sums if len(e.zero_sums) else condition
 
 
 @njit
@@ -172,14 +188,19 @@ def build_surrogate(
     return surrogate
 
 
-@njit
-def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
-    """Return the log of the surrogate's marginal at the φ in θ, up to a constant, and θ with all groups at their means.
+@built_once
+def build_marginal(condition: Condition) -> Callable[..., tuple[float, np.ndarray]]:
+    """Compile ``marginal(links, theta, others, fixed, e)``, with the links of a `GroupModel`.
 
-    The links are those of a `GroupModel`.
+    It returns the log of the marginal at the φ in θ, up to a constant, and θ with all groups at their means.
     """
-    conditional = condition(links.prior, theta, others, fixed, e)
-    at = theta.copy()
-    place_all(at, np.zeros(e.own.shape), e, conditional)
-    value = log_prior_at(links.rows, at, others, fixed) + grouped_sum(at, others, e) + conditional.log_det
-    return value, at
+
+    @njit
+    def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
+        conditional = condition(links.prior, theta, others, fixed, e)
+        at = theta.copy()
+        place_all(at, np.zeros(e.own.shape), e, conditional)
+        value = log_prior_at(links.rows, at, others, fixed) + grouped_sum(at, others, e) + conditional.log_det
+        return value, at
+
+    return marginal

@@ -15,7 +15,7 @@ from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
 from pymc_austerity.groups.group_bounds import no_bounds
-from pymc_austerity.groups.group_conditional import condition
+from pymc_austerity.groups.group_conditional import condition_of
 from pymc_austerity.groups.group_costs import rest_of_draw, rows_by_test, share_refreshed
 from pymc_austerity.groups.group_model import GroupLinks, GroupModel
 from pymc_austerity.groups.group_moves import GroupTransition, build_group_transition
@@ -282,7 +282,7 @@ def complete_decider(
     """Compile the moves and put the decider together, from what has been learnt."""
     drawn, source = drawn_rows(test, prepared)
     parts = GroupParts(
-        model.linked, model.linked_seen, condition, test, drawn, source,
+        model.linked, model.linked_seen, condition_of(prepared.expansion), test, drawn, source,
         reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
         prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
     )  # fmt: skip

@@ -151,8 +151,10 @@ def _slope_by(theta, slope, i, data):  # type: ignore[no-untyped-def]
 
 
 @built_once
-def build_normal_given(surrogate: Callable[..., Any]) -> Callable[..., Any]:
+def build_normal_given(surrogate: Callable[..., Any], sums: bool) -> Callable[..., Any]:
     """Compile ``given(rng, here, z, data)``: a step of coefficients that are normal given the rest of φ, to a point.
+
+    `sums` says whether some sums of effects are zero.
 
     With b the coefficients, u the groups, of precision Q given φ, and A the second derivatives of minus the log
     surrogate, the precision of b is A_bb − A_bu Q⁻¹ A_ub, and its mean a Newton step from anywhere.  All of this is
@@ -176,7 +178,9 @@ def build_normal_given(surrogate: Callable[..., Any]) -> Callable[..., Any]:
         columns = _columns_of(theta, slope, data, precision[0])
         rate = rate_of_rows(theta, e.centre, e.scale)
         for i in range(n):
-            solved = keep_sums(solve_joint(columns[i], factor, left, rate, e), factor, left, normals, rate, e)
+            solved = solve_joint(columns[i], factor, left, rate, e)
+            if sums:
+                solved = keep_sums(solved, factor, left, normals, rate, e)
             for j in range(i + 1):
                 total = 0.0
                 for g in range(solved.shape[0]):

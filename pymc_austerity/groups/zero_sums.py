@@ -105,8 +105,6 @@ def keep_sums(
     x: np.ndarray, factor: np.ndarray, left: np.ndarray, normals: np.ndarray, rate: float, e: Any
 ) -> np.ndarray:
     """Return what is left of Q⁻¹b given the sums."""
-    if len(normals) == 0:
-        return x
     z = to_white(x, factor, left, rate, e)
     reflect(z, normals, e)
     reflect_back(z, normals, e)
