@@ -75,10 +75,10 @@ demo: $(VENV)/.installed-test ## A regression on 1,000,000 rows by the recommend
 	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows $(ROWS))
 
 test: $(VENV)/.installed-test ## Every test, the slow ones included; MARKS="contract or not slow" for some
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10 $(if $(MARKS),-m "$(MARKS)")
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(if $(MARKS),-m "$(MARKS)")
 
 test-fast: $(VENV)/.installed-test ## The tests without those marked slow
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared with
 	$(BIN)/python tests/golden.py renew
@@ -106,7 +106,7 @@ types: $(VENV)/.installed-dev ## Static types of the package
 	$(BIN)/mypy
 
 doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and the documentation
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs/*.md
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs/*.md
 
 docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html

@@ -122,8 +122,8 @@ def reliability(
         raise ValueError(f"n_states={n_states}: at least 2 are needed for an interval; some tens for a useful one.")
     if seconds is not None and not seconds > 0:
         raise ValueError(f"reliability: seconds={seconds} must be above 0, or None for half of what the run took.")
-    check_step_of(step, model)
     check_draws_of(model, idata, data_of_step(step, model))
+    check_step_of(step, model)
     if seconds is None:
         seconds = seconds_of_verdict(idata) if n_states is None else np.inf
     of_rows = np.random.default_rng((random_seed, 1))  # draws of their own, so that n_states= draws the same states

@@ -82,6 +82,7 @@ def test_cells_numbered_along_the_wrong_axis_are_refused(monkeypatch):
         read_groups(model_of(not_centred))
 
 
+@pytest.mark.slow
 def test_a_cell_that_does_not_exist_is_refused():
     """``pm.set_data`` brings a state of which the table has no column: PyMC would stop too."""
     options = {"tune": 50, "chains": 1, "progressbar": False, "compute_convergence_checks": False}
@@ -93,6 +94,7 @@ def test_a_cell_that_does_not_exist_is_refused():
             pm.sample(draws=5, step=step, random_seed=1, **options)
 
 
+@pytest.mark.slow
 def test_centred_and_not_have_the_same_posterior():
     """Means and standard deviations of the scale and the cells, within their Monte Carlo errors."""
     found = []
