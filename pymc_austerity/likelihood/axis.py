@@ -60,6 +60,8 @@ class RowAxis(NamedTuple):
 
 Axes = Sequence[RowAxis | None]
 LENGTH = RowAxis(0, "length")
+#: How a lag is told in messages.
+LAG = "(a lag, as in x[:-1])"
 
 
 def refuse(node: Apply, what: str) -> NotRowWiseError:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytensor.graph.basic import Apply, Variable
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import (
+    LAG,
     LENGTH,
     Axes,
     RowAxis,
@@ -64,7 +67,7 @@ def _picks_own_row(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:
 
 def _what_is_picked(index: Any, axes: Mapping[Variable, RowAxis | None]) -> str:
     if isinstance(index, slice):
-        return "rows are shifted or left out inside the model (a lag, as in x[:-1])"
+        return f"rows are shifted or left out inside the model {LAG}"
     if isinstance(index, Variable) and axes.get(index):
         return "rows are picked by numbers that the data hold (np.arange(n) in the model picks an entry of each row)"
     return "a part of the rows is picked for all of them (as in x[0])"
@@ -98,7 +101,11 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
         raise refuse_entries(node, node.inputs[0], 0)
     if not source.per_row:
         raise refuse(node, "part of a shape is set")
+    given = node.inputs[1]
     if not _is_full_slice(full[source.axis], of):
+        roots = [v for v in ancestors([given]) if v.owner is None]
+        if given.type.ndim and not all(isinstance(v, Constant | SharedVariable) for v in roots):
+            raise refuse_entries(node, given, 0)
         raise refuse(
             node,
             "some rows are set or raised to a value of its own each: give it for all rows, as "
@@ -106,7 +113,7 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
         )
     if any(a and a != LENGTH for a in indices) or any(isinstance(v, Variable) and v.type.ndim for v in full):
         raise refuse(node, "it is not known whether rows stay apart")
-    given, written = node.inputs[1], node.inputs[0].type.ndim - sum(not isinstance(v, slice) for v in full)
+    written = node.inputs[0].type.ndim - sum(not isinstance(v, slice) for v in full)
     place = source.axis - sum(not isinstance(v, slice) for v in full[: source.axis])
     position = place - (written - given.type.ndim)
     if value is None and position >= 0 and not given.type.broadcastable[position]:

@@ -74,11 +74,6 @@ def plain_draw(rv: Variable) -> Variable:
     return rv
 
 
-def is_assigned(var: Variable) -> bool:
-    """Return whether entries of a variable are set or raised."""
-    return var.owner is not None and isinstance(var.owner.op, ASSIGNS)
-
-
 def plain_indices(node: Apply) -> list[Any]:
     """Return what a variable is indexed by, an entry for each axis: variables, whole numbers, slices of either."""
     idx_list = getattr(node.op, "idx_list", None)

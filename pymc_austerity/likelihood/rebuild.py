@@ -20,14 +20,16 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
-from pytensor.tensor.basic import Alloc
+from pytensor.tensor.basic import Alloc, Choose
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
+from pytensor.typed_list.basic import MakeList
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
 from pymc_austerity.likelihood.assigned_rows import assign_by_mask
+from pymc_austerity.likelihood.choices import chosen_by_switches
 from pymc_austerity.likelihood.model_graph import ASSIGNS, is_array_leaf, plain_draw, row_axis_in
 from pymc_austerity.likelihood.row_numbers import RowNumbering
 from pymc_austerity.likelihood.scans import scan_of_batch
@@ -102,6 +104,9 @@ class BatchRebuild:
 
     def _rebuild_node(self, node: Apply) -> None:
         inputs = [self._memo[i] for i in node.inputs]
+        if isinstance(node.op, MakeList):  # of arrays to choose from, which are taken one by one
+            self._memo[node.outputs[0]] = node.outputs[0]
+            return
         shape_inputs = next((s for op, s in _SHAPE_INPUTS.items() if isinstance(node.op, op)), None)
         if isinstance(node.op, Reshape) and inputs[0] is not node.inputs[0]:
             inputs[1] = self._patch_new_shape(inputs[1])
@@ -131,6 +136,8 @@ class BatchRebuild:
     def _outputs_again(self, node: Apply, inputs: list[Variable]) -> list[Variable]:
         if isinstance(node.op, Scan):
             return self.written_out(node)
+        if isinstance(node.op, Choose) and (chosen := chosen_by_switches(node, inputs[0], self)) is not None:
+            return [chosen]
         if isinstance(node.op, AdvancedSubtensor) and inputs[0] is not node.inputs[0]:
             return self._indexed(node, inputs)
         if isinstance(node.op, ASSIGNS) and (assigned := assign_by_mask(node, inputs, self._masks)) is not None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import ARange
 from pytensor.tensor.shape import Reshape
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import DenseTensorType, TensorType
 
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.assigned_rows import find_assigned_rows
 from pymc_austerity.likelihood.model_graph import (
     array_of,
@@ -36,6 +39,7 @@ class RowLeaf:
     #: Shape with a row axis of a source whose first axis holds several entries of each row, as in a table of rows and
     #: alternatives in long form.
     unfolded: tuple[int, ...] | None = None
+    marks_rows: bool = False  # whether it is the mask of rows that are set or raised
 
     @property
     def array(self) -> np.ndarray:
@@ -69,19 +73,25 @@ class RowLeaf:
 
 
 def find_row_leaves(
-    terms: Mapping[str, Sequence[Variable]], n_rows: int, stop: Iterable[Variable], known: Iterable[RowLeaf] = ()
+    terms: Mapping[str, Sequence[Variable]],
+    n_rows: int,
+    stop: Iterable[Variable],
+    known: Iterable[RowLeaf] = (),
+    computed: Mapping[Variable, Variable] = MappingProxyType({}),
 ) -> dict[Variable, RowLeaf]:
     """Find the arrays with `n_rows` rows that the row-wise terms read: of constants and shared variables the `RowLeaf`.
 
     `terms` are the variables of the graphs of each term, from `variables_in`, and `stop` the free random variables:
     what lies above them belongs to the prior.  The batches of leaves `known` before serve for the same data.  All
     constants that hold the same memory have one leaf; a variable of which constant rows are set or raised has the mask
-    of these rows.
+    of these rows.  `computed` has the values of what the terms compute from constants alone.
     """
     leaves: dict[Variable, RowLeaf] = {}
     by_identity: dict[Hashable, RowLeaf] = {leaf_identity(leaf.source): leaf for leaf in known}
 
-    def add(var: Variable, source: Variable, label: str, unfolded: tuple[int, ...] | None = None) -> None:
+    def add(
+        var: Variable, source: Variable, label: str, unfolded: tuple[int, ...] | None = None, marks: bool = False
+    ) -> None:
         if var in leaves:
             return
         key = leaf_identity(source)
@@ -90,12 +100,12 @@ def find_row_leaves(
             axis = row_axis_in(shape, n_rows)
             assert axis is not None
             batch_type = TensorType(source.type.dtype, shape=(None, *np.delete(shape, axis)))
-            by_identity[key] = RowLeaf(source, batch_type(var.name), label, axis, unfolded)
+            by_identity[key] = RowLeaf(source, batch_type(var.name), label, axis, unfolded, marks)
         leaves[var] = by_identity[key]
 
     for name, variables in terms.items():
         for var in variables:
-            source = _array_leaf(var)
+            source = computed[var] if var in computed else _array_leaf(var)
             if var in leaves or source is None or source.type.ndim == 0:
                 continue
             array = array_of(source)
@@ -104,7 +114,7 @@ def find_row_leaves(
         for var, unfolded in _long_arrays(variables, stop, n_rows):
             add(var, var, f"{_named(var, array_of(var))} of {name!r}", unfolded)
         for var, mask in find_assigned_rows(variables, n_rows).items():
-            add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}")
+            add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}", marks=True)
     return leaves
 
 
@@ -125,6 +135,18 @@ def _array_leaf(var: Variable) -> Variable | None:
     if start is None or stop is None or step is None:
         return None
     return pt.constant(np.arange(start, stop, step, dtype=var.type.dtype))
+
+
+def computed_from_constants(variables: Sequence[Variable]) -> dict[Variable, Variable]:
+    """Return the values of what graphs compute from constant arrays alone.
+
+    A batch may have them although they depend on all rows: a column less its mean, the first rows of a longer array,
+    the numbers of what a mask marks.
+    """
+    made = [var for var in variables if var.owner is not None and isinstance(var.type, DenseTensorType)]
+    roots = {var: [v for v in ancestors([var]) if v.owner is None] for var in made}
+    known = [var for var, of in roots.items() if all(isinstance(v, Constant) for v in of)]
+    return {var: pt.constant(var.eval(mode=BY_NUMPY)) for var in known}
 
 
 def _long_arrays(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pymc.model import Model
@@ -13,16 +14,16 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.scan.op import Scan
 
-from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
+from pymc_austerity.likelihood.axis import LAG, LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
 from pymc_austerity.likelihood.batch_density import batch_term, shapes_without_draws
-from pymc_austerity.likelihood.model_graph import is_assigned, sum_within_rows, variables_in
+from pymc_austerity.likelihood.model_graph import sum_within_rows, variables_in
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
-from pymc_austerity.likelihood.row_leaves import RowLeaf, find_row_leaves
+from pymc_austerity.likelihood.row_leaves import RowLeaf, computed_from_constants, find_row_leaves
 from pymc_austerity.likelihood.row_numbers import NumberedRows, RowNumbering
 from pymc_austerity.likelihood.row_terms import Candidates, SetTerms
 from pymc_austerity.likelihood.sparse_rows import find_sparse_products
-from pymc_austerity.likelihood.term_refusals import refuse_joint, said_of_lag
+from pymc_austerity.likelihood.term_refusals import refuse_joint, said_of_lag, said_of_part
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")
@@ -101,14 +102,27 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
         for name, of_term in read.items():
             if (lag := said_of_lag(of_term, terms.n_rows, model.free_RVs)) is not None:
                 raise NotRowWiseError(f"{name!r} does not split into rows: {lag}.") from error
+        computed = computed_from_constants([v for of_term in read.values() for v in of_term])
+        if computed and LAG not in str(error):
+            stop = [*model.free_RVs, *computed]
+            with suppress(UnsupportedModelError):
+                return _summed(model, terms, {t: variables_in(g, stop) for t, g in graphs.items()}, computed)
+        for name, of_term in read.items():
+            if (part := said_of_part(of_term, terms.n_rows, model.free_RVs)) is not None:
+                raise NotRowWiseError(f"{name!r} does not split into rows: {part}.") from error
         raise
 
 
-def _summed(model: Model, terms: SetTerms, read: Mapping[str, list[Variable]]) -> RowSet:
-    found = find_row_leaves(read, terms.n_rows, model.free_RVs)
+def _summed(
+    model: Model,
+    terms: SetTerms,
+    read: Mapping[str, list[Variable]],
+    computed: Mapping[Variable, Variable] = MappingProxyType({}),
+) -> RowSet:
+    found = find_row_leaves(read, terms.n_rows, model.free_RVs, computed=computed)
     products = find_sparse_products(read, terms.n_rows)
     found |= {leaf.source: leaf for product in products for leaf in product.leaves}
-    data = [leaf for var, leaf in found.items() if not is_assigned(var) and not leaf.numbers_rows]
+    data = [leaf for leaf in found.values() if not leaf.marks_rows and not leaf.numbers_rows]
     if not data:
         raise UnsupportedModelError(
             f"None of {sorted(read)} reads an array with {terms.n_rows} rows: there is nothing to subsample."
@@ -116,6 +130,7 @@ def _summed(model: Model, terms: SetTerms, read: Mapping[str, list[Variable]]) -
     batches = _Batches(terms.n_rows, data[0].batch.shape[0], found, [])
     # Before pm.logp, which would derive densities for random variables that it still finds in the graph.
     others = dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
+    others |= {var: value for var, value in computed.items() if var not in found}
     rebuild = batches.rebuild(found, others | dict.fromkeys(_row_lengths(model, terms), batches.length))
     for product in products:
         product.define_in(rebuild)
@@ -148,8 +163,8 @@ class _Batches(NamedTuple):
 
     def rebuild(self, found: Mapping[Variable, RowLeaf], others: Mapping[Variable, Variable]) -> BatchRebuild:
         """Return what makes graphs again with the batches in place of `found`, and `others` replaced too."""
-        arrays = {var: leaf.in_graph for var, leaf in found.items() if not is_assigned(var)}
-        masks = {var: leaf.batch for var, leaf in found.items() if is_assigned(var)}
+        arrays = {var: leaf.in_graph for var, leaf in found.items() if not leaf.marks_rows}
+        masks = {var: leaf.batch for var, leaf in found.items() if leaf.marks_rows}
         numbering = RowNumbering(set(self.leaves.values()), self.n_rows, self.length, self.numbered)
         return BatchRebuild({**arrays, **others}, self.n_rows, self.length, masks, numbering)
 
@@ -171,7 +186,7 @@ class _Batches(NamedTuple):
     def read_by(self, rows: Variable) -> tuple[RowLeaf, ...]:
         """Return the leaves, of masks and numbers of rows only those that are read."""
         read = set(ancestors([rows]))
-        spare = {leaf for var, leaf in self.leaves.items() if is_assigned(var) or leaf.numbers_rows}
+        spare = {leaf for leaf in self.leaves.values() if leaf.marks_rows or leaf.numbers_rows}
         spare.update(*(numbers.leaves for numbers in self.numbered))
         return tuple(leaf for leaf in dict.fromkeys(self.leaves.values()) if leaf not in spare or leaf.batch in read)
 

@@ -17,7 +17,6 @@ from pymc_austerity.likelihood import term_refusals
 from pymc_austerity.likelihood.model_graph import (
     array_of,
     is_array_leaf,
-    is_assigned,
     plain_draw,
     row_axis_in,
     variables_in,
@@ -175,7 +174,7 @@ def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...
     lengths = {p: n for p in may if (n := _number_of_rows(p, shapes[p])) > 1}
     read = {p: {p.name: variables_in([p], model.free_RVs)} for p in lengths}
     found = {p: find_row_leaves(read[p], n, model.free_RVs) for p, n in lengths.items()}
-    return {p: n for p, n in lengths.items() if not all(map(is_assigned, found[p]))}
+    return {p: n for p, n in lengths.items() if not all(leaf.marks_rows for leaf in found[p].values())}
 
 
 def _term_shapes(model: Model, point: Mapping[str, np.ndarray]) -> dict[Variable, tuple[int, ...]]:

@@ -12,9 +12,10 @@ from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
-from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.type import TensorType
 
-from pymc_austerity.likelihood.axis import NotRowWiseError
+from pymc_austerity.likelihood.axis import LAG, NotRowWiseError
 from pymc_austerity.likelihood.model_graph import (
     array_of,
     bounds_of,
@@ -135,9 +136,30 @@ def said_of_lag(variables: Sequence[Variable], n_rows: int, stop: Iterable[Varia
             if is_array_leaf(leaf) and n_rows + cut in array_of(leaf).shape:
                 what = repr(leaf.name) if leaf.name else f"an array of shape {array_of(leaf).shape}"
                 return (
-                    f"{what} is shifted inside the model (a lag, as in x[:-1]), and a batch of rows does not have the "
+                    f"{what} is shifted inside the model {LAG}, and a batch of rows does not have the "
                     "rows before. Rows are independent given what they read: make the shifted arrays outside the model "
                     "and give them as data, x[1:] and x[:-1] for instance, which have an entry for each row"
+                )
+    return None
+
+
+def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> str | None:
+    """Return what to say of the first array of which graphs take as many entries as there are rows."""
+    for var in variables:
+        if var.owner is None or not isinstance(var.owner.op, Subtensor | AdvancedSubtensor):
+            continue
+        index = plain_indices(var.owner)[0]
+        mask = isinstance(index, Variable) and isinstance(index.type, TensorType) and index.type.dtype == "bool"
+        if not (mask or isinstance(index, slice)) or var.type.shape[:1] not in ((n_rows,), (None,)):
+            continue
+        for leaf in variables_in([var.owner.inputs[0]], stop):
+            shape = array_of(leaf).shape if is_array_leaf(leaf) else ()
+            if shape and n_rows not in shape and (longer := shape[0]) > n_rows:
+                what = repr(leaf.name) if leaf.name else f"an array of shape {shape}"
+                return (
+                    f"its {n_rows} rows are taken out of the {longer} of {what} inside the model (as in x[:{n_rows}] "
+                    "or x[mask]), so that all of these would be read for any batch. Take them outside the model, so "
+                    "that each array has an entry for each row"
                 )
     return None
 

@@ -63,6 +63,15 @@ def sum_of_data_rows():
     return b[0] * x[0] + b[1] * x[1] + b[2] * x[2]
 
 
+def log_softmax_of(k):
+    model = pm.modelcontext(None)
+    return (model["beta"] if k else beta())[k] * X[:, k]
+
+
+def centred(x):
+    return x - x.mean(axis=1, keepdims=True)
+
+
 def components_first():
     w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", [-1.0, 1.0], 1)
     return pt.log(w)[:, None] - 0.5 * (Y[None, :] - mu[:, None]) ** 2
@@ -225,6 +234,14 @@ SPLIT = {
     "volatilities by pm.GARCH11": volatility_of_pymc,
     "two states by a scan": two_states_and_two_lags,
     "parameters by a scan": normal(parameters_by_scan),
+    "chosen by pt.choose": potential(lambda: pt.choose(CHOICE % 3, [log_softmax_of(k) for k in range(3)])),
+    "chosen by pt.choose in a table": potential(lambda: pt.choose(pm.Data("k", CHOICE % 3), log_softmax().T)),
+    "chosen by pt.choose, wrapped": potential(lambda: pt.choose(CHOICE - 3, log_softmax(0), mode="wrap")),
+    "chosen by pt.choose, clipped": potential(lambda: pt.choose(CHOICE - 1, log_softmax(0), mode="clip")),
+    "chosen by a marked table": potential(lambda: (log_softmax() * pt.extra_ops.to_one_hot(CHOICE % 3, 3)).sum(axis=1)),
+    "chosen by where a mask is": potential(lambda: log_softmax()[pt.as_tensor(np.eye(3)[CHOICE % 3]).nonzero()]),
+    "constants less their mean": normal(lambda: beta() @ centred(pt.as_tensor(XT)) / pt.as_tensor(X).std()),
+    "the first rows of longer constants": normal(lambda: pt.as_tensor(np.tile(X, (2, 1)))[:N] @ beta()),
 }  # fmt: skip
 
 
@@ -251,7 +268,7 @@ def test_rows_in_any_batch_sum_to_the_log_density(name):
 
 def transposed_in_place():
     """The table of the rows as it is, whose columns are not those of its transpose."""
-    pm.Normal("y", (pt.as_tensor(XT).reshape((N, 3)) @ beta()), 1.0, observed=Y)
+    pm.Normal("y", (pm.Data("x", XT).reshape((N, 3)) @ beta()), 1.0, observed=Y)
 
 
 MIXED = {
@@ -270,10 +287,12 @@ MIXED = {
         lambda step, start, others: by_scan(lambda y, v, *o: step(y, v[::-1], *o), start, others)
     ),
     "the row before": potential(lambda: log_softmax()[np.arange(N) - 1, CHOICE % 3]),
-    "a mean over rows on the second axis": normal(lambda: beta() @ (XT - pt.as_tensor(XT).mean(axis=1, keepdims=True))),
-    "a sum over rows in a product": normal(lambda: X @ (pt.as_tensor(XT) @ pt.as_tensor(X)) @ beta()),
-    "rows accumulated on the second axis": normal(lambda: beta() @ pt.cumsum(pt.as_tensor(XT), axis=1)),
-    "the diagonal of products of rows": normal(lambda: pt.diagonal(pt.as_tensor(X) @ pt.as_tensor(XT)) * beta(1)[0]),
+    "a mean over rows on the second axis": normal(lambda: beta() @ centred(pm.Data("x", XT))),
+    "a sum over rows in a product": normal(lambda: X @ (pm.Data("x", XT) @ pt.as_tensor(X)) @ beta()),
+    "rows accumulated on the second axis": normal(lambda: beta() @ pt.cumsum(pm.Data("x", XT), axis=1)),
+    "the diagonal of products of rows": normal(
+        lambda: pt.diagonal(pt.as_tensor(X) @ pm.Data("x", XT)) * beta(1)[0]
+    ),
 }  # fmt: skip
 
 
@@ -306,6 +325,18 @@ def test_a_lag_is_refused_as_one(name):
 def test_lags_that_are_data_split():
     _, data = read(lambda: given_the_row_before(np.append(Y[:-1], 0), Y[1:]))
     assert data.likelihood.n_rows == N - 1
+
+
+@pytest.mark.parametrize("part", [slice(N), slice(0, 2 * N, 2), np.arange(2 * N) < N], ids=["first", "every", "mask"])
+def test_rows_taken_out_of_more_are_refused_so(part):
+    with pytest.raises(NotRowWiseError, match="its 40 rows are taken out of the 80 of .* Take them outside the model"):
+        read(normal(lambda: (np.tile(X, (2, 1)) @ beta())[part]))
+
+
+def test_values_set_one_a_row_are_entries_of_rows():
+    few = np.arange(0, N, 4)
+    with pytest.raises(NotRowWiseError, match="'missing' has 10 entries that belong to single rows"):
+        read(normal(lambda: beta(1) * pt.set_subtensor(pt.as_tensor(Y)[few], pm.Normal("missing", shape=len(few)))))
 
 
 @pytest.mark.parametrize("pick", [lambda b: b[0][GROUP], lambda b: b[:, GROUP][0], lambda b: b.T[GROUP, 0]])
