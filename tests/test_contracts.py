@@ -23,7 +23,7 @@ from pymc_austerity.acceptance import (
     NeedsDistinctRowsError,
 )
 from pymc_austerity.acceptance.barker import barker_probability
-from pymc_austerity.acceptance.metropolis import metropolis_probability
+from pymc_austerity.acceptance.decision import metropolis_probability
 from pymc_austerity.kernel.chain import Chain
 from pymc_austerity.kernel.tuned_state import TunedState, restore
 from pymc_austerity.proposals import Proposal

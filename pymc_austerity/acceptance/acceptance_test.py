@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from pymc_austerity.acceptance.by_looks import read_by_looks
-from pymc_austerity.acceptance.decision import Conclude, RowReader
-from pymc_austerity.acceptance.metropolis import (
+from pymc_austerity.acceptance.decision import (
+    Conclude,
+    RowReader,
     decide_against_threshold,
     draw_log_uniform,
     log_uniform_threshold,

@@ -5,10 +5,10 @@ Enclosures by log(α + eˣ) = log α + softplus(x − log α) are closer than th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from pytensor import scalar
@@ -17,8 +17,22 @@ from pytensor.scalar import math as scalar_math
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_austerity.bounds import elementary
-from pymc_austerity.bounds.enclosure import Enclosure
 from pymc_austerity.bounds.interval_series import Series
+
+
+class Enclosure(Protocol):
+    """Enclosures of the derivatives of every variable of a graph over one box."""
+
+    moving: frozenset[Variable]  # variables that depend on θ
+    known: Mapping[Variable, np.ndarray]  # values of the others that the graph reads
+
+    def __call__(self, var: Variable) -> Series: ...  # noqa: D102
+    def of_known(self, value: Any) -> Series: ...  # noqa: D102
+    def log_of(self, var: Variable) -> Series | None: ...  # noqa: D102
+    def logit_of(self, var: Variable) -> Series | None: ...  # noqa: D102
+    def truth(self, var: Variable) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
+    def agree(self, a: Variable, b: Variable, where: np.ndarray) -> bool: ...  # noqa: D102
+
 
 _R2 = np.sqrt(2)
 

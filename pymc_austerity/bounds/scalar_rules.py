@@ -15,9 +15,8 @@ from pytensor.tensor.special import LogSoftmax
 from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import RULES, power
-from pymc_austerity.bounds.enclosure import Enclosure
 from pymc_austerity.bounds.interval_series import Series, choose, hull
-from pymc_austerity.bounds.log_forms import is_elementwise, log_complement, log_erfcx, logs_of
+from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, log_complement, log_erfcx, logs_of
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 
 #: What an operation is called where it has no rule, and why.

@@ -8,7 +8,7 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import DECIDED, Looks
-from pymc_austerity.acceptance.metropolis import decide_against_threshold
+from pymc_austerity.acceptance.decision import decide_against_threshold
 from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
 from pymc_austerity.kernel import Chain

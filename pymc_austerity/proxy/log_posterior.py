@@ -1,4 +1,4 @@
-"""The log prior, and the log posterior over all rows, with their derivatives along some coordinates."""
+"""The log prior, the log posterior and their derivatives along some coordinates, and samples of rows for searches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,36 @@ from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.full_pass import FullPass, Sums
-from pymc_austerity.proxy.samples import Samples
-from pymc_austerity.rows import Table
+from pymc_austerity.rows import Rows, Table
+
+#: Rows of the first search: enough for 20 a parameter, or this many.
+_SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20
+#: Rows that are searched from several starts.
+_FEW_ROWS = 1_000
+#: With this many rows a pass is dear, and so many of them are enough beside the expansion of all: what D parameters add
+#: to the gradient is of the order of D posterior standard deviations over √N, its noise of D over √(N × part).
+_MAX_ROWS, _PART = 100_000, 20_000
+
+
+class Samples(NamedTuple):
+    """Rows drawn uniformly from all over the data, the same whatever the seed of the chains."""
+
+    search: Rows  # on which the mode is searched first
+    few: Rows  # some of these, on which it is searched from several starts
+    average: Rows  # over which derivatives are averaged: all rows, or of very many a part
+
+
+def draw_samples(rows: Table, n_coordinates: int) -> Samples:
+    """Draw the samples for a model whose rows read some number of parameters, in one pass."""
+    n = len(rows)
+    size = min(n, max(_SUBSET_ROWS, _SUBSET_PER_PARAMETER * n_coordinates))
+    # The same subset whatever the seed of the chains: the centre is no part of their randomness.
+    numbers = np.random.default_rng(2014).choice(n, size, replace=False)
+    averaged = min(n, max(_PART, _SUBSET_PER_PARAMETER * n_coordinates))
+    part = None if n < _MAX_ROWS else np.random.default_rng(2016).choice(n, averaged, replace=False)
+    search, average = rows.samples([numbers, part])
+    few = np.sort(numbers[: max(_FEW_ROWS, _SUBSET_PER_PARAMETER * n_coordinates)])
+    return Samples(search, search.take(np.searchsorted(np.sort(numbers), few)), average)
 
 
 class PriorCurvature:

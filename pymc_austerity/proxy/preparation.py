@@ -25,11 +25,10 @@ from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, ch
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
 from pymc_austerity.proxy.linear_maps import WIDE, compressed
 from pymc_austerity.proxy.linearisation import FALL, average, linearise
-from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature
+from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature, draw_samples
 from pymc_austerity.proxy.mode import Mode, ModeNotFoundError, find_mode
 from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.row_sums import RowSums
-from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import find_scaling
 from pymc_austerity.proxy.sufficient_statistics import ExpansionWithStatistics
 from pymc_austerity.proxy.surrogate import Surrogate, SurrogateState

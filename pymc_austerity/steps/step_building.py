@@ -22,10 +22,10 @@ from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import ProxyPlan
 from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
+from pymc_austerity.steps.description import mention_row_deterministics, warn_of_local_scales
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_GROUPS, OF_MERGED_ROWS
 from pymc_austerity.steps.first_look import look_ahead
 from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
-from pymc_austerity.steps.hints import mention_row_deterministics, warn_of_local_scales
 from pymc_austerity.steps.pooled import check_bound, describe_pool, open_table
 from pymc_austerity.tried_setup import once
 from pymc_austerity.unsupported_model import UnsupportedModelError

@@ -5,8 +5,14 @@ import pytest
 from evidence import LEVEL
 from scipy import stats
 
-from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
-from pymc_austerity.acceptance.metropolis import decide_against_threshold, draw_log_uniform, metropolis_probability
+from pymc_austerity.acceptance.decision import (
+    ACCEPT,
+    REJECT,
+    UNDECIDED,
+    decide_against_threshold,
+    draw_log_uniform,
+    metropolis_probability,
+)
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.acceptance.sequential import SequentialT
 

@@ -10,7 +10,7 @@ from evidence import LEVEL, multinomial_p
 from scipy import stats
 from toy import PLANTED, AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model
 
-from pymc_austerity.acceptance.metropolis import draw_log_uniform
+from pymc_austerity.acceptance.decision import draw_log_uniform
 from pymc_austerity.acceptance.sequential import SequentialT
 
 N, BATCH, EPSILON = 12, 4, 0.1

@@ -633,7 +633,7 @@ import pymc as pm
 from numba.core import event
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance.metropolis import draw_log_uniform
+from pymc_austerity.acceptance.decision import draw_log_uniform
 
 compiled = []
 

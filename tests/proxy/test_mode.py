@@ -6,9 +6,8 @@ import pytest
 
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
-from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature
+from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature, draw_samples
 from pymc_austerity.proxy.mode import ModeNotFoundError, find_mode
-from pymc_austerity.proxy.samples import draw_samples
 
 N = 3_000
 RNG = np.random.default_rng(0)

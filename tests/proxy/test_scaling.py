@@ -8,9 +8,8 @@ import pymc_austerity as pma
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.proxy import mode
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
-from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature
+from pymc_austerity.proxy.log_posterior import LogPosterior, PriorCurvature, draw_samples
 from pymc_austerity.proxy.mode import ModeNotFoundError, find_mode
-from pymc_austerity.proxy.samples import draw_samples
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 
 N = 4_000

@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_austerity.steps.hints import warn_of_local_scales
+from pymc_austerity.steps.description import warn_of_local_scales
 
 X = np.random.default_rng(2).normal(size=(200, 20))
 
