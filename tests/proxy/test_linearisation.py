@@ -11,7 +11,7 @@ from toy import arrow
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.kernel.decider import _learn
-from pymc_austerity.proxy import preparation, samples
+from pymc_austerity.proxy import log_posterior, preparation
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.linearisation import average, linearise
@@ -53,7 +53,7 @@ def test_part_of_the_rows_is_scaled_to_all():
         shape = pm.math.exp(log_shape)
         pm.Weibull("ended", alpha=shape, beta=pm.math.exp(scale / shape), observed=time[ended])
         pm.Potential("censored", -((time[~ended] / pm.math.exp(scale / shape)) ** shape))
-        prepared = pma.PenaltyMH(observed="ended").decider.prepared
+        prepared = pma.PenaltyMH(observed="ended").decider.parts.prepared
     assert np.linalg.eigvalsh(prepared.expansion.hessian)[-1] > 0
 
     def log_density(at):
@@ -171,11 +171,11 @@ def off_by(prepared, mean, sd):
 def test_surrogate_corrects_a_scale_of_many_coefficients(groups, steered, monkeypatch):
     mean, sd = groups.exact()
     prepared = prepared_again(steered)
-    np.testing.assert_array_equal(prepared.draws, steered.decider.prepared.draws)
+    np.testing.assert_array_equal(prepared.draws, steered.decider.parts.prepared.draws)
     assert abs(off_by(prepared, mean, sd)) < 1
     # From a third of the rows, as where there are very many: what they add to the expansion of all.
-    monkeypatch.setattr(samples, "_MAX_ROWS", 500)
-    monkeypatch.setattr(samples, "_PART", 300)
+    monkeypatch.setattr(log_posterior, "_MAX_ROWS", 500)
+    monkeypatch.setattr(log_posterior, "_PART", 300)
     assert abs(off_by(prepared_again(steered), mean, sd)) < 1.5
     monkeypatch.setattr(preparation, "average", lambda full_pass, sums, *_: sums)
     assert off_by(prepared_again(steered), mean, sd) < -3
@@ -189,8 +189,8 @@ def test_many_groups_are_sampled_by_sparse_products(groups, steered):
             5_000, tune=500, chains=2, cores=1, step=steered, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    assert isinstance(steered.decider.prepared.move.linearisation.hessian, CompressedRows)
-    assert steered.decider.prepared.move.factor.ndim == 1
+    assert isinstance(steered.decider.parts.prepared.move.linearisation.hessian, CompressedRows)
+    assert steered.decider.parts.prepared.move.factor.ndim == 1
     draws = group(idata, "posterior")
     draws = draws.assign(sigma=np.log(draws["sigma"])) if hasattr(draws, "assign") else draws
     found = np.append(draws["effect"].mean(("chain", "draw")), draws["sigma"].mean())
