@@ -13,6 +13,8 @@ import pytest
 from hypothesis import settings
 
 from pymc_austerity.compile import cache as compile_cache
+from pymc_austerity.groups import group_decider
+from pymc_austerity.kernel import decider
 
 mpl.use("Agg")
 
@@ -47,6 +49,25 @@ def _loggers_are_left_as_they_were():
     for logger, level in zip(loggers, levels):
         logger.setLevel(level)
     assert left == levels, f"the levels of {loggers} were {levels} and are {left}"
+
+
+_WARM_UPS = [(module, module._warm_up) for module in (decider, group_decider)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _moves_are_compiled_when_they_are_made():
+    """A step compiles its moves while it is built, for up to a minute; most tests ask for other things of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, _ in _WARM_UPS:
+            patch.setattr(module, "_warm_up", lambda decider: None)
+        yield
+
+
+@pytest.fixture
+def compiled_as_built(monkeypatch):
+    """Let steps compile their moves while they are built, as they do for users."""
+    for module, warm_up in _WARM_UPS:
+        monkeypatch.setattr(module, "_warm_up", warm_up)
 
 
 @pytest.fixture

@@ -288,7 +288,12 @@ def complete_decider(
     )  # fmt: skip
     transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)
-    rng = np.random.default_rng(0)  # once, so that forked chains inherit the code
+    _warm_up(decider)
+    return decider
+
+
+def _warm_up(decider: GroupDecider) -> None:
+    """Compile by making all moves once, so that forked chains inherit the code."""
+    rng = np.random.default_rng(0)
     start, generators = decider.start(rng), pack_generators(*rng.spawn(3))
     decider.move(start, decider.data(), decider.new_state(), decider.looks_of_large(), generators)
-    return decider

@@ -28,7 +28,7 @@ from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.steps.draw_statistics import DrawStats, begin_run
 from pymc_austerity.steps.process import WORKER, stopped_chain
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.usefixtures("compiled_as_built")]
 
 ROWS = np.random.default_rng(0).normal(1.0, 1.0, size=1_000)
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "chains": 2}

@@ -15,6 +15,7 @@ from pymc_austerity.steps.candidate import Candidate, effective_share
 from pymc_austerity.steps.nuts_pilot import Gradient, pilot_nuts, time_gradient
 from pymc_austerity.steps.recommendation import choose, line_of
 
+pytestmark = pytest.mark.usefixtures("compiled_as_built")
 X = np.random.default_rng(0).normal(size=20_000)
 
 
