@@ -93,10 +93,11 @@ mutants: $(VENV)/.installed-test ## Plant mistakes in MODULE=acceptance/penalty 
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable ".[mutants]"
 	$(BIN)/python tests/mutants.py "$(MODULE)"
 
-lint: $(VENV)/.installed-dev ## Style, formatting, and which room may import which
+lint: $(VENV)/.installed-dev ## Style, formatting, which room may import which, and the workflow's permissions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github
 
 format: $(VENV)/.installed-dev ## Rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
