@@ -488,7 +488,7 @@ def _():
 
 @refused("standardised in the graph", "'y'", "statistic over rows", "outside the model")
 def _():
-    data = pt.as_tensor(X)
+    data = pm.Data("X", X)
     pm.Normal("y", (data / data.std(0)) @ slopes(), 1.0, observed=REAL)
 
 

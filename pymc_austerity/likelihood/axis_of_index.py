@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import (
     LAG,
     LENGTH,
     Axes,
+    OneEntryARowError,
     RowAxis,
     is_number_of_rows,
     refuse,
@@ -103,9 +102,8 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
         raise refuse(node, "part of a shape is set")
     given = node.inputs[1]
     if not _is_full_slice(full[source.axis], of):
-        roots = [v for v in ancestors([given]) if v.owner is None]
-        if given.type.ndim and not all(isinstance(v, Constant | SharedVariable) for v in roots):
-            raise refuse_entries(node, given, 0)
+        if value is None and given.type.ndim and isinstance(own := refuse_entries(node, given, 0), OneEntryARowError):
+            raise own
         raise refuse(
             node,
             "some rows are set or raised to a value of its own each: give it for all rows, as "

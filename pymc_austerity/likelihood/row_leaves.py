@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import ARange
+from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.type import DenseTensorType, TensorType
 
@@ -145,7 +146,8 @@ def computed_from_constants(variables: Sequence[Variable]) -> dict[Variable, Var
     """
     made = [var for var in variables if var.owner is not None and isinstance(var.type, DenseTensorType)]
     roots = {var: [v for v in ancestors([var]) if v.owner is None] for var in made}
-    known = [var for var, of in roots.items() if all(isinstance(v, Constant) for v in of)]
+    dense = [var for var, of in roots.items() if not any(isinstance(v.type, SparseTensorType) for v in of)]
+    known = [var for var in dense if all(isinstance(v, Constant) for v in roots[var])]
     return {var: pt.constant(var.eval(mode=BY_NUMPY)) for var in known}
 
 
