@@ -11,8 +11,8 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import ARange
 from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.basic import ARange
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.type import DenseTensorType, TensorType
 
