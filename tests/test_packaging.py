@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pymc as pm
 import pytest
+import yaml
 
 import pymc_austerity as pma
 
@@ -142,6 +143,21 @@ def test_ci_refuses_unknown_parts(tmp_path, name):
 
 def test_the_version_has_one_source():
     assert pma.__version__ == version("pymc-austerity") == PROJECT["version"]
+    assert f"version: {pma.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_conda_recipe_asks_for_what_the_project_does():
+    """The same packages within the same bounds; conda-forge gives some of them other names."""
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text())
+    on_conda = {"pymc-base": "pymc", "pytensor-base": "pytensor", "matplotlib-base": "matplotlib"}
+    on_conda["python-xxhash"] = "xxhash"
+    found = dict(re.match(r"([\w-]+) ?(.*)", asked).groups() for asked in recipe["requirements"]["run"])
+    assert found.pop("python") == ">=${{ python_min }}"
+    wanted = dict(re.match(r"([\w-]+)(.*)", asked).groups() for asked in PROJECT["dependencies"])
+    assert {on_conda.get(name, name): set(bounds.split(",")) for name, bounds in found.items()} == {
+        name: set(bounds.split(",")) for name, bounds in wanted.items()
+    }
+    assert recipe["context"]["version"] == PROJECT["version"]
 
 
 def packages(requirements):
