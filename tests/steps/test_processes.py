@@ -12,6 +12,7 @@ import time
 import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from copy import copy
+from importlib.metadata import version
 from multiprocessing import active_children, get_context
 
 import numpy as np
@@ -152,6 +153,7 @@ def test_a_thread_whose_chain_was_replaced_is_refused(step_and_model):
     assert len(step.step(point)) == 2
 
 
+@pytest.mark.skipif(version("pytensor") < "3", reason="functions of PyTensor 2 are not made for several threads")
 def test_one_step_in_four_threads_draws_or_says_why_not(step_and_model, in_turn):
     def sampled(_):
         try:
