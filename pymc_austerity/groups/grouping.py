@@ -149,7 +149,7 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
 
     Raises GroupsNotFoundError with the reason for each factor that was looked at.
     """
-    rows = model.logp(vars=list(data.terms.all), sum=False)
+    rows = data.terms.log_densities(model)
     factors = _factors(rows, data.likelihood.n_rows)
     if not factors:
         raise NoGroupsError(

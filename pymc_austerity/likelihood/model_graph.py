@@ -21,6 +21,8 @@ from pymc_austerity.rows import require_whole
 
 #: Ops that set or raise part of their first input by their second.
 ASSIGNS = (IncSubtensor, AdvancedIncSubtensor)
+#: An axis that is longer than the first by this factor has the rows.
+_MUCH_LONGER = 10
 
 
 def variables_in(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> list[Variable]:
@@ -59,6 +61,11 @@ def row_axis_in(shape: Sequence[int | None], n_rows: int) -> int | None:
     """Return the axis of an array that has its rows: the first if that is as long, else the last that is."""
     axes = [axis for axis, length in enumerate(shape) if length == n_rows]
     return None if not axes else 0 if axes[0] == 0 else axes[-1]
+
+
+def longest_first(shape: Sequence[int]) -> int:
+    """Return the length of the first axis, unless it is short beside another."""
+    return max(shape) if max(shape) > _MUCH_LONGER * shape[0] else shape[0]
 
 
 def sum_within_rows(term: Variable, axis: int) -> Variable:

@@ -20,7 +20,7 @@ from pymc_austerity.likelihood.model_data import ModelData
 from pymc_austerity.likelihood.model_graph import is_array_leaf, sum_within_rows
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import prior_draw
-from pymc_austerity.likelihood.row_terms import RowTerms, SetTerms
+from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import CHUNK, Rows, number_in_table
 
 _log = logging.getLogger("pymc_austerity")
@@ -101,7 +101,7 @@ def _merged(values: np.ndarray, rows: Rows) -> np.ndarray:
 
 
 def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    totals = [_sum_of_terms(model, s) for s in terms.sets]
+    totals = _sums_of_terms(model, terms)
     # Data as inputs: compiled in as constants they would be copied, cast and written to PyTensor's cache.
     fewest = min(s.n_rows for s in terms.sets)
     constants = [v for v in ancestors(totals) if isinstance(v, Constant) and is_array_leaf(v) and v.data.size >= fewest]
@@ -116,10 +116,11 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     return lambda at: np.concatenate(uninterrupted(function, *[at[v.name] for v in model.value_vars], *data))
 
 
-def _sum_of_terms(model: Model, terms: SetTerms) -> Variable:
-    graphs = model.logp(vars=list(terms.all), sum=False)
-    vectors = [sum_within_rows(g, t.axis) for g, t in zip(graphs, terms.terms, strict=True)]
-    return sum(vectors[1:], start=vectors[0])
+def _sums_of_terms(model: Model, terms: RowTerms) -> list[Variable]:
+    """Return the log-likelihood of the rows of each set of terms."""
+    graphs = iter(terms.log_densities(model))
+    by_term = [[sum_within_rows(next(graphs), t.axis) for t in own.terms] for own in terms.sets]
+    return [sum(vectors[1:], start=vectors[0]) for vectors in by_term]
 
 
 def _batch_sizes(n_rows: int) -> list[int]:

@@ -79,6 +79,13 @@ def _arrays_of(of: RowSet) -> list[np.ndarray]:
             "rows, so that PyMC would count each for more or less than one. Leave total_size out: the step draws its "
             "own batches."
         )
+    shared_out = [t.name for t in of.terms.terms if t.summed is not None and t.summed.shares]
+    if shared_out and len(arrays[0]) != of.terms.n_rows:
+        raise UnsupportedModelError(
+            f"Potential {shared_out[0]!r} is a sum over {of.terms.n_rows} rows and numbers beside it, which were "
+            f"shared out among these, and now there are {len(arrays[0])}. Build the step again, or give the potential "
+            "an entry for each row."
+        )
     return arrays
 
 

@@ -57,8 +57,10 @@ def row_sets(model: Model, candidates: Candidates) -> tuple[RowSet, ...]:
     """
     kept: list[RowSet] = []
     for own in candidates.sets:
-        needed = not kept or candidates.chosen
-        if not needed and (own.n_rows <= FEW_ROWS or len(kept) == _MOST_SETS):
+        # A sum over what proves to be no rows belongs to the prior where there are other rows.
+        spare = own is not candidates.sets[-1] and all(term.summed is not None for term in own.terms)
+        needed = candidates.chosen or not (kept or spare)
+        if kept and not needed and (own.n_rows <= FEW_ROWS or len(kept) == _MOST_SETS):
             _log.info(own.in_full("there are fewer than it takes for drawing them to cost less"))
             continue
         try:
@@ -82,7 +84,9 @@ def _along_some_axis(model: Model, terms: SetTerms) -> RowSet:
         for other in terms.along_other_axes():
             with suppress(UnsupportedModelError):
                 return row_set(model, other)
-        raise
+        if (others := terms.without_sums()) is None:
+            raise
+        return row_set(model, others)
 
 
 def row_set(model: Model, terms: SetTerms) -> RowSet:
@@ -94,7 +98,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     for term in terms.terms:
         if term.value is not None:
             refuse_joint(term.variable)
-    graphs = {t.name: [t.variable] if t.value is None else [t.variable, t.value] for t in terms.terms}
+    graphs = {t.name: [t.graph] if t.value is None else [t.graph, t.value] for t in terms.terms}
     read = {name: variables_in(of_term, model.free_RVs) for name, of_term in graphs.items()}
     try:
         return _summed(model, terms, read)
@@ -140,7 +144,7 @@ def _summed(
     rows = []
     for term in terms.terms:
         is_potential = term.value is None
-        build = partial(rebuild, term.variable) if is_potential else partial(batch_term, rebuild, term, batches.length)
+        build = partial(rebuild, term.graph) if is_potential else partial(batch_term, rebuild, term, batches.length)
         row, batches = _proved_rows(term.name, build, batches)
         rows.append(row)
     total = sum(rows[1:], start=rows[0])

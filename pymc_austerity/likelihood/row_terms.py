@@ -17,17 +17,16 @@ from pymc_austerity.likelihood import term_refusals
 from pymc_austerity.likelihood.model_graph import (
     array_of,
     is_array_leaf,
+    longest_first,
     plain_draw,
     row_axis_in,
     variables_in,
 )
 from pymc_austerity.likelihood.row_leaves import find_row_leaves
+from pymc_austerity.likelihood.summed_terms import SumOfRows, sums_of_rows
 from pymc_austerity.user_input import did_you_mean, shown
 
 _log = logging.getLogger("pymc_austerity")
-
-#: An axis that is longer than the first by this factor has the rows.
-_MUCH_LONGER = 10
 
 
 class Term(NamedTuple):
@@ -37,6 +36,12 @@ class Term(NamedTuple):
     value: Variable | None  # the value variable of an observed variable; None of a potential
     lengths: tuple[int, ...]  # lengths of the axes along which its entries are, or may be, independent
     axis: int  # that of its rows
+    summed: SumOfRows | None = None  # a potential that is a sum over its rows, as a vector
+
+    @property
+    def graph(self) -> Variable:
+        """The observed variable, or the potential with an entry for each row."""
+        return self.variable if self.summed is None else self.summed.rows
 
     @property
     def name(self) -> str:
@@ -69,6 +74,11 @@ class SetTerms:
             for n in sorted(common, reverse=True)
         ]
 
+    def without_sums(self) -> SetTerms | None:
+        """Return the same terms without potentials that are sums, where there are others and such."""
+        others = tuple(t for t in self.terms if t.summed is None)
+        return SetTerms(self.n_rows, others) if 0 < len(others) < len(self.terms) else None
+
     def in_full(self, reason: str) -> str:
         """Return a line that says that these rows are evaluated in full at every draw, and why."""
         return f"The {self.n_rows:,} rows of {self.names} are evaluated in full at every draw: {reason}."
@@ -90,6 +100,13 @@ class RowTerms:
         """Observed variables and potentials of all sets."""
         return tuple(term for s in self.sets for term in s.all)
 
+    def log_densities(self, model: Model) -> list[Variable]:
+        """Return the log densities of all terms as graphs of the values of the model's variables, entries apart."""
+        graphs = dict(zip(self.all, model.logp(vars=list(self.all), sum=False), strict=True))
+        summed = [t for s in self.sets for t in s.terms if t.summed is not None]
+        rows = model.replace_rvs_by_values([t.graph for t in summed])
+        return list((graphs | dict(zip((t.variable for t in summed), rows, strict=True))).values())
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -109,19 +126,24 @@ def candidate_terms(
     of potentials.
     """
     shapes = _term_shapes(model, point)
+    numbers = [p for p in model.potentials if not shapes[p] and not getattr(p.tag, "is_prior", False)]
+    summed = sums_of_rows(model, numbers, point)
+    shapes |= {p: (of.n_rows,) for p, of in summed.items()}
     named = _named_terms(observed, {term.name: term for term in shapes})
     term_refusals.refuse_missing(model, shapes)
     lengths = {t: _number_of_rows(t, shapes[t]) for t in named or model.observed_RVs if named or shapes[t]}
     if not lengths:
-        lengths = _potentials_with_rows(model, shapes) or {p: _number_of_rows(p, shapes[p]) for p in model.potentials}
+        lengths = _potentials_with_rows(model, shapes, summed) or {
+            p: _number_of_rows(p, shapes[p]) for p in model.potentials
+        }
     if not lengths or max(lengths.values()) < 2:
         raise term_refusals.no_rows(model, point)
     if not several:
         term_refusals.refuse_ambiguous(lengths, chosen=named is not None)
     if named is None:
-        lengths |= _potentials_with_rows(model, shapes)
+        lengths |= _potentials_with_rows(model, shapes, summed)
     found = sorted({n for n in lengths.values() if n > 1}, reverse=True)
-    sets = [_set_of(model, {t: shapes[t] for t, m in lengths.items() if m == n}, n) for n in found]
+    sets = [_set_of(model, {t: shapes[t] for t, m in lengths.items() if m == n}, n, summed) for n in found]
     for left_out in () if several else sets[1:]:
         _log.info(left_out.in_full("this step reads one set of rows"))
     return Candidates(tuple(sets if several else sets[:1]), named is not None, shapes)
@@ -147,12 +169,15 @@ def _named_terms(observed: Any, by_name: Mapping[str, Variable]) -> list[Variabl
     return [by_name[n] for n in names]
 
 
-def _set_of(model: Model, shapes: dict[Variable, tuple[int, ...]], n_rows: int) -> SetTerms:
+def _set_of(
+    model: Model, shapes: dict[Variable, tuple[int, ...]], n_rows: int, summed: Mapping[Variable, SumOfRows]
+) -> SetTerms:
     observed = [t for t in shapes if t in model.observed_RVs]
     terms = []
     for t in (*observed, *(t for t in shapes if t not in observed)):
         lengths = _independent(t, shapes[t]) if t in observed else shapes[t]
-        terms.append(Term(t, model.rvs_to_values.get(t), lengths, row_axis_in(lengths, n_rows) or 0))
+        axis = row_axis_in(lengths, n_rows) or 0
+        terms.append(Term(t, model.rvs_to_values.get(t), lengths, axis, summed.get(t)))
     return SetTerms(n_rows, tuple(terms))
 
 
@@ -164,15 +189,17 @@ def _independent(term: Variable, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _number_of_rows(term: Variable, shape: tuple[int, ...]) -> int:
     """Return the length of the row axis: the first, unless it is short beside another (outcomes by rows)."""
-    lengths = _independent(term, shape) or shape or (1,)
-    return max(lengths) if max(lengths) > _MUCH_LONGER * lengths[0] else lengths[0]
+    return longest_first(_independent(term, shape) or shape or (1,))
 
 
-def _potentials_with_rows(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, int]:
+def _potentials_with_rows(
+    model: Model, shapes: Mapping[Variable, tuple[int, ...]], summed: Mapping[Variable, SumOfRows]
+) -> dict[Variable, int]:
     """Return the lengths of the potentials that read rows; one that reads none belongs to the prior."""
     may = [p for p in model.potentials if not getattr(p.tag, "is_prior", False)]
     lengths = {p: n for p in may if (n := _number_of_rows(p, shapes[p])) > 1}
-    read = {p: {p.name: variables_in([p], model.free_RVs)} for p in lengths}
+    graphs = {p: summed[p].rows if p in summed else p for p in lengths}
+    read = {p: {p.name: variables_in([graph], model.free_RVs)} for p, graph in graphs.items()}
     found = {p: find_row_leaves(read[p], n, model.free_RVs) for p, n in lengths.items()}
     return {p: n for p, n in lengths.items() if not all(leaf.marks_rows for leaf in found[p].values())}
 

@@ -93,9 +93,10 @@ def no_rows(model: Model, point: Mapping[str, np.ndarray]) -> UnsupportedModelEr
             )
         if longest > 1:
             return NotRowWiseError(
-                f"Potential {potential.name!r} reads an array with {longest} rows but is a single number: the "
-                "likelihood was summed before it can be split. Leave out the .sum(), so that the potential has "
-                "one entry per row."
+                f"Potential {potential.name!r} reads an array with {longest} rows but is a single number, and not shown "
+                "to be a sum over them: sums may be added, and multiplied with numbers that read no row, and that is "
+                "all. Give the potential one entry per row, without the .sum(); where that cannot be, rows depend on "
+                "each other, and pymc_austerity.PartialPosteriorPaths or pm.NUTS samples the model."
             )
     if model.observed_RVs:
         return UnsupportedModelError(

@@ -9,7 +9,7 @@ from rowwise import AS_WRITTEN, by_numpy, evaluated, moved, read
 
 from pymc_austerity.groups import GroupsNotFoundError
 from pymc_austerity.groups.grouping import find_groups
-from pymc_austerity.likelihood import NotRowWiseError, flatten, read_model, row_predictor
+from pymc_austerity.likelihood import NotRowWiseError, flatten, row_predictor
 from pymc_austerity.likelihood.scans import MOST_STEPS
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -162,6 +162,30 @@ def parameters_by_scan():
     return (found[0] if isinstance(found, tuple) else found)[-1] * X[:, 0]
 
 
+def residuals(outcome=Y):
+    return outcome - X @ beta()
+
+
+def normal_as_a_sum():
+    s = scale()
+    return -0.5 * pt.sum((residuals() / s) ** 2) - N * pt.log(s)
+
+
+def two_sums():
+    r, s = residuals(), scale()
+    return s * pt.sum(-pt.abs(r)) / 2 - pt.sum(pt.sum(0.1 * (Y2 - s) ** 2, axis=1)) + pt.sum(-(s**2))
+
+
+def sum_beside_an_outcome():
+    b = beta()
+    pm.Normal("z", X @ b, 1.0, observed=Y)
+    return pt.sum(-((Y2[:, 0] - X @ b) ** 2))
+
+
+def sum_of_components_first():
+    return pt.logsumexp(components_first(), axis=0).sum()
+
+
 def flat(position, of=log_softmax):
     return potential(lambda: of().flatten()[position()])
 
@@ -234,6 +258,16 @@ SPLIT = {
     "volatilities by pm.GARCH11": volatility_of_pymc,
     "two states by a scan": two_states_and_two_lags,
     "parameters by a scan": normal(parameters_by_scan),
+    "a sum": potential(lambda: (-(residuals() ** 2)).sum()),
+    "a sum of log densities": potential(lambda: pm.logp(pm.Normal.dist(X @ beta(), scale()), Y).sum()),
+    "a sum and numbers beside it": potential(normal_as_a_sum),
+    "sums, times and divided by numbers": potential(two_sums),
+    "a sum of components first": potential(sum_of_components_first),
+    "a mean": potential(lambda: -N * pt.mean(residuals(pm.Data("y_data", Y)) ** 2)),
+    "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
+    "a dot product": potential(lambda: -0.5 * pt.dot(r := residuals(), r)),
+    "lengths beside a sum": potential(lambda: (l := -(residuals() ** 2)).sum() - l.shape[0] * pt.log(scale())),
+    "a sum beside an outcome": potential(sum_beside_an_outcome),
     "chosen by pt.choose": potential(lambda: pt.choose(CHOICE % 3, [log_softmax_of(k) for k in range(3)])),
     "chosen by pt.choose in a table": potential(lambda: pt.choose(pm.Data("k", CHOICE % 3), log_softmax().T)),
     "chosen by pt.choose, wrapped": potential(lambda: pt.choose(CHOICE - 3, log_softmax(0), mode="wrap")),
@@ -355,14 +389,46 @@ def test_a_predictor_has_one_entry_for_each_row(name):
     assert (eta is not None) == (name == "dot with the transpose")
 
 
-@pytest.mark.parametrize("rows", [Y[None, :], Y[:, None].T.copy()])
-def test_a_summed_potential_is_told_by_its_rows(rows):
-    with pm.Model() as model:
-        w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", [-1.0, 1.0], 1.0, shape=2)
-        terms = pt.log(w)[:, None] - 0.5 * (rows - mu[:, None]) ** 2
-        pm.Potential("y", pt.logsumexp(terms, axis=0).sum())
-    with pytest.raises(NotRowWiseError, match=r"'y' reads an array with 40 rows but is a single number.*Leave out"):
-        read_model(model, model.value_vars, None, None)
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda of: pt.sum(of) ** 2,
+        lambda of: pt.log(pt.sum(pt.exp(of))),
+        lambda of: pt.sum(of) * pt.sum(-of),
+        lambda of: pt.max(of),
+    ],
+)
+def test_a_number_that_is_no_sum_is_refused_so(number):
+    with pytest.raises(
+        NotRowWiseError, match=r"'y' reads an array with 40 rows but .* not shown to be a sum over them"
+    ):
+        read(potential(lambda: number(-(residuals() ** 2))))
+
+
+def test_a_sum_over_dependent_rows_is_refused():
+    with pytest.raises(NotRowWiseError, match="'y' does not split into rows: rows are accumulated one after the other"):
+        read(potential(lambda: pt.sum((eta := X @ beta()) - pt.log(pt.cumsum(pt.exp(eta))))))
+
+
+def test_a_sum_of_no_rows_stays_with_the_prior():
+    """Also one that reads rows, where these do not split: here a partial likelihood beside the rows of an outcome."""
+
+    def define():
+        eta = X @ beta()
+        pm.Normal("z", eta, 1.0, observed=Y)
+        pm.Potential("few", pt.sum(-(pm.Normal("effects", shape=2 * N) ** 2) * np.arange(2 * N)))
+        pm.Potential("ranks", pt.sum(eta - pt.log(pt.cumsum(pt.exp(eta)))))
+
+    _, data = read(define)
+    assert [term.name for s in data.terms.sets for term in s.terms] == ["z"]
+
+
+def test_numbers_beside_a_sum_need_as_many_rows():
+    model, data = read(SPLIT["a mean"])
+    with model:
+        pm.set_data({"y_data": Y[:-1]})
+    with pytest.raises(UnsupportedModelError, match="differ in length|shared out among these"):
+        data.changed()
 
 
 @pytest.mark.parametrize("numbers", [np.arange(N)[::-1].copy(), np.arange(N - 1)])

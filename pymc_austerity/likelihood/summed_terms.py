@@ -1,0 +1,135 @@
+"""Potentials that are sums over rows, ``pm.Potential("p", -0.5 * pt.sum(((y - mu) / s) ** 2) - n * pt.log(s))``.
+
+A number that is made of sums over rows by adding and by multiplying with other numbers,
+
+    Σ_k c_k Σ_i v_ki + r = Σ_i (Σ_k c_k v_ki + r / N),
+
+has an entry for each row, on the right.  Whether v_ki reads row i alone is proved as for any other term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import chain
+from operator import add, mul
+from typing import NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.model import Model
+from pytensor import scalar
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import Shape, Shape_i
+
+from pymc_austerity.compat import replace_parts
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
+from pymc_austerity.likelihood.model_graph import longest_first, row_axis_in, sum_within_rows
+
+
+class SumOfRows(NamedTuple):
+    """A potential that is a sum, as a vector of what is summed."""
+
+    rows: Variable  # vector
+    n_rows: int
+    shares: bool  # whether a number that depends on how many rows there are was shared out among them
+
+
+class _Parts(NamedTuple):
+    """A number as Σ_k c_k Σ v_k + r."""
+
+    sums: tuple[tuple[Variable, Variable], ...]  # the numbers c_k and the arrays v_k
+    rest: tuple[Variable, ...]  # numbers whose sum is r
+
+    def times(self, number: Variable) -> _Parts:
+        return _Parts(tuple((number * c, v) for c, v in self.sums), tuple(number * r for r in self.rest))
+
+
+def sums_of_rows(
+    model: Model, potentials: Sequence[Variable], point: Mapping[str, np.ndarray]
+) -> dict[Variable, SumOfRows]:
+    """Return those potentials of a model that are sums over an axis; `point` has values of the free variables."""
+    parts = {p: found for p in potentials if (found := _parts(p)).sums}
+    graphs = [v for of in parts.values() for _, v in of.sums]
+    numbers = [c for of in parts.values() for c in (*of.rest, *(c for c, _ in of.sums))]
+    lengths = [v for v in ancestors(numbers, blockers=model.free_RVs) if _is_length(v)]
+    asked = model.replace_rvs_by_values([*(v.shape for v in graphs), *lengths])
+    evaluate = model.compile_fn(asked, inputs=model.value_vars, mode=BY_NUMPY, on_unused_input="ignore")
+    values = evaluate(point) if parts else []
+    shapes = dict(zip(graphs, (tuple(map(int, s)) for s in values), strict=False))
+    known = {v: pt.constant(n) for v, n in zip(lengths, values[len(graphs) :], strict=True)}
+    return {p: _as_rows(of, shapes, known) for p, of in parts.items()}
+
+
+def _as_rows(
+    parts: _Parts, shapes: Mapping[Variable, tuple[int, ...]], known: Mapping[Variable, Variable]
+) -> SumOfRows:
+    n_rows = max(longest_first(shapes[v]) for _, v in parts.sums)
+    rows, rest = [], list(parts.rest)
+    for c, v in parts.sums:
+        axis = row_axis_in(shapes[v], n_rows)
+        if axis is None:
+            rest.append(c * v.sum())
+        else:
+            rows.append(replace_parts(c, known) * sum_within_rows(v, axis))
+    total = reduce(add, rows)
+    if rest:
+        total = total + replace_parts(reduce(add, rest), known) / n_rows
+    return SumOfRows(total, n_rows, bool(rest or known))
+
+
+def _is_length(var: Variable) -> bool:
+    return var.owner is not None and isinstance(var.owner.op, Shape | Shape_i)
+
+
+def _parts(var: Variable) -> _Parts:
+    """Split a number, an array of one entry, into sums and what is added to them."""
+    node = var.owner
+    alone = _Parts((), (_number(var),))
+    if node is None or not all(var.type.broadcastable):
+        return alone
+    if isinstance(node.op, DimShuffle):
+        return _parts(node.inputs[0]) if all(node.inputs[0].type.broadcastable) else alone
+    if isinstance(node.op, CAReduce) and isinstance(node.op.scalar_op, scalar.Add):
+        array = _summed(var)
+        return _parts(array) if all(array.type.broadcastable) else _Parts(((pt.constant(1.0), array),), ())
+    if isinstance(node.op, Dot) or (isinstance(node.op, Blockwise) and isinstance(node.op.core_op, Dot)):
+        vectors = [i.dimshuffle([a for a, one in enumerate(i.type.broadcastable) if not one]) for i in node.inputs]
+        return _Parts(((pt.constant(1.0), mul(*vectors)),), ()) if {v.ndim for v in vectors} == {1} else alone
+    return _parts_of_elemwise(node.op.scalar_op, node.inputs, alone) if isinstance(node.op, Elemwise) else alone
+
+
+def _parts_of_elemwise(op: scalar.ScalarOp, inputs: Sequence[Variable], alone: _Parts) -> _Parts:
+    parts = [_parts(i) for i in inputs]
+    with_sums = [i for i, of in enumerate(parts) if of.sums]
+    if not with_sums:
+        return alone
+    if isinstance(op, scalar.Cast | scalar.Identity):
+        return parts[0]
+    if isinstance(op, scalar.Neg | scalar.Sub):
+        parts[-1] = parts[-1].times(pt.constant(-1.0))
+    if isinstance(op, scalar.Add | scalar.Sub | scalar.Neg):
+        return _Parts(*(tuple(chain.from_iterable(of)) for of in zip(*parts, strict=True)))
+    if isinstance(op, scalar.Mul) and len(with_sums) == 1:
+        others = [_number(v) for i, v in enumerate(inputs) if i not in with_sums]
+        return parts[with_sums[0]].times(reduce(mul, others))
+    if isinstance(op, scalar.TrueDiv) and with_sums == [0]:
+        return parts[0].times(1.0 / _number(inputs[1]))
+    return alone
+
+
+def _number(var: Variable) -> Variable:
+    return var.dimshuffle([]) if var.type.ndim else var
+
+
+def _summed(var: Variable) -> Variable:
+    """Return the array of which a sum is that of all entries: of a sum of sums the inner one."""
+    while (
+        var.owner is not None and isinstance(var.owner.op, CAReduce) and isinstance(var.owner.op.scalar_op, scalar.Add)
+    ):
+        (var,) = var.owner.inputs
+    return var
