@@ -137,7 +137,7 @@ def candidate_terms(
             p: _number_of_rows(p, shapes[p]) for p in model.potentials
         }
     if not lengths or max(lengths.values()) < 2:
-        raise term_refusals.no_rows(model, point)
+        raise term_refusals.no_rows(model)
     if not several:
         term_refusals.refuse_ambiguous(lengths, chosen=named is not None)
     if named is None:

@@ -94,7 +94,7 @@ def _parts(var: Variable) -> _Parts:
         return alone
     if isinstance(node.op, DimShuffle):
         return _parts(node.inputs[0]) if all(node.inputs[0].type.broadcastable) else alone
-    if isinstance(node.op, CAReduce) and isinstance(node.op.scalar_op, scalar.Add):
+    if _is_sum(var):
         array = _summed(var)
         return _parts(array) if all(array.type.broadcastable) else _Parts(((pt.constant(1.0), array),), ())
     if isinstance(node.op, Dot) or (isinstance(node.op, Blockwise) and isinstance(node.op.core_op, Dot)):
@@ -128,8 +128,11 @@ def _number(var: Variable) -> Variable:
 
 def _summed(var: Variable) -> Variable:
     """Return the array of which a sum is that of all entries: of a sum of sums the inner one."""
-    while (
-        var.owner is not None and isinstance(var.owner.op, CAReduce) and isinstance(var.owner.op.scalar_op, scalar.Add)
-    ):
+    while _is_sum(var):
         (var,) = var.owner.inputs
     return var
+
+
+def _is_sum(var: Variable) -> bool:
+    op = None if var.owner is None else var.owner.op
+    return isinstance(op, CAReduce) and isinstance(op.scalar_op, scalar.Add)

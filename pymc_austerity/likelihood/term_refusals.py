@@ -79,24 +79,17 @@ def refuse_ambiguous(lengths: Mapping[Variable, int], *, chosen: bool) -> None:
         )
 
 
-def no_rows(model: Model, point: Mapping[str, np.ndarray]) -> UnsupportedModelError:
+def no_rows(model: Model) -> UnsupportedModelError:
     """Explain why a model has no rows: nothing observed, or summed before it can be split."""
     for potential in model.potentials:
         data = [array_of(v) for v in ancestors([potential], blockers=model.free_RVs) if is_array_leaf(v)]
         longest = max((max(a.shape) for a in data if a.size and a.ndim), default=0)
-        latent = [rv.name for rv in model.free_RVs if np.size(point[model.rvs_to_values[rv].name]) == longest]
-        if longest > 1 and latent:
-            return NotRowWiseError(
-                f"Potential {potential.name!r} reads an array with {longest} rows, and {latent} has an entry for each "
-                "of them, which grow with the data: each draw would have to move all of them. Sum or integrate them "
-                "out of the likelihood where that has a closed form (pm.Mixture for labels), or sample with pm.NUTS."
-            )
         if longest > 1:
             return NotRowWiseError(
-                f"Potential {potential.name!r} reads an array with {longest} rows but is a single number, and not shown "
-                "to be a sum over them: sums may be added, and multiplied with numbers that read no row, and that is "
-                "all. Give the potential one entry per row, without the .sum(); where that cannot be, rows depend on "
-                "each other, and pymc_austerity.PartialPosteriorPaths or pm.NUTS samples the model."
+                f"Potential {potential.name!r} reads an array with {longest} rows but is a single number, and not "
+                "shown to be a sum over them: sums may be added, and multiplied with numbers that read no row, and "
+                "that is all. Give the potential one entry per row, without the .sum(); where that cannot be, rows "
+                "depend on each other, and pymc_austerity.PartialPosteriorPaths or pm.NUTS samples the model."
             )
     if model.observed_RVs:
         return UnsupportedModelError(

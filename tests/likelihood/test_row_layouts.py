@@ -266,7 +266,7 @@ SPLIT = {
     "a mean": potential(lambda: -N * pt.mean(residuals(pm.Data("y_data", Y)) ** 2)),
     "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
     "a dot product": potential(lambda: -0.5 * pt.dot(r := residuals(), r)),
-    "lengths beside a sum": potential(lambda: (l := -(residuals() ** 2)).sum() - l.shape[0] * pt.log(scale())),
+    "lengths beside a sum": potential(lambda: (of := -(residuals() ** 2)).sum() - of.shape[0] * pt.log(scale())),
     "a sum beside an outcome": potential(sum_beside_an_outcome),
     "chosen by pt.choose": potential(lambda: pt.choose(CHOICE % 3, [log_softmax_of(k) for k in range(3)])),
     "chosen by pt.choose in a table": potential(lambda: pt.choose(pm.Data("k", CHOICE % 3), log_softmax().T)),
