@@ -14,7 +14,7 @@ import pytensor
 import pytensor.tensor as pt
 from numba.extending import overload
 from pytensor.compile import Mode, get_mode, optdb
-from pytensor.graph.basic import Apply, Variable, clone, equal_computations
+from pytensor.graph.basic import Apply, Constant, Variable, clone, equal_computations
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import explicit_graph_inputs
@@ -151,7 +151,9 @@ def stabilised(graph: Variable) -> Variable:
     for include in (("stabilize",), ("canonicalize", "stabilize")):
         # Not without what says how to differentiate (`pytensor.gradient.undefined_grad` and its like).
         graph = rewrite_graph(graph, include=include, clone=False, exclude=("local_view_op",))
-    return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_write_out_product))
+    for rewriter in (_write_out_product, _keep_tail):
+        graph = rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(rewriter))
+    return graph
 
 
 @node_rewriter([Prod])
@@ -165,6 +167,20 @@ def _write_out_product(fgraph: Any, node: Apply) -> list[Variable] | None:
         return None
     moved = pt.moveaxis(x, list(along), list(range(len(known))))
     return [pt.cast(reduce(mul, [moved[i] for i in np.ndindex(*known)]), node.outputs[0].type.dtype)]
+
+
+@node_rewriter([pt.log1p])
+def _keep_tail(fgraph: Any, node: Apply) -> list[Variable] | None:
+    """Write log(1 ± erf x) by erfc: PyTensor has made log1p of it, which is log 0 from six standard deviations on."""
+    (of,) = node.inputs
+    sign = 1.0
+    while of.owner is not None and of.owner.op in (pt.neg, pt.mul):
+        constants = [v for v in of.owner.inputs if isinstance(v, Constant) and np.all(v.data == -1)]
+        others = [v for v in of.owner.inputs if v not in constants]
+        if len(others) != 1:
+            return None
+        sign, of = -sign, others[0]
+    return [pt.log(pt.erfc(-sign * of.owner.inputs[0]))] if of.owner is not None and of.owner.op == pt.erf else None
 
 
 class Product(Dot):

@@ -24,7 +24,7 @@ from pymc_austerity.likelihood.prior_laws import Law, prior_laws
 from pymc_austerity.likelihood.row_data import DataSource, union_of
 from pymc_austerity.likelihood.row_set import row_sets
 from pymc_austerity.likelihood.row_terms import RowTerms, candidate_terms
-from pymc_austerity.likelihood.term_refusals import refuse_half_precision, warn_about_remainder
+from pymc_austerity.likelihood.term_refusals import warn_about_remainder, warn_of_many
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 
@@ -117,8 +117,8 @@ def row_likelihood(
     point = model.initial_point() if initial_point is None else initial_point
     candidates = candidate_terms(model, observed, point, several=several)
     sets = row_sets(model, candidates)
-    refuse_half_precision([leaf for s in sets for leaf in s.leaves])
     terms = RowTerms(tuple(s.terms for s in sets))
+    warn_of_many(len(terms.all))
     warn_about_remainder(model, {term: shape for term, shape in candidates.shapes.items() if term not in terms.all})
     rows, batches = union_of(sets)
     likelihood, fixed = _split_density(model, terms, rows, batches, variables, point)

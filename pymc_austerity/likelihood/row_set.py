@@ -23,7 +23,7 @@ from pymc_austerity.likelihood.row_leaves import RowLeaf, computed_from_constant
 from pymc_austerity.likelihood.row_numbers import NumberedRows, RowNumbering
 from pymc_austerity.likelihood.row_terms import Candidates, SetTerms
 from pymc_austerity.likelihood.sparse_rows import find_sparse_products
-from pymc_austerity.likelihood.term_refusals import refuse_joint, said_of_lag, said_of_part
+from pymc_austerity.likelihood.term_refusals import refuse_joint, refuse_types, said_of_lag, said_of_part
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")
@@ -124,6 +124,7 @@ def _summed(
     computed: Mapping[Variable, Variable] = MappingProxyType({}),
 ) -> RowSet:
     found = find_row_leaves(read, terms.n_rows, model.free_RVs, computed=computed)
+    refuse_types(found.values())
     products = find_sparse_products(read, terms.n_rows)
     found |= {leaf.source: leaf for product in products for leaf in product.leaves}
     data = [leaf for leaf in found.values() if not leaf.marks_rows and not leaf.numbers_rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -28,6 +29,10 @@ from pymc_austerity.likelihood.model_graph import (
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
+_log = logging.getLogger("pymc_austerity")
+
+#: So many terms that are read by row take a step minutes to compile.
+MANY_TERMS = 12
 #: Where only one set of rows can be subsampled, one longer than this share of the longest could as well be meant.
 _AMBIGUOUS_SHARE = 0.1
 #: Terms outside the rows are evaluated in full at every draw; from this many entries on, a user should know.
@@ -167,12 +172,22 @@ def _cut(index: slice) -> int:
     return begin - end if whole and begin is not None and end is not None and begin >= 0 >= end else 0
 
 
-def refuse_half_precision(leaves: Iterable[RowLeaf]) -> None:
-    """Refuse data of half precision, for which no code is compiled."""
-    if half := [leaf.label for leaf in leaves if leaf.array.dtype == np.float16]:
-        raise UnsupportedModelError(
-            f"Data arrays {half} are of half precision (float16), which is not compiled. Convert them: "
-            'array.astype("float32").'
+def refuse_types(leaves: Iterable[RowLeaf]) -> None:
+    """Refuse complex data, and data of half precision, for which no code is compiled."""
+    for leaf in leaves:
+        dtype = np.dtype(leaf.source.type.dtype)
+        if dtype == np.float16 or dtype.kind == "c":
+            cure = "array.real and array.imag" if dtype.kind == "c" else 'array.astype("float32")'
+            raise UnsupportedModelError(f"Data {leaf.label} are {dtype}, for which no code is compiled. Pass {cure}.")
+
+
+def warn_of_many(n_terms: int) -> None:
+    """Warn of many terms that are read by row, each of which is compiled by itself."""
+    if n_terms > MANY_TERMS:
+        _log.warning(
+            f"{n_terms} observed variables or potentials are read by row, and each is compiled by itself: "
+            "building a step takes minutes. One vector of all outcomes is read as one: pm.Normal('y', mu[g], sigma, "
+            "observed=np.concatenate(outcomes)), with the number g of its outcome for each entry."
         )
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.gradient import grad
@@ -9,7 +10,7 @@ from scipy import special
 
 import pymc_austerity as pma
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.graph_compiler import compile_log_density
+from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_log_density, stabilised
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 IS_6 = int(pm.__version__.split(".")[0]) >= 6
@@ -86,6 +87,20 @@ def test_derivatives_at_extreme_predictors(family):
     assert all(finite[y == value].sum() >= (ETA.size if IS_6 else 5) for value in (0, 3))
     expected = [first(eta, y) * eta, second(eta, y) * eta**2]
     np.testing.assert_allclose(np.array(derivatives)[:, finite], np.array(expected)[:, finite], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [lambda x: pt.log(1 + pt.erf(x)), lambda x: pt.log(1 - pt.erf(-x)), lambda x: pt.log1p(-pt.erf(-1.0 * x))],
+)
+def test_tails_of_the_error_function_are_kept(written):
+    """They are those of a skew normal row far out, and of what users write for a normal distribution function."""
+    x, at = pt.dvector("x"), np.array([-20.0, -8.0, -3.0, 0.0, 8.0])
+    tail = stabilised(written(x))
+    value, slope = pytensor.function([x], [tail, grad(tail.sum(), x)], mode=BY_NUMPY)(at)
+    expected = np.log(2) + special.log_ndtr(np.sqrt(2) * at)
+    np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(slope, 2 / np.sqrt(np.pi) * np.exp(-(at**2) - expected), rtol=1e-9, atol=1e-15)
 
 
 def test_a_derivative_of_what_was_not_stabilised_is_not_finite():

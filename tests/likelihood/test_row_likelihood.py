@@ -180,6 +180,23 @@ def test_a_large_term_outside_the_rows_is_announced():
         row_likelihood(model, observed="y")
 
 
+def test_an_observed_variable_for_each_group_is_warned_of(caplog):
+    with pm.Model() as model:
+        for k in range(13):
+            pm.Normal(f"y{k}", pm.Normal(f"mu{k}"), 1.0, observed=np.arange(9.0))
+    row_likelihood(model)
+    assert "13 observed variables or potentials are read by row" in caplog.text
+    assert "mu[g]" in caplog.text
+
+
+@pytest.mark.parametrize(("dtype", "cure"), [("complex128", "array.real"), ("float16", "float32")])
+def test_data_that_no_code_is_compiled_for_are_refused(dtype, cure):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("b") * pt.as_tensor(X[:, 0].astype(dtype)), 1.0, observed=REAL)
+    with pytest.raises(ValueError, match=f"without a name of 'y' are {dtype}.*{cure}"):
+        row_likelihood(model)
+
+
 def test_variables_of_other_steps_are_inputs_of_their_own():
     with pm.Model() as model:
         beta, sigma = slopes(), pm.HalfNormal("sigma")
