@@ -59,7 +59,7 @@ def _carried_by(
     @njit
     def carried(theta, data, state, generators):  # type: ignore[no-untyped-def]
         e, rng = data.expansion, generators[PROPOSE]
-        phi, moved = np.empty(e.shared.size), False
+        phi, moved = np.empty(e.shared.size), np.isnan(state.log_det[0])
         for p in range(phi.size):
             phi[p] = theta[e.shared[p]]
             moved = moved or phi[p] != state.phi[p]

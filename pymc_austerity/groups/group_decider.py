@@ -176,7 +176,7 @@ class GroupDecider:
     @property
     def few(self) -> int:
         """Rows up to which a group decides on all of them."""
-        return max(_FEW_ROWS, len(self.prepared.rows) if not self.test.reads.a_part else 0)
+        return max(_FEW_ROWS, len(self.prepared.rows) if self.parts.fitted or not self.test.reads.a_part else 0)
 
     def looks_of_large(self) -> Any:
         """Return a typed dict from the numbers of groups with more rows to the looks at them; nothing with bounds."""
@@ -194,7 +194,7 @@ class GroupDecider:
     @property
     def n_refreshed(self) -> np.ndarray:
         """Groups of each turn refreshed a draw; those that are tied to each other move together."""
-        share = self.share
+        share = 1.0 if self.share is None and self.parts.fitted else self.share
         if share is None:
             carried = rest_of_draw(self.prepared.expansion) + (0 if self.test.reads.a_part else self.n_rows)
             share = share_refreshed(self.rows_of_refresh, carried)
@@ -215,7 +215,7 @@ class GroupDecider:
             np.empty((n_groups, size)),
             np.empty((n_groups, size)),
             np.empty((n_groups, size, size)),
-            np.zeros(1),
+            np.full(1, np.nan),
             np.zeros((n_left, n_left)),
             np.zeros((len(self.groups.zero_sums), n_groups, size)),
             np.zeros(found.turns.start.size - 1, np.int64),
@@ -283,8 +283,8 @@ def complete_decider(
     drawn, source = drawn_rows(test, prepared)
     parts = GroupParts(
         model.linked, model.linked_seen, condition_of(prepared.expansion), test, drawn, source,
-        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
-        prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
+        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, model.groups.multiplied,
+        prepared.bounds is not None, prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
     )  # fmt: skip
     transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)

@@ -106,7 +106,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         raise GroupModeError("The log posterior or a derivative is not finite at the initial point of the model.")
     moves_shared = False  # the groups find their places first
     while passes < _MAX_PASSES:
-        here = _saddle_free(here)
+        here = curved_down(here)
         scale = _axis_scales(search, here)
         if not (scale > _NARROWEST).all():
             raise GroupModeError(
@@ -117,7 +117,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         _, theta = search.at(phi, here)
         factor = np.tril(search.condition(theta, here).factor)  # what lies above is left over from the matrix
         wanted = theta[here.own] - here.centre[here.own]
-        step, length = _limited(wanted, factor, here, radius)
+        step, length = limited_step(wanted, factor, here, radius)
         theta[here.own] = here.centre[here.own] + step
         moved, of_shared = np.einsum("gjk,gj->gk", factor, wanted), np.abs(phi - here.centre[here.shared]) / scale
         at_limit = (of_shared > 0.99 * radius * _first_reach(scale)).any()
@@ -139,7 +139,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
     raise GroupModeError(f"The search for the mode of the shared parameters did not end in {_MAX_PASSES} passes.")
 
 
-def _saddle_free(expansion: GroupExpansion) -> GroupExpansion:
+def curved_down(expansion: GroupExpansion) -> GroupExpansion:
     """Return an expansion whose groups have curvatures of the size of the Hessian's, upwards ones turned downwards.
 
     A group that curves upwards along some direction, as a scale of its own does far from its place, moves along it by
@@ -155,7 +155,7 @@ def _saddle_free(expansion: GroupExpansion) -> GroupExpansion:
     return expansion._replace(precision=precision)
 
 
-def _limited(
+def limited_step(
     wanted: np.ndarray, factor: np.ndarray, expansion: GroupExpansion, radius: float
 ) -> tuple[np.ndarray, float]:
     """Return the steps of all groups within a radius, and the length of the longest, in units of a first step.
@@ -208,6 +208,8 @@ def _first_reach(sds: np.ndarray) -> np.ndarray:
 
 def _surrogate_mode(search: GroupSearch, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:
     start = expansion.centre[expansion.shared]
+    if not start.size:
+        return start
     reach = radius * _first_reach(scale)
 
     def negative(x: np.ndarray) -> float:

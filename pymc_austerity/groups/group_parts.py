@@ -124,6 +124,7 @@ class GroupParts(NamedTuple):
     drawn: AcceptanceTest
     source: RowSource  # of the carried move
     reach: Callable[..., Any]  # compiled: how far the bounds let rows change in a carried move
+    fitted: bool  # whether groups are refreshed from quadratics that are fitted to all of their rows
     bounded: bool  # whether the groups that are refreshed read rows by their bounds
     normal: bool  # whether some of φ is normal given the rest
     tied: bool  # whether some groups move together

@@ -17,6 +17,7 @@ from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, n
 from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_costs import GroupCosts, estimate_costs
 from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, with_known_scale, with_shared
+from pymc_austerity.groups.group_means import find_means
 from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, GroupSearch, find_group_centre
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_pass import Membership, chunks, membership
@@ -123,13 +124,11 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     rows, member, order = sort_by_group(model.groups, data.rows)
     start, places = _rows_of_groups(member, model.groups)
     search = GroupSearch(data, rows, member, model)
-    centre = find_group_centre(search)
+    centre, steered = _find_centre(search)
     expansion = centre.expansion
     if model.row_scale is not None:
         expansion = with_known_scale(expansion, model.row_scale, rows.n_table)
         steered = centre._replace(expansion=expansion)
-    else:
-        steered = steer_groups(search, centre)
     steering = _with_tangent(search, steered)
     shifts, nested = find_shifts(search, expansion.centre), find_nested(search, expansion.centre)
     n_directions = len(model.group_pass.directions()[1])
@@ -158,6 +157,14 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
         return uninterrupted(model.seen.both_sides, new, old, data.others0, e.centre, *data.fixed, *batch)
 
     return found._replace(costs=estimate_costs(remainders, moves, e, found.bounds, found.rows))
+
+
+def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
+    """Return where the rows are expanded, and the quadratic that steers there."""
+    if search.model.groups.multiplied:
+        return find_means(search)
+    centre = find_group_centre(search)
+    return centre, centre if search.model.row_scale is not None else steer_groups(search, centre)
 
 
 def _shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray) -> SharedSteps:
@@ -197,6 +204,10 @@ def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> Gro
 
 
 def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
+    if model.groups.multiplied:
+        return found._replace(
+            without_bounds="they are proposed from laws fitted to these, as effects multiply each other"
+        )
     if len(model.groups.factors) > len(model.groups.tied):
         return found._replace(without_bounds="rows read several groups of one factor")
     e, shared = found.expansion, (found.mean, found.factor)

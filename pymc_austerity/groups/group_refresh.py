@@ -83,7 +83,7 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
 
 
 @njit
-def _rows_together(first, groups, data):  # type: ignore[no-untyped-def]
+def rows_together(first, groups, data):  # type: ignore[no-untyped-def]
     """Return the row numbers of groups with few rows, from a place in `groups` on, and the place behind them."""
     last, n = first, 0
     while last < groups.size and (n == 0 or n < TOGETHER):
@@ -149,7 +149,7 @@ def _refresh_by(
         known = own_changes(theta_new, theta, groups, e) if expands else offset
         first = np.int64(0)  # a plain 0 is of a type of its own, compiled for too
         while first < n and status == DECIDED:
-            numbers, last = _rows_together(first, groups, data)
+            numbers, last = rows_together(first, groups, data)
             new, old = np.empty(0), np.empty(0)
             if numbers.size > 0:
                 new, old = both_sides(

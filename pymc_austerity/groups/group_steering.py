@@ -36,7 +36,7 @@ def steer_groups(search: GroupSearch, centre: GroupCentre) -> GroupCentre:
     for _ in range(_ROUNDS):
         if not cloud.left > _SMALL:
             break
-        averaged = _average([search.expand(theta) for theta in cloud.thetas])
+        averaged = average([search.expand(theta) for theta in cloud.thetas])
         passes += len(cloud.thetas)
         if not np.isfinite(averaged.hessian).all():
             break
@@ -51,7 +51,7 @@ def steer_groups(search: GroupSearch, centre: GroupCentre) -> GroupCentre:
 def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _Cloud:
     e, at = of.expansion, (search.data.others0, search.data.fixed)
     thetas, left = [], []
-    shared, own = _antithetic(rng, of.mean.size), _antithetic(rng, e.own.size)
+    shared, own = antithetic(rng, of.mean.size), antithetic(rng, e.own.size)
     for of_shared, of_own in zip(shared, own, strict=True):
         theta = search.model.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), *at, e)
         known = float(cached(grouped_sum)(theta, search.data.others0, e))
@@ -60,7 +60,7 @@ def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _C
     return _Cloud(np.array(thetas), float(np.std(left)))
 
 
-def _antithetic(rng: np.random.Generator, size: int) -> np.ndarray:
+def antithetic(rng: np.random.Generator, size: int) -> np.ndarray:
     """Return points of N(0, I) whose coordinates each take the same values, in an order and with signs at random."""
     sides = ndtri(0.5 + (np.arange(_PAIRS) + 0.5) / (2 * _PAIRS))
     sides /= np.sqrt(np.mean(sides**2))
@@ -68,7 +68,7 @@ def _antithetic(rng: np.random.Generator, size: int) -> np.ndarray:
     return np.concatenate([points, -points])
 
 
-def _average(expansions: list[GroupExpansion]) -> GroupExpansion:
+def average(expansions: list[GroupExpansion]) -> GroupExpansion:
     """Return the quadratic about the mean of the centres with the average derivatives."""
     names = ("centre", "gradient", "hessian", "cross", "shared_gradient", "shared_hessian", "cell_hessian")
     means: dict[str, Any] = {name: np.mean([getattr(e, name) for e in expansions], axis=0) for name in names}

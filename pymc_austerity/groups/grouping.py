@@ -165,7 +165,7 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
     are_multiplied = _refuse_products(model, data, rows, found)
-    few = [_is_few(factor) and zero_sums.isdisjoint(factor.names) for factor in found]
+    few = [_is_few(factor) and zero_sums.isdisjoint(factor.names) and not are_multiplied for factor in found]
     ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
     taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
     left_out = zero_sums.difference(*(factor.names for factor in taken))

@@ -95,6 +95,6 @@ def remainder_sizes(
             new, old = uninterrupted(both_sides, theta_new, theta, others, centre, *fixed, *batch)
             with np.errstate(invalid="ignore"):  # a row that is impossible at both points
                 squares += (new - old) ** 2
-        sizes[start:stop] = np.sqrt(squares / len(pairs))
+        sizes[start:stop] = np.minimum(np.sqrt(squares / len(pairs)), np.finfo(np.float32).max)
         advance(stop - start)
     return np.where(np.isfinite(sizes), sizes, np.nanmax(np.where(np.isfinite(sizes), sizes, 0)))

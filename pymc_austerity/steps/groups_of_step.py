@@ -155,7 +155,7 @@ def _read(
     n_groups, read, n_rows = len(found.groups.own), found.groups.read.size, data.likelihood.n_rows
     if not least or n_groups >= max(least, _LEAST_APART):
         return found
-    if n_groups < least or not found.groups.pooled:
+    if n_groups < least or not (found.groups.pooled or found.groups.multiplied):
         return None
     if read * (read + 1) / 2 * n_rows > _MOST_EVALUATED:
         raise GroupsNotFoundError(
@@ -179,7 +179,7 @@ def _require_movable(groups: Groups, variables: Sequence[Variable]) -> None:
             f"and at most {_MOST_SHARED} can be moved together. Sample with pm.NUTS, or PenaltyMH where there "
             "are few groups."
         )
-    if groups.shared.size == 0:
+    if groups.shared.size == 0 and not groups.multiplied:
         raise GroupsNotFoundError(
             f"All parameters of the model are those of the groups of {groups.names}: there is nothing to move them "
             "with. Give their prior a mean or a scale that is estimated, or use PenaltyMH."

@@ -117,7 +117,7 @@ def test_products_that_cannot_be_expanded_are_refused(monkeypatch):
     def not_found(search):
         raise GroupModeError("The search did not end.")
 
-    monkeypatch.setattr(group_preparation, "find_group_centre", not_found)
+    monkeypatch.setattr(group_preparation, "find_means", not_found)
     with pm.Model():
         one_positive()
         with pytest.raises(pma.UnsupportedModelError, match=r"cannot be expanded group by group.*pm\.NUTS"):

@@ -1,0 +1,137 @@
+"""Where effects of two factors that multiply each other are expanded: at about their posterior means.
+
+Their joint mode lies far from these: many abilities that are shrunk to nothing make up for a few discriminations that
+grow.  The law of all groups is taken for independent normal laws whose mean and precision are those of the rows and the
+prior averaged over it (variational inference; Opper and Archambeau, Neural Computation 21, 2009).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.group_mode import (
+    GroupCentre,
+    GroupModeError,
+    GroupSearch,
+    curved_down,
+    limited_step,
+)
+from pymc_austerity.groups.group_steering import antithetic, average
+from pymc_austerity.interrupts import uninterrupted
+
+#: Rounds after which the search gives up, and those before φ moves; the steps, in standard deviations, and the gain of
+#: the log posterior that end it.
+_MOST_ROUNDS, _GROUPS_FIRST, _CLOSE_ENOUGH, _LITTLE = 80, 5, 0.1, 0.05
+#: How far a parameter moves in a round.
+_REACH = 1.0
+#: The least curvature that a group is taken to have.
+_FLATTEST = 1e-8
+#: How often what factors say of each other is halved until the quadratic has a maximum.
+_HALVINGS = 12
+
+
+class ProductCentre(NamedTuple):
+    """What the search ends with: the expansion there, and the average that steers."""
+
+    centre: GroupCentre
+    steered: GroupCentre
+
+
+def find_means(search: GroupSearch) -> ProductCentre:
+    """Search for the means of all groups, one factor after the other, and the mode of φ given their spread.
+
+    Raises GroupModeError where the search does not end.
+    """
+    theta, rng = search.data.theta0.copy(), np.random.default_rng(2009)
+    here = curved_down(search.expand(theta))
+    points = antithetic(rng, here.own.size).reshape(-1, *here.own.shape)
+    factor = _precision(search, [theta], here)[1]
+    for rounds in range(1, _MOST_ROUNDS + 1):
+        far = 0.0
+        for first, end in pairwise(here.first):
+            slope, factor = _precision(search, _around(theta, factor, points, here), here)
+            wanted = np.linalg.solve(factor @ factor.transpose(0, 2, 1), slope[:, :, None])[:, :, 0]
+            some, step = slice(first, end), limited_step(wanted, factor, here, _REACH)[0]
+            of_group = np.arange(here.own.shape[1]) < here.size[some, None]
+            theta[here.own[some][of_group]] += step[some][of_group]
+            far = max(far, float(np.sqrt((np.einsum("gjk,gj->gk", factor[some], wanted[some]) ** 2)[of_group].mean())))
+            cloud = _around(theta, factor, points, here)
+            here = curved_down(average([search.expand(at) for at in cloud]))
+        if rounds < _GROUPS_FIRST:
+            continue
+        theta[here.shared], gained = _mode_of_shared(search, theta, cloud, here)
+        if far < _CLOSE_ENOUGH and gained < _LITTLE:
+            passes = 1 + 2 * rounds * len(points)
+            here = _with_maximum(search, here)
+            centre = GroupCentre(search.expand(here.centre), *search.normal_law(here), passes)
+            return ProductCentre(centre, centre._replace(expansion=here))
+    raise GroupModeError(
+        f"The search for the means of effects that multiply each other took more than {rounds} rounds."
+    )
+
+
+def _precision(search: GroupSearch, cloud: list[np.ndarray], e: GroupExpansion) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slope of rows and prior by each group, and the factor of its precision, both averaged."""
+    t, size = e.ties, e.own.shape[1]
+    of_groups = e.own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
+    fixed = search.model.likelihood.fixed_at(search.data.fixed)
+    found = [uninterrupted(search.model.prior.derivatives, at, search.data.others0, fixed, *of_groups) for at in cloud]
+    slope, curvature = (np.mean([of[i] for of in found], axis=0) for i in (0, 1))
+    if not all(np.isfinite(of).all() for of in (slope, curvature, e.gradient, e.precision)):
+        raise GroupModeError("The log posterior or a derivative is not finite near the initial point of the model.")
+    values, vectors = np.linalg.eigh(e.precision + curvature)
+    present = np.arange(size) < e.size[:, None]
+    precision = (np.maximum(np.abs(values), _FLATTEST)[:, None, :] * vectors) @ vectors.transpose(0, 2, 1)
+    precision[~present[:, :, None] & np.eye(size, dtype=bool)] = 1.0
+    return np.where(present, slope + e.gradient, 0.0), np.linalg.cholesky(precision)
+
+
+def _mode_of_shared(
+    search: GroupSearch, theta: np.ndarray, cloud: list[np.ndarray], e: GroupExpansion
+) -> tuple[np.ndarray, float]:
+    """Return the mode of φ where groups are as they are, and what the log posterior gains by it."""
+    read = np.searchsorted(e.shared, e.read)
+
+    def negative(step: np.ndarray) -> float:
+        value = e.shared_gradient @ step[read] + step[read] @ e.shared_hessian @ step[read] / 2
+        for at in cloud:
+            moved = at.copy()
+            moved[e.shared] += step
+            prior = uninterrupted(search.model.density.log_prior, moved, search.data.others0, *search.data.fixed)
+            value += float(prior[0]) / len(cloud)
+        return -value if np.isfinite(value) else 1e300
+
+    start = np.zeros(e.shared.size)
+    if not start.size:
+        return start, 0.0
+    found = optimize.minimize(negative, start, method="L-BFGS-B", bounds=[(-_REACH, _REACH)] * start.size)
+    return theta[e.shared] + found.x, negative(start) - found.fun
+
+
+def _around(theta: np.ndarray, factor: np.ndarray, points: np.ndarray, e: GroupExpansion) -> list[np.ndarray]:
+    """Return θ with all groups where the points z are: u_g + C_g⁻ᵀz_g."""
+    absent = np.arange(e.own.shape[1]) >= e.size[:, None]
+    inverse = np.linalg.inv(factor).transpose(0, 2, 1)
+    found = []
+    for z in points:
+        at = theta.copy()
+        at[e.own[~absent]] += np.einsum("gjk,gk->gj", inverse, z)[~absent]
+        found.append(at)
+    return found
+
+
+def _with_maximum(search: GroupSearch, e: GroupExpansion) -> GroupExpansion:
+    """Return an expansion that has a maximum: as much as must be is taken off what factors say of each other."""
+    e = curved_down(e)
+    for _ in range(_HALVINGS):
+        if np.isfinite(search.condition(e.centre, e).log_det):
+            return e
+        e = e._replace(cell_hessian=e.cell_hessian / 2)
+    if not np.isfinite(search.condition(e.centre, e).log_det):
+        raise GroupModeError("The log posterior or a derivative is not finite near the initial point of the model.")
+    return e
