@@ -95,6 +95,7 @@ def test_products_are_expanded_at_their_means(decider, compared):
     assert (np.abs(decider.prepared.expansion.centre[compared] - mean) < 0.5 * sd).all()
 
 
+@pytest.mark.slow
 def test_products_of_effects_with_fixed_priors_are_groups():
     """Nothing is shared: the groups of two factors move by turns, and start where all is finite."""
     step = pma.PenaltyMH(model=model_of(pooled=False), rng=1, progressbar=False)
