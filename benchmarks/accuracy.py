@@ -49,7 +49,7 @@ def normal_draws(normal: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def as_point(step: Any, theta: np.ndarray) -> dict[str, np.ndarray]:
     """Return θ as PyMC's dictionary of values."""
-    return {b.name: theta[b.start : b.stop].reshape(b.shape) for b in step.decider.likelihood.blocks}
+    return {b.name: theta[b.start : b.stop].reshape(b.shape) for b in step.decider.parts.likelihood.blocks}
 
 
 def constrained(model: pm.Model, points: list[dict[str, np.ndarray]]) -> np.ndarray:
@@ -61,7 +61,7 @@ def constrained(model: pm.Model, points: list[dict[str, np.ndarray]]) -> np.ndar
 
 def by_importance(model: pm.Model, step: Any, seconds: float) -> tuple[Moments, str] | None:
     """Return exact moments by importance sampling, or None where the normal approximation is too far off."""
-    normal, log_density = step.decider.prepared.normal, model.compile_logp()
+    normal, log_density = step.decider.parts.prepared.normal, model.compile_logp()
     log_density(as_point(step, normal.centre))
     start = time.perf_counter()
     log_density(as_point(step, normal.centre))
@@ -94,7 +94,7 @@ def exact_moments(name: str, model: pm.Model, step: Any, seconds: float) -> tupl
             chains = {**ONE_CHAIN, "chains": 4, "cores": 2}
             idata = pm.sample(4_000, tune=1_000, nuts_sampler="nutpie", **chains)
         return moments(model, idata), "nutpie, 4 × 4,000"
-    if step.decider.prepared.normality > _SMOOTHED_FROM:
+    if step.decider.parts.prepared.normality > _SMOOTHED_FROM:
         found = by_importance(model, step, seconds)
         if found is not None:
             return found

@@ -47,9 +47,9 @@ def main() -> None:
         for k in range(1, 6):
             n = n0 * 2**k
             pm.set_data({"x": x[:n], "y": y[:n].astype(int)}, model=model)
-            before = steps[False].decider.prepared.kept.psi
+            before = steps[False].decider.parts.prepared.kept.psi
             seconds = {anew: learnt(step, anew=anew) for anew, step in steps.items()}
-            kept = np.array_equal(before, steps[False].decider.prepared.kept.psi)
+            kept = np.array_equal(before, steps[False].decider.parts.prepared.kept.psi)
             draws = {}
             for anew, step in steps.items():
                 with model:

@@ -106,8 +106,8 @@ def microseconds(call: Callable[..., Any], *arguments: Any) -> float:
 def parts_of_batch(step: Any) -> dict[str, float]:
     """Time the parts of a compiled transition that reads a batch of weighted rows."""
     decider, chain = step.decider, step.chain
-    arrays, fixed, expansion = decider.rows.arrays, decider.fixed, decider.expansion
-    table, n, theta, others = decider.prepared.table, int(chain.looks.sizes[0]), chain.start, np.empty(0)
+    arrays, fixed, expansion = decider.parts.stored.arrays, decider.parts.fixed, decider.expansion
+    table, n, theta, others = decider.parts.prepared.table, int(chain.looks.sizes[0]), chain.start, np.empty(0)
     draw, propose = decider.row_source.draw, decider.move.propose
     both_sides, known_sum = decider.density.both_sides, decider.density.known_sum
     gather, rng = build_gather(tuple(a.ndim for a in arrays)), np.random.default_rng(1)
@@ -133,7 +133,7 @@ def parts(model: pm.Model, build: Callable[..., Any]) -> pd.Series:
         step = build(progressbar=False)
     step.stop_tuning()
     chain, others, at = step.chain, np.empty(0), {"point": model.initial_point()}
-    theta = step.decider.prepared.draws[-1]
+    theta = step.decider.parts.prepared.draws[-1]
     found = parts_of_batch(step) if isinstance(step, pma.PenaltyMH) else {}
 
     def draw() -> None:
@@ -149,7 +149,7 @@ def parts(model: pm.Model, build: Callable[..., Any]) -> pd.Series:
         "compiled transition": compiled,
         "calling it, one at a time": best(lambda: chain.transition(theta, others, 1.0), REPEATED) - compiled,
         "calling it, made ahead": ahead - compiled,
-        "point to vector and back": best(lambda: flatten(at["point"], step.decider.likelihood.blocks), REPEATED),
+        "point to vector and back": best(lambda: flatten(at["point"], step.decider.parts.likelihood.blocks), REPEATED),
         "the step, in all": in_all,
         "of that statistics and its look at itself": in_all - ahead,
         "PyMC's trace": best(lambda: trace.record(at["point"], at["stats"], **late), REPEATED),

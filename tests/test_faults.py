@@ -81,7 +81,7 @@ def test_chains_with_a_proxy_start_apart(steered):
     for seed in range(200):
         step.start_chain(np.random.default_rng(seed))
         starts.append(step.chain.start)
-    spread = np.std(starts, axis=0) / step.decider.prepared.draws.std(axis=0)
+    spread = np.std(starts, axis=0) / step.decider.parts.prepared.draws.std(axis=0)
     assert (np.abs(spread - 2) < 0.4).all()  # of 200 starts: 4.4 standard errors of 5%, and as much of 300 draws
 
 

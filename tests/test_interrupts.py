@@ -117,7 +117,7 @@ def judge():
         repeated(pair, 20, step.chain.looks)
 
 def learn():
-    with_data(decider, decider.rows, decider.fixed)
+    with_data(decider, decider.parts.stored, decider.parts.fixed)
 
 for _ in range(20):
     draw(), judge()

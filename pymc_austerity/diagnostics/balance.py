@@ -69,7 +69,7 @@ class SpotCheck:
     seconds: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        n_total, chains = len(self.decider.rows), range(self.own.sizes["chain"])
+        n_total, chains = len(self.decider.parts.stored), range(self.own.sizes["chain"])
         read = max(float(np.minimum(self.stats["n_rows"], n_total).mean()), 1.0)
         # A test that always reads all rows makes the same decision every time.
         most = _REPEAT_BUDGET / (2 * self.n_states * read)

@@ -59,15 +59,15 @@ class ChecksOfDecisions:
         self.population = self._population()
         self.sampled = self.population is not decider
         self.n_planned = n_states or int(
-            np.clip(_ROW_BUDGET // len(self.population.rows), _FEWEST_STATES, _MOST_STATES)
+            np.clip(_ROW_BUDGET // len(self.population.parts.stored), _FEWEST_STATES, _MOST_STATES)
         )
-        self.states = drawn_states(idata, model, decider, self.n_planned)
+        self.states = drawn_states(idata, model, decider.parts, self.n_planned)
         self.mixing, self.on_all_rows = Mixing(idata, model), OnAllRows(decider)
         self.passes, self.table, self.place_is_known = 0.0, pd.DataFrame(), False
 
     def _population(self) -> Decider:
         """Return the decider for the rows of the spot check: of very many a sample, where decisions read far fewer."""
-        decider, read, n_total = self.decider, self.stats["n_rows"], len(self.decider.rows)
+        decider, read, n_total = self.decider, self.stats["n_rows"], len(self.decider.parts.stored)
         k = max(_SAMPLE, int(_TIMES_READ * read.mean()))
         can_be = decider.test.reads is Reads.BATCHES and not (self.pooled or decider.bound.is_asked_for)
         few = n_total > max(_MANY_ROWS, 2 * k) and np.mean(read > k / 10) < 0.001
@@ -92,16 +92,16 @@ class ChecksOfDecisions:
         decider, states = self.decider, self.states
         density = None
         if not self.pooled:
-            n_states = states_of_place(len(decider.rows), states.theta.shape[1])
-            states = drawn_states(self.idata, self.model, decider, n_states)
-            density = density_of(decider, self.temperature, states, self.of_rows)
+            n_states = states_of_place(len(decider.parts.stored), states.theta.shape[1])
+            states = drawn_states(self.idata, self.model, decider.parts, n_states)
+            density = density_of(decider.parts, self.temperature, states, self.of_rows)
         if density is None:
             change, passes = least_movement(decider, states)
             self.passes += passes
             return [judge_movement(change)]
         found = [judge_movement(movement_on_rows(density, states))]
-        names = entries_of_theta(self.mixing, self.model, decider)[1]
-        centre = None if decider.prepared is None else decider.prepared.expansion.centre[: len(names)]
+        names = entries_of_theta(self.mixing, self.model, decider.parts)[1]
+        centre = None if decider.parts.prepared is None else decider.parts.prepared.expansion.centre[: len(names)]
         of_place = judge_place(density, states, names, centre)
         self.passes += density.passes
         self.place_is_known = bool(of_place)
@@ -110,15 +110,15 @@ class ChecksOfDecisions:
     def _spots(self) -> list[Finding]:
         """Judge decisions by what the test does, there and back, from drawn states."""
         checked = SpotCheck(self.population, self.stats, self.own, self.n_planned, self.rng)
-        _, names = entries_of_theta(self.mixing, self.model, self.decider)
-        of_means, of_squares = (relaxation_of(self.mixing, self.model, self.decider, of) for of in ("bulk", "sd"))
+        _, names = entries_of_theta(self.mixing, self.model, self.decider.parts)
+        of_means, of_squares = (relaxation_of(self.mixing, self.model, self.decider.parts, of) for of in ("bulk", "sd"))
         theta = self.states.theta
         scale = Relaxations(of_means, of_squares, names, theta.mean(axis=0), theta.std(axis=0))
         self._look_at_states(checked, scale)
         if len(checked.spots) < 2:
             return [not_looked_at("spot check", "Time was over before two states were looked at.")]
         self.table, measured = checked.table(), checked.measured
-        share = len(self.population.rows) / len(self.decider.rows)
+        share = len(self.population.parts.stored) / len(self.decider.parts.stored)
         self.passes += len(measured) * share
         found = []
         if self.decider.row_source.counts is None:
@@ -165,11 +165,11 @@ class ChecksOfDecisions:
 
     def _batches(self, checked: SpotCheck) -> list[Finding]:
         """Judge batches by the shape of all rows, also where a sample of them was looked at many times."""
-        batches, n_total = checked.batches, len(self.population.rows)
+        batches, n_total = checked.batches, len(self.population.parts.stored)
         if self.sampled and batches:
             self.on_all_rows.propose(self.states, self.own, self.of_rows)
             read = float(np.mean([n for _, n in batches]))
-            batches, n_total = [(shape, read) for shape in self.on_all_rows.shapes], len(self.decider.rows)
+            batches, n_total = [(shape, read) for shape in self.on_all_rows.shapes], len(self.decider.parts.stored)
         return judge_batches(self.decider, self.stats, batches, n_total)
 
     def _proxy(self) -> list[Finding]:
@@ -179,7 +179,7 @@ class ChecksOfDecisions:
         return self.on_all_rows.judge_proxy()
 
     def _looked_at(self) -> str:
-        k = len(self.population.rows)
+        k = len(self.population.parts.stored)
         if self.sampled and len(self.table):
-            return f"a sample of {k:,} rows in place of all {len(self.decider.rows):,}"
+            return f"a sample of {k:,} rows in place of all {len(self.decider.parts.stored):,}"
         return f"the {k:,} rows of the pool in place of all rows" if self.pooled else "all rows"

@@ -16,7 +16,7 @@ from pymc.model import Model
 
 from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, by_entry, labels_of, posterior_variables
 from pymc_austerity.diagnostics.verdicts import Finding, judge_chains
-from pymc_austerity.kernel import Decider
+from pymc_austerity.kernel import Parts
 from pymc_austerity.likelihood import ModelData
 
 #: ArviZ takes a millisecond for an entry: of more entries the slowest so many, as chunks of the chains show them.
@@ -103,7 +103,7 @@ class Mixing:
             return of_entries(effective_draws, self.values[..., entries], method=method)
 
 
-def entries_of_theta(mixing: Mixing, model: Model, data: Decider | ModelData) -> tuple[list[np.ndarray], list[str]]:
+def entries_of_theta(mixing: Mixing, model: Model, data: Parts | ModelData) -> tuple[list[np.ndarray], list[str]]:
     """Return which entries each block of θ is made of, and a name for each entry of θ.
 
     Names are ArviZ's, but for a block with other entries than its variable, as of a simplex: ``w[0]``, ``w[1]``.
@@ -120,7 +120,7 @@ def entries_of_theta(mixing: Mixing, model: Model, data: Decider | ModelData) ->
     return entries, names
 
 
-def relaxation_of(mixing: Mixing, model: Model, data: Decider | ModelData, method: str = "bulk") -> np.ndarray:
+def relaxation_of(mixing: Mixing, model: Model, data: Parts | ModelData, method: str = "bulk") -> np.ndarray:
     """Return (τ + 1)/2 of every entry of θ in a run, or of its square (``"sd"``).
 
     Ranks do not change under a monotone transform; where a transform mixes entries, the slowest stands for all.

@@ -19,7 +19,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.diagnostics.drawn_states import DrawnStates
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel import Decider
+from pymc_austerity.kernel import Parts
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.proposals import summed_gradient
 
@@ -43,7 +43,7 @@ class DensityOnRows:
     derivative raises ValueError, NotImplementedError or NullTypeGradError.
     """
 
-    def __init__(self, data: Decider | ModelData, temperature: float, states: DrawnStates, rng: np.random.Generator):
+    def __init__(self, data: Parts | ModelData, temperature: float, states: DrawnStates, rng: np.random.Generator):
         likelihood = data.likelihood
         at = [likelihood.theta, likelihood.others, *likelihood.fixed]
         slope = grad(likelihood.log_prior, likelihood.theta, disconnected_inputs="ignore")
@@ -51,8 +51,9 @@ class DensityOnRows:
         at, total = [*at, *likelihood.batches], likelihood.row_log_likelihood.sum()
         self._slope_of_rows = interpret_log_density(at, [summed_gradient(likelihood)])
         self._sum_of_rows = interpret_log_density(at, [total])
-        self._arrays, self._fixed, self._temperature, self._rng = data.rows.arrays, data.fixed, temperature, rng
-        self.n_rows, d = len(data.rows), states.theta.shape[1]
+        (rows,) = data.rows.pieces()
+        self._arrays, self._fixed, self._temperature, self._rng = rows.arrays, data.fixed, temperature, rng
+        self.n_rows, d = len(rows), states.theta.shape[1]
         m = max(_FEWEST_ROWS, _ROWS_EACH * d)
         self.n_sampled = m if m <= _LARGEST_SHARE * self.n_rows else self.n_rows
         self.may_jump = _jumps(likelihood.row_log_likelihood, likelihood.theta)
@@ -129,7 +130,7 @@ class DensityOnRows:
 
 
 def density_of(
-    data: Decider | ModelData, temperature: float, states: DrawnStates, rng: np.random.Generator
+    data: Parts | ModelData, temperature: float, states: DrawnStates, rng: np.random.Generator
 ) -> DensityOnRows | None:
     """Return the log posterior and its gradient, or None where it has none: parameters are discrete, for example."""
     if any(np.dtype(block.dtype).kind != "f" for block in data.likelihood.blocks):

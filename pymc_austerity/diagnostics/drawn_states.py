@@ -13,7 +13,7 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.diagnostics.results import SamplingResult, group, over_steps
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel import TUNED, Decider, restore
+from pymc_austerity.kernel import TUNED, Decider, Parts, restore
 from pymc_austerity.likelihood import ModelData, flatten
 
 #: Statistics that hold the settings of a test which was designed when tuning ended.
@@ -63,10 +63,10 @@ def drawn_points(
     return points, chain, draw
 
 
-def drawn_states(idata: SamplingResult, model: Model, decider: Decider | ModelData, n_states: int) -> DrawnStates:
+def drawn_states(idata: SamplingResult, model: Model, data: Parts | ModelData, n_states: int) -> DrawnStates:
     """Return evenly spaced draws of all chains as the step saw them."""
     points, chain, draw = drawn_points(idata, model, n_states)
-    theta, others = decider.likelihood.blocks, decider.likelihood.other_blocks
+    theta, others = data.likelihood.blocks, data.likelihood.other_blocks
     return DrawnStates(
         np.array([flatten(p, theta) for p in points]),
         np.array([flatten(p, others) for p in points]).reshape(len(points), -1),

@@ -126,7 +126,7 @@ class OnAllRows:
     @property
     def n_pairs(self) -> int:
         """How many proposals are looked at."""
-        return int(np.clip(_ROW_BUDGET // len(self.decider.rows), 2, _MOST_PAIRS))
+        return int(np.clip(_ROW_BUDGET // len(self.decider.parts.stored), 2, _MOST_PAIRS))
 
     def take(self, pairs: list[tuple[Proposed, tuple[float, float]]]) -> None:
         """Take some proposals of a spot check that evaluated all rows at them."""

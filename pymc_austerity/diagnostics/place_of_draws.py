@@ -191,7 +191,7 @@ def movement(decider: Decider, states: Sequence[np.ndarray], others: np.ndarray)
     The `states` are draws of θ of one chain, far apart; those furthest apart are looked at first, and no more than are
     needed. Where a discrete variable is among them, which may stay where it is, the change is infinite.
     """
-    if any(np.dtype(block.dtype).kind != "f" for block in decider.likelihood.blocks):
+    if any(np.dtype(block.dtype).kind != "f" for block in decider.parts.likelihood.blocks):
         return np.inf, 0
     largest, passes = 0.0, 0
     for old, new in sorted(combinations(range(len(states)), 2), key=lambda pair: pair[0] - pair[1]):

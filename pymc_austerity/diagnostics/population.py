@@ -20,8 +20,8 @@ def as_population(decider: Decider, at_most: int | None = None) -> Decider:
     """
     if decider.row_source.complete:
         return decider
-    k = min(len(decider.rows), at_most or len(decider.rows))
-    parts = replace(decider.parts, rows=Rows(tuple(a[:k] for a in decider.rows.arrays)))
+    k = min(len(decider.parts.stored), at_most or len(decider.parts.stored))
+    parts = replace(decider.parts, rows=Rows(tuple(a[:k] for a in decider.parts.stored.arrays)))
     return replace(decider, parts=parts, row_source=decider.row_source.population(k))
 
 
@@ -42,12 +42,12 @@ def sample_of_rows(decider: Decider, k: int, rng: np.random.Generator) -> Decide
 
     A test that reads far fewer than `k` rows decides on the sample as it does on all rows.  Not for sampling.
     """
-    source, n = decider.row_source, len(decider.rows)
+    source, n = decider.row_source, len(decider.parts.stored)
     if source.weighted:
         numbers = uninterrupted(source.draw, rng, source.state(n), 0, k)
         assert source.weights is not None
         population = PooledRows(source.weights[numbers], n, 1).population(k)
     else:
         numbers, population = rng.choice(n, k, replace=False), SampleInPlaceOfRows(np.full(k, n / k))
-    parts = replace(decider.parts, rows=Rows(tuple(a[numbers] for a in decider.rows.arrays)))
+    parts = replace(decider.parts, rows=Rows(tuple(a[numbers] for a in decider.parts.stored.arrays)))
     return replace(decider, parts=parts, row_source=population)

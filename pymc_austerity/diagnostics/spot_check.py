@@ -53,7 +53,7 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     _, offset = uninterrupted(decider.offset_of, theta_new, theta, log_q_ratio, around)
     if not np.isfinite(offset):
         return None
-    row_inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
+    row_inputs = (decider.expansion[0], *decider.parts.fixed) if decider.density.expands else decider.parts.fixed
     terms, at = _all_rows(decider, decider.density, proposed, row_inputs), decider.place(theta_new, theta, others)
     return Pair(terms, float(offset), uninterrupted(decider.evaluate_bound, decider.bound_constants, at)[0])
 
@@ -61,7 +61,7 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
 def _all_rows(decider: Decider, density: Density, proposed: Proposed, inputs: Any) -> np.ndarray:
     """Return l_i of every row, −∞ for a row that is impossible under θ′; of a pool, times what a row stands for."""
     theta_new, theta, others, _ = proposed
-    arrays, counts = decider.rows.arrays, decider.row_source.counts
+    arrays, counts = decider.parts.stored.arrays, decider.row_source.counts
     terms = np.empty(len(arrays[0]))
     for start in range(0, terms.size, CHUNK):
         stop = min(start + CHUNK, terms.size)
@@ -85,7 +85,7 @@ def against_rows(decider: Decider, proposals: Sequence[tuple[Proposed, tuple[flo
     raw, known_sum, ratios, errors = decider.compiled.density, decider.density.known_sum, [], [np.nan]
     for proposed, (total_left, left) in proposals:
         theta_new, theta, others, _ = proposed
-        whole = _all_rows(decider, raw, proposed, decider.fixed)
+        whole = _all_rows(decider, raw, proposed, decider.parts.fixed)
         if not (np.isfinite(left) and np.isfinite(whole).all()):
             continue
         if whole.var() > 0:
@@ -137,7 +137,7 @@ class RepeatedTest:
 
     def __init__(self, decider: Decider, rng: np.random.Generator):
         self._test, self._temperature = decider.test, float(decider.parts.temperature.final)
-        self._row_state = decider.row_source.state(len(decider.rows))
+        self._row_state = decider.row_source.state(len(decider.parts.stored))
         self._rng = rng
         bound = _known_bound if decider.bound.is_asked_for else no_bound
         self._loop = _repeats(decider.test, decider.row_source, bound)

@@ -137,7 +137,7 @@ def collect(chain: Chain, theta: np.ndarray, others: np.ndarray, n_pairs: int) -
     numbers, on all of them.
     """
     decider = chain.decider
-    n_rows, replacement = len(decider.rows), decider.row_source.weighted
+    n_rows, replacement = len(decider.parts.stored), decider.row_source.weighted
     temperature = float(decider.parts.temperature.final)
     if n_rows < 3:
         raise ValueError(

@@ -83,5 +83,5 @@ class Watch:
         pairs = (evaluate_pair(decider, of) for of in proposed)
         n = float(stats["n_rows"][partial].mean()) / self._thin
         if batches := [(pair_shape(decider, pair), n) for pair in pairs if pair is not None]:
-            findings += judge_shapes(decider, batches, len(decider.rows))
+            findings += judge_shapes(decider, batches, len(decider.parts.stored))
         return findings

@@ -101,7 +101,7 @@ class Chain(AnyChain):
         # Of the numbers in the key of a generator one counts the chains of a run; the others are the same for all.
         key = getattr(rng.bit_generator.seed_seq, "spawn_key", ())
         self._share = Share(sum(key), np.zeros(1, np.int64))
-        self._row_state = decider.row_source.state(len(decider.rows), self._share)
+        self._row_state = decider.row_source.state(len(decider.parts.stored), self._share)
         self.looks = _looks_at_all(decider)
         self.start = draw_start(decider, self._rng_start)
 
@@ -172,7 +172,7 @@ class Chain(AnyChain):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._row_state = self.decider.row_source.state(len(self.decider.rows), self._share)
+        self._row_state = self.decider.row_source.state(len(self.decider.parts.stored), self._share)
 
 
 def _outcome(theta: np.ndarray, numbers: Sequence[float], accepted_as: type[float] = float) -> Outcome:
@@ -184,7 +184,7 @@ def _outcome(theta: np.ndarray, numbers: Sequence[float], accepted_as: type[floa
 
 def _looks_at_all(decider: Decider) -> Any:
     """Return the looks of the test at all rows."""
-    return decider.test.looks(len(decider.rows) if decider.row_source.complete else WITH_REPLACEMENT)
+    return decider.test.looks(len(decider.parts.stored) if decider.row_source.complete else WITH_REPLACEMENT)
 
 
 def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
@@ -193,14 +193,14 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
     Nearer where the log posterior is far lower than at the mode, as in the tails of a horseshoe: twice as far in the
     logarithm of a scale is the square of it.
     """
-    if decider.prepared is None:
+    if decider.parts.prepared is None:
         return None
     if decider.compiled.selected is not None:  # only the surrogate knows which coefficients to start with
         theta, state, around = decider.parts.theta0, decider.new_state(), decider.surroundings(decider.parts.others0)
         for _ in range(_STARTING_PROPOSALS):
             theta = uninterrupted(decider.move.propose, rng, theta, state, around)[0]
         return theta
-    draws = decider.prepared.draws
+    draws = decider.parts.prepared.draws
     mean = draws.mean(axis=0)
     further = further_start(mean.size)
     away = draws[rng.integers(len(draws))] - mean
@@ -208,7 +208,7 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
         start = mean + further / 2**nearer * away
         if _fall(decider, start) < largest_fall(mean.size, further):
             return start
-    return decider.prepared.expansion.centre[: mean.size].copy()
+    return decider.parts.prepared.expansion.centre[: mean.size].copy()
 
 
 def further_start(size: int) -> float:
@@ -234,13 +234,13 @@ def _fall(decider: Decider, start: np.ndarray) -> float:
 
     What the proxy leaves is estimated from some rows; far out, where it is large, the surrogate says enough.
     """
-    assert decider.prepared is not None
-    others, stored, counts = decider.parts.others0, len(decider.rows), decider.row_source.counts
+    assert decider.parts.prepared is not None
+    others, stored, counts = decider.parts.others0, len(decider.parts.stored), decider.row_source.counts
     numbers = np.sort(np.random.default_rng(1980).choice(stored, min(_ROWS, stored), replace=False))
-    rows = decider.rows.take(numbers).arrays
-    mode, around = decider.prepared.expansion.centre[: start.size], decider.surroundings(others)
+    rows = decider.parts.stored.take(numbers).arrays
+    mode, around = decider.parts.prepared.expansion.centre[: start.size], decider.surroundings(others)
     _, offset = uninterrupted(decider.offset_of, start, mode, 0.0, around)
-    inputs = (decider.expansion[0], *decider.fixed) if decider.density.expands else decider.fixed
+    inputs = (decider.expansion[0], *decider.parts.fixed) if decider.density.expands else decider.parts.fixed
     new, old = uninterrupted(decider.density.both_sides, start, mode, others, *inputs, *rows)
     with np.errstate(invalid="ignore"):
         total = ((new - old) * (1.0 if counts is None else counts[numbers])).mean() * stored

@@ -90,38 +90,23 @@ class Decider:
         return RepeatedTransition(self.transition)
 
     @property
-    def likelihood(self) -> RowLikelihood:
-        """The graphs of the log prior and of the rows."""
-        return self.parts.likelihood
-
-    @property
-    def rows(self) -> Rows:
-        """The data that chains read."""
-        return self.parts.stored
-
-    @property
     def n_rows(self) -> int:
         """N, the rows of a sum over all rows, whether or not they are all stored."""
-        return self.row_source.n_rows(len(self.rows))
+        return self.row_source.n_rows(len(self.parts.stored))
 
     @property
     def n_table(self) -> int:
         """Rows of the user's data: of the table behind a pool, and each of those that were merged into one."""
-        return self.rows.n_table if self.row_source.complete else self.n_rows
+        return self.parts.stored.n_table if self.row_source.complete else self.n_rows
 
     @property
     def setup_passes(self) -> float:
         """Passes over all rows before the first draw."""
-        return 0.0 if self.prepared is None else self.prepared.passes
+        return 0.0 if self.parts.prepared is None else self.parts.prepared.passes
 
     def number_in_table(self, row: int) -> int:
         """Return the number in the user's table of a row that chains read."""
-        return number_in_table(self.rows, row)
-
-    @property
-    def theta0(self) -> np.ndarray:
-        """The model's initial point."""
-        return self.parts.theta0
+        return number_in_table(self.parts.stored, row)
 
     @property
     def row_called(self) -> str:
@@ -133,31 +118,25 @@ class Decider:
         """What it means that a row changed by more than its bound."""
         return self.test.broken_bound
 
-    @property
-    def fixed(self) -> tuple[np.ndarray, ...]:
-        """Data that are not indexed by row."""
-        return self.parts.fixed
-
     @cached_property
     def data_at(self) -> tuple[Addresses, Addresses]:
         """Addresses of the data that are not indexed by row, and of the rows."""
-        return self.likelihood.fixed_at(self.fixed), self.likelihood.rows_at(self.rows.arrays)
-
-    @property
-    def prepared(self) -> Prepared | None:
-        """What was learnt from all rows before sampling, where there is a proxy."""
-        return self.parts.prepared
+        return self.parts.likelihood.fixed_at(self.parts.fixed), self.parts.likelihood.rows_at(self.parts.stored.arrays)
 
     @property
     def expansion(self) -> Any:
         """The expansion of the proxy; nothing without one."""
-        return () if self.prepared is None else self.prepared.expansion
+        return () if self.parts.prepared is None else self.parts.prepared.expansion
 
     @cached_property
     def links(self) -> Links:
         """Addresses of the model's functions in this process."""
         links = self.linked.links._replace(**{name: r.address for name, r in self.move.reached.items()})
-        return links if self.prepared is None else links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
+        return (
+            links
+            if self.parts.prepared is None
+            else links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
+        )
 
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
@@ -166,12 +145,12 @@ class Decider:
 
     def place(self, theta_new: np.ndarray, theta: np.ndarray, others: np.ndarray) -> Place:
         """Return a proposal, and what its rows are evaluated with."""
-        centre = np.empty(0) if self.prepared is None else self.prepared.expansion.centre
+        centre = np.empty(0) if self.parts.prepared is None else self.parts.prepared.expansion.centre
         return Place(self.links, theta_new, theta, others, centre, *self.data_at)
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
-        return self.move.make_state(self.parts.theta0, is_discrete(self.likelihood), self.n_table)
+        return self.move.make_state(self.parts.theta0, is_discrete(self.parts.likelihood), self.n_table)
 
     def propose(self, theta: np.ndarray, others: np.ndarray, state: Any, rng: np.random.Generator) -> Proposed:
         """Propose from θ with a state of the proposal."""
@@ -239,12 +218,12 @@ def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Deci
 
 def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:
     """Return a decider that keeps what is known of its rows; None where others are not just added, or change much."""
-    rows, before, prepared = parts.stored, decider.rows.arrays, decider.prepared
-    n, n_all = len(decider.rows), len(rows)
+    rows, before, prepared = parts.stored, decider.parts.stored.arrays, decider.parts.prepared
+    n, n_all = len(decider.parts.stored), len(rows)
     if prepared is None or decider.compiled.selected is not None or n_all <= n:
         return None
-    same = all(map(np.array_equal, parts.fixed, decider.fixed))
-    known = prepared.sums_known(decider.fixed)
+    same = all(map(np.array_equal, parts.fixed, decider.parts.fixed))
+    known = prepared.sums_known(decider.parts.fixed)
     if known is None or not (same and all(np.array_equal(a[:n], b) for a, b in zip(rows.arrays, before, strict=True))):
         return None
     weights = prepared.table if isinstance(prepared.table, AliasTable) else None

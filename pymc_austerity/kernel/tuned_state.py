@@ -81,7 +81,7 @@ def _recorded(decider: Decider, state: Any) -> tuple[np.ndarray, ...]:
 
 def _mark(decider: Decider) -> bytes:
     """Return a mark that differs between steps for different variables."""
-    return crc32(" ".join(b.name for b in decider.likelihood.blocks).encode()).to_bytes(4, "little")
+    return crc32(" ".join(b.name for b in decider.parts.likelihood.blocks).encode()).to_bytes(4, "little")
 
 
 def _length(arrays: Sequence[np.ndarray]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -128,6 +128,7 @@ class Rows:
     #: Where rows stand for several of a table: the number in it of the first that each stands for.  The last array then
     #: holds their counts.
     first: np.ndarray | None = None
+    reading_passes: ClassVar[int] = 0  # rows are at hand
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", tuple(_row_contiguous(a) for a in self.arrays))
@@ -154,11 +155,6 @@ class Rows:
         """Return the rows with these numbers, in that order, in memory."""
         first = None if self.first is None else self.first[numbers]
         return Rows(tuple(np.asarray(np.take(a, numbers, axis=0), order="C") for a in self.arrays), first)
-
-    @property
-    def reading_passes(self) -> int:
-        """Passes in which rows are read and not evaluated: none, they are at hand."""
-        return 0
 
     @property
     def n_known(self) -> int:

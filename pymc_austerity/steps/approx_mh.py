@@ -181,13 +181,13 @@ class ApproxMH(RowStep):
     def _design(self, point: PointType) -> int:
         """Run a trial chain from `point`, design a test, and return how many rows that read."""
         assert self._tolerance is not None
-        if len(self.decider.rows) < _FEWEST_ROWS:
+        if len(self.decider.parts.stored) < _FEWEST_ROWS:
             self.designed = self._first  # which reads all of them
             return 0
-        likelihood = self.decider.likelihood
+        likelihood = self.decider.parts.likelihood
         theta, others = (flatten(point, blocks) for blocks in (likelihood.blocks, likelihood.other_blocks))
         trial, _, rows_read = collect(self.chain, theta, others, _PAIRS)
-        sizes = default_sizes(len(self.decider.rows), _MOST_LOOKS)
+        sizes = default_sizes(len(self.decider.parts.stored), _MOST_LOOKS)
         design = design_test(trial, tolerance=self._tolerance, batch_sizes=sizes)
         self.designed = SequentialT(**design, replacement=trial.replacement)
         _log.info(f"{type(self).__name__} decides from here on with {design}.")

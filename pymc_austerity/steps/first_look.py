@@ -39,15 +39,19 @@ def look_ahead(decider: Decider, name: str) -> float | None:
     `name` is that of the step.  Nothing is tried without a proxy, of rows that are not all in memory, or of a test that
     reads all of them.
     """
-    n_rows = len(decider.rows)
+    n_rows = len(decider.parts.stored)
     if (
-        decider.prepared is None
+        decider.parts.prepared is None
         or not decider.test.reads.a_part
         or not decider.row_source.complete
         or n_rows < _FEW_ROWS
     ):
         return None
-    chain, theta, others = Chain(decider, np.random.default_rng(0)), decider.prepared.draws[0], decider.parts.others0
+    chain, theta, others = (
+        Chain(decider, np.random.default_rng(0)),
+        decider.parts.prepared.draws[0],
+        decider.parts.others0,
+    )
     read: list[int] = []
     accepted: list[float] = []
     while len(read) < _TRIED and sum(read) < _PASSES * n_rows:
@@ -78,12 +82,16 @@ def _rate_of_leaving(decider: Decider) -> float:
     The posterior is known at draws of the surrogate that were moved away from its centre, each weighted by its density
     over that of such a draw.  Of very many rows some are read.
     """
-    prepared, others, temperature = decider.prepared, decider.parts.others0, float(decider.parts.temperature.final)
+    prepared, others, temperature = (
+        decider.parts.prepared,
+        decider.parts.others0,
+        float(decider.parts.temperature.final),
+    )
     if prepared is None or not isinstance(decider.proposal, CrankNicolson | SurrogateHMC):
         return 1.0
-    around, n_rows = decider.surroundings(others), len(decider.rows)
+    around, n_rows = decider.surroundings(others), len(decider.parts.stored)
     numbers = np.sort(np.random.default_rng(1980).choice(n_rows, min(_ROWS, n_rows), replace=False))
-    rows, counts = decider.rows.take(numbers).arrays, decider.row_source.counts
+    rows, counts = decider.parts.stored.take(numbers).arrays, decider.row_source.counts
     times = n_rows / temperature * (1.0 if counts is None else counts[numbers])
     draws = prepared.draws[:: -(-len(prepared.draws) // _COMPARED)]
     mean = prepared.draws.mean(axis=0)
@@ -92,7 +100,9 @@ def _rate_of_leaving(decider: Decider) -> float:
     def log_densities(theta: np.ndarray) -> tuple[float, float]:
         """Return the log density of the posterior, up to a constant, and that of the surrogate."""
         place = decider.place(theta, mean, others)
-        new, old = uninterrupted(decider.density.both_sides, theta, mean, others, place.centre, *decider.fixed, *rows)
+        new, old = uninterrupted(
+            decider.density.both_sides, theta, mean, others, place.centre, *decider.parts.fixed, *rows
+        )
         left = times * (new - old)
         noise.append(left.std() * np.sqrt(1 / numbers.size - 1 / n_rows))
         _, offset = uninterrupted(decider.offset_of, theta, mean, 0.0, around)

@@ -196,12 +196,12 @@ class _ByBounds(OneDecision):
             return second
         _log.info(f"Third order: it leaves {n_third:.3g} rows a draw to be read, second order {n_second:.3g}.")
         assert plan.proxy is not None
-        assert second.prepared is not None
+        assert second.parts.prepared is not None
         of_third = replace(parts, plan=replace(plan, proxy=replace(plan.proxy, order=3)))
         third = super().assemble(of_third, _checked_before, phases)
-        assert third.prepared is not None
-        passes = second.prepared.passes + third.prepared.passes
-        return replace(third, parts=replace(third.parts, prepared=third.prepared._replace(passes=passes)))
+        assert third.parts.prepared is not None
+        passes = second.parts.prepared.passes + third.parts.prepared.passes
+        return replace(third, parts=replace(third.parts, prepared=third.parts.prepared._replace(passes=passes)))
 
     def expected_rows(self, decider: Decider, tried: float | None) -> tuple[float, bool]:
         """Return the rows that are predicted, which is no bound."""
@@ -228,21 +228,21 @@ def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
 
 def _predict_third_order(decider: Decider) -> float:
     """Return the same for third order, of which the bounds alone are found; infinite where there are none."""
-    prepared = decider.prepared
+    prepared = decider.parts.prepared
     assert prepared is not None
     try:
-        check_triples(decider.likelihood)
-        region = prepared.region(decider.fixed, decider.rows)._replace(order=3)
-        return _predict(decider, decider.bound.constants(region, largest_count(decider.rows)))
+        check_triples(decider.parts.likelihood)
+        region = prepared.region(decider.parts.fixed, decider.parts.stored)._replace(order=3)
+        return _predict(decider, decider.bound.constants(region, largest_count(decider.parts.stored)))
     except UnsupportedModelError:
         return np.inf
 
 
 def _draws_of_surrogate(decider: Decider) -> np.ndarray:
     """Return draws of θ from the surrogate."""
-    assert decider.prepared is not None
+    assert decider.parts.prepared is not None
     if decider.compiled.selected is None:
-        return decider.prepared.draws
+        return decider.parts.prepared.draws
     rng, state, draws = np.random.default_rng(0), decider.new_state(), [decider.parts.theta0]
     for _ in range(_PROPOSALS):
         draws.append(decider.propose(draws[-1], decider.parts.others0, state, rng).theta_new)

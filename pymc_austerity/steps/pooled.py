@@ -50,14 +50,14 @@ def check_bound(bound: Bound, name: str) -> None:
 
 def describe_pool(decider: Decider) -> str:
     """Say for how many draws a pool is good, from some that are tried."""
-    assert decider.prepared is not None
+    assert decider.parts.prepared is not None
     chain, tried = Chain(decider, np.random.default_rng(0)), 0
-    for theta in decider.prepared.draws[:_TRIED]:
+    for theta in decider.parts.prepared.draws[:_TRIED]:
         outcome = chain.transition(theta, decider.parts.others0, float(decider.parts.temperature.final))
         if outcome.status != DECIDED:
             break
         tried += 1
-    shares, stored = decider.row_source.shares or 1, len(decider.rows)
+    shares, stored = decider.row_source.shares or 1, len(decider.parts.stored)
     drawn = f"A pool of {stored:,} rows was drawn from {decider.n_rows:,}: shared by {shares} chains it is "
     if not tried:
         return f"{drawn}too small for a draw."

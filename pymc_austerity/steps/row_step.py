@@ -107,6 +107,7 @@ class RowStep(CheckedStep):
         )  # fmt: skip
         built = build(model, given, one_decision or OneDecision(), phases)
         self.decider, self.coordinates, self._learn_anew = built.decider, built.coordinates, built.learn_anew
+        self.likelihood, self._theta0 = built.data.likelihood, built.data.theta0
         self.setup_seconds = phases.seconds
         self.declare_stats({**built.stats, **(OF_SEVERAL if self.thin > 1 else {})})
         self.watch_data(built.data)
@@ -157,7 +158,7 @@ class RowStep(CheckedStep):
         self.rng = rng
         self.chain = GroupChain(self.decider, rng) if self.moves_groups else Chain(self.decider, rng)
         self.reset_tuning()
-        alone = not self.moves_groups and not self.decider.likelihood.other_blocks
+        alone = not self.moves_groups and not self.likelihood.other_blocks
         self._ahead = Ahead(self.chain, alone=alone)
         self._tuned = None if self.moves_groups else TunedState(self.decider)
         self._of_setup: dict[str, Any] = {
@@ -166,8 +167,8 @@ class RowStep(CheckedStep):
             "setup_seconds": sum(self.setup_seconds.values()),
             **self.of_its_origin,
         }
-        if self.decider.likelihood.counts is not None:
-            self._of_setup["distinct_rows"] = len(self.decider.rows)
+        if self.likelihood.counts is not None:
+            self._of_setup["distinct_rows"] = self.decider.n_rows
         self._rates, self._n_rows = RunningRates(), self.decider.n_rows
         self._last: tuple[PointType, np.ndarray] | None = None
         self._watch = None if self.moves_groups else Watch(self.chain_length, type(self).__name__, self.thin)
@@ -207,8 +208,8 @@ class RowStep(CheckedStep):
         """Make a draw from `point`: one transition while tuning, and `thin` of them afterwards."""
         self.check_thread()
         chain, ahead, tune, decider = self.chain, self._ahead, self.tune, self.decider
-        theta, others = _theta_at(point, self.coordinates, self._last), flatten(point, decider.likelihood.other_blocks)
-        if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, decider.theta0):
+        theta, others = _theta_at(point, self.coordinates, self._last), flatten(point, self.likelihood.other_blocks)
+        if chain.n_steps == 0 and chain.start is not None and np.array_equal(theta, self._theta0):
             theta = chain.start
             point = self.coordinates.point(point, theta)
         schedule, n = self.temperature, 1 if tune else self.thin

@@ -227,7 +227,9 @@ class _Trials:
                 return
         self._try(PenaltyMH, shared, longest)
         first = self.found[-1]
-        has_proxy = first.step is not None and (first.step.moves_groups or first.step.decider.prepared is not None)
+        has_proxy = first.step is not None and (
+            first.step.moves_groups or first.step.decider.parts.prepared is not None
+        )
         if has_proxy or self.all_steps:
             self._try(MHSS, shared, first.setup)
         elif first.step is not None:

@@ -69,9 +69,9 @@ def test_a_set_up_that_was_killed_goes_on_and_comes_to_the_same(tmp_path):
     found = built(tmp_path / "killed", killed)
     assert killed.asked == 6  # rows that are compared with those of the first pass, and the last pass
     assert all(map(np.array_equal, found.expansion, expected.expansion))
-    assert all(map(np.array_equal, found.rows.arrays, expected.rows.arrays))
+    assert all(map(np.array_equal, found.parts.stored.arrays, expected.parts.stored.arrays))
     assert np.array_equal(found.row_source.weight, expected.row_source.weight)
-    assert found.prepared.passes == expected.prepared.passes
+    assert found.parts.prepared.passes == expected.parts.prepared.passes
     again = Counted()
     assert np.array_equal(built(tmp_path / "killed", again).row_source.weight, expected.row_source.weight)
     assert again.asked == 3

@@ -150,7 +150,7 @@ def test_the_step_of_a_cluster_is_that_of_one_process(client, tmp_path):
     for found, known in zip(there.expansion, here.expansion):
         np.testing.assert_allclose(found, known, rtol=1e-10)
     np.testing.assert_allclose(there.row_source.weight, here.row_source.weight, rtol=1e-5)
-    assert all(map(np.array_equal, there.rows.arrays, here.rows.arrays))
+    assert all(map(np.array_equal, there.parts.stored.arrays, here.parts.stored.arrays))
 
 
 class Lossy(Threads):

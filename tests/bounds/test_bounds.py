@@ -335,7 +335,7 @@ def test_the_cubic_bound_saves_rows_and_keeps_the_posterior():
 def test_no_proxy_where_no_bound_on_the_remainder_is_known():
     with pm.Model():
         FOUND["Student"]()
-        assert pma.MHSubLhd().decider.prepared is None
+        assert pma.MHSubLhd().decider.parts.prepared is None
         with pytest.raises(ValueError, match="no bound is known on what it leaves.*bound='scan'"):
             pma.MHSubLhd(proxy=pma.Taylor())
 

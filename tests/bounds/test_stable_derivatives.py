@@ -123,4 +123,4 @@ def test_rare_columns_of_extreme_values_keep_the_proxy():
         pm.Bernoulli("y", logit_p=pt.dot(X, beta), observed=y)
         step = pma.PenaltyMH(progressbar=False)
     assert np.abs(X).max() > 60
-    assert step.decider.prepared is not None
+    assert step.decider.parts.prepared is not None

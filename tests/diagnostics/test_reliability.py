@@ -252,7 +252,7 @@ def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
     density = model.compile_logp(mode="FAST_COMPILE")
     point = {"mu": 0.9, "sigma_interval__": -1.3}
     other = {"mu": 1.0, "sigma_interval__": -1.4}
-    names = [b.name for b in step.decider.likelihood.blocks]
+    names = [b.name for b in step.decider.parts.likelihood.blocks]
     theta, theta_new = (np.array([p[name] for name in names]) for p in (point, other))
     pair = evaluate_pair(step.decider, Proposed(theta_new, theta, np.empty(0), 0.0))
     test = RepeatedTest(step.decider, np.random.default_rng(0))
@@ -262,7 +262,7 @@ def test_the_exact_probability_is_that_of_the_model(model, step, idata, report):
     assert probability == pytest.approx(min(1, np.exp(log_ratio)))
     chosen = report.states.iloc[10]
     drawn = idata["posterior"].isel(chain=int(chosen["chain"]), draw=int(chosen["draw"]))
-    states = drawn_states(idata, model, step.decider, 60)
+    states = drawn_states(idata, model, step.decider.parts, 60)
     sigma = float(drawn["sigma"])
     assert states.theta[10] == pytest.approx([float(drawn["mu"]), np.log(sigma / (10 - sigma))])
 
@@ -357,7 +357,7 @@ def test_a_step_is_found_with_the_data_of_its_last_run():
         pm.set_data({"data": np.full(700, 3.0)})
     step.start_chain(np.random.default_rng(0))
     assert find_decider(model) is step.decider
-    assert np.array_equal(find_decider(model).rows.arrays[0], np.full(700, 3.0))
+    assert np.array_equal(find_decider(model).parts.stored.arrays[0], np.full(700, 3.0))
 
 
 def test_a_run_without_its_variables_or_statistics_is_refused(model, step, idata, sampling_result):

@@ -70,11 +70,11 @@ def test_what_is_learnt_from_new_data_is_what_a_new_step_learns():
             return model, pma.PenaltyMH(progressbar=False)
 
     model, step = on_data(LABELS)
-    compiled, old = step.decider.compiled.derivatives, step.decider.prepared
+    compiled, old = step.decider.compiled.derivatives, step.decider.parts.prepared
     pm.set_data({"y": others}, model=model)
     step.start_chain(np.random.default_rng(0))
     assert step.decider.compiled.derivatives is compiled
-    anew, fresh = step.decider.prepared, on_data(others)[1].decider.prepared
+    anew, fresh = step.decider.parts.prepared, on_data(others)[1].decider.parts.prepared
     for name in ("centre", "gradient", "hessian"):
         np.testing.assert_allclose(getattr(anew.expansion, name), getattr(fresh.expansion, name), rtol=1e-6, atol=1e-6)
     assert not np.allclose(anew.expansion.centre, old.expansion.centre, rtol=1e-3)

@@ -88,7 +88,7 @@ def z_scores(step_of, draws=4_000):
             compute_convergence_checks=False,
         )  # fmt: skip
     z = moment_z(idata.posterior["slope"].to_numpy(), *by_grid(x, y))
-    return np.abs(z).max(), step.decider.prepared.bent
+    return np.abs(z).max(), step.decider.parts.prepared.bent
 
 
 @pytest.mark.slow
@@ -113,10 +113,10 @@ def test_powers_travel_to_processes_and_follow_data():
         slope, y = pm.HalfNormal("slope", 1), pm.Data("y", np.arange(N) % 2)
         pm.Bernoulli("rows", logit_p=slope * x, observed=y)
         step = pma.PenaltyMH(progressbar=False)
-        assert step.decider.prepared.bent
+        assert step.decider.parts.prepared.bent
         pm.set_data({"y": (x > 0).astype(int) ^ (np.arange(N) % 5 == 0)})
         pm.sample(step=step, cores=1, compute_convergence_checks=False, **options)
-    assert not step.decider.prepared.bent
+    assert not step.decider.parts.prepared.bent
 
 
 @pytest.mark.slow

@@ -270,14 +270,14 @@ def test_given_centre_costs_one_pass():
     np.testing.assert_array_equal(expansion.centre, [0.9, -0.4, 0.3])
     np.testing.assert_allclose(expansion.gradient, X.T @ (y - p), rtol=1e-9)
     assert not expansion.hessian.any()
-    assert step.decider.prepared.passes == 1.0
+    assert step.decider.parts.prepared.passes == 1.0
 
 
 @pytest.mark.slow
 def test_a_glm_is_prepared_in_at_most_eight_passes():
     model, X, y = logistic(100_000)
     step = pma.PenaltyMH(model=model)
-    assert step.decider.prepared.passes <= 8
+    assert step.decider.parts.prepared.passes <= 8
     # The centre is the mode to within a tenth of a posterior standard deviation.
     p = 1 / (1 + np.exp(-X @ step.decider.expansion.centre))
     gradient = X.T @ (y - p) - step.decider.expansion.centre

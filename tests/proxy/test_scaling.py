@@ -142,8 +142,8 @@ def test_draws_are_the_same_in_any_units():
                 step=step, tune=100, draws=1_000, chains=1, random_seed=3, progressbar=False,
                 compute_convergence_checks=False,
             )  # fmt: skip
-            assert step.decider.prepared is not None
-            assert step.decider.prepared.normality > 0.9
+            assert step.decider.parts.prepared is not None
+            assert step.decider.parts.prepared.normality > 0.9
             assert (idata.sample_stats["n_rows"] == 200).mean() > 0.99
             draws = idata.posterior["beta"].values[0] @ UNITS[name].T
             moments[name] = draws.mean(axis=0), draws.std(axis=0)

@@ -111,10 +111,10 @@ def test_weights_repair_the_variance_that_rare_rows_hide(caplog):
             pm.sample(300, tune=100, step=step, chains=1, cores=1, random_seed=1, progressbar=False)
         said[type(rows)] = "trust" in caplog.text
         decider = step.decider
-        weight = decider.prepared.table.weight if decider.row_source.weighted else np.ones(len(X))
+        weight = decider.parts.prepared.table.weight if decider.row_source.weighted else np.ones(len(X))
         probability = 1 / weight / (1 / weight).sum()
         ratios = []
-        for draw in decider.prepared.draws[-5:]:
+        for draw in decider.parts.prepared.draws[-5:]:
             pair = evaluate_pair(decider, decider.propose(draw, np.empty(0), step.chain.state, rng))
             values = pair.terms * weight
             true = probability @ (values - probability @ values) ** 2

@@ -54,9 +54,9 @@ def test_doubling_five_times_is_a_fit_of_everything(step):
     with logistic(x[:N], y[:N]) as model:
         growing = getattr(pma, step)(progressbar=False)
         for k in range(1, DOUBLINGS + 1):
-            before, n = growing.decider.prepared.kept.psi, N * 2**k
+            before, n = growing.decider.parts.prepared.kept.psi, N * 2**k
             decider = grown(growing, model, x[:n], y[:n])
-            kept.append(np.array_equal(before, decider.prepared.kept.psi))
+            kept.append(np.array_equal(before, decider.parts.prepared.kept.psi))
         for name, built in {"grown": growing, "anew": getattr(pma, step)(progressbar=False)}.items():
             idata = pm.sample(6_000, tune=300, step=built, random_seed=3, **RUN)
             found[name] = idata["posterior"]["b"].to_numpy().reshape(-1, 3)
@@ -79,15 +79,15 @@ def test_new_rows_alone_are_passed_over(step_of_half, monkeypatch):
     decider = grown(step, model, x, y)
     assert isinstance(seen[0], GrownRows)
     assert seen[0].n_known == N
-    assert type(decider.rows) is Rows  # what was known is not held any more
+    assert type(decider.parts.stored) is Rows  # what was known is not held any more
 
 
 def known_and_true(step, model, x, y):
     """Return sums, weights and bounds of a step whose rows were added to, and what passes over all rows find."""
     decider = grown(step, model, x, y)
-    prepared, like = decider.prepared, decider.likelihood
+    prepared, like = decider.parts.prepared, decider.parts.likelihood
     kept = prepared.kept
-    sums = FullPass(like, prepared.expansion.coordinates)(kept.psi, decider.fixed, decider.rows)
+    sums = FullPass(like, prepared.expansion.coordinates)(kept.psi, decider.parts.fixed, decider.parts.stored)
     pairs = [
         (prepared.expansion.gradient, sums.gradient),
         (prepared.expansion.hessian, sums.hessian),
@@ -95,13 +95,13 @@ def known_and_true(step, model, x, y):
     ]
     if prepared.table is not None:
         sizes = remainder_sizes(
-            decider.density.both_sides, kept.pairs, np.empty(0), kept.psi, decider.fixed, decider.rows
+            decider.density.both_sides, kept.pairs, np.empty(0), kept.psi, decider.parts.fixed, decider.parts.stored
         )
         pairs.append((prepared.table.weight, weighted.row_table(sizes, 0.2).weight))
     else:
         whitened, drawn = decider.bound_constants
         factor = np.linalg.cholesky(kept.factor @ kept.factor.T)
-        bounds = RemainderBounds(like)(kept.psi, factor, whitened.radius, decider.fixed, decider.rows)
+        bounds = RemainderBounds(like)(kept.psi, factor, whitened.radius, decider.parts.fixed, decider.parts.stored)
         bounds[drawn.always] = 0.0
         pairs.append((drawn.size, bounds))
     return pairs
@@ -131,12 +131,12 @@ def test_what_is_kept_would_be_missed(planted, monkeypatch):
 def test_a_posterior_that_moved_far_is_learnt_anew(step_of_half, caplog):
     step, model, x, y = step_of_half
     more, of_more = table(N, seed=2, slopes=-SLOPES)
-    before = step.decider.prepared.kept.psi
+    before = step.decider.parts.prepared.kept.psi
     with caplog.at_level("INFO", "pymc_austerity"):
         decider = grown(step, model, np.concatenate([x[:N], more]), np.append(y[:N], of_more))
     assert "2,000 rows were added to 2,000: the posterior has moved by" in caplog.text
-    assert np.abs(decider.prepared.kept.psi - before).max() > 0.1
-    assert np.abs(decider.prepared.kept.psi).max() < 0.2
+    assert np.abs(decider.parts.prepared.kept.psi - before).max() > 0.1
+    assert np.abs(decider.parts.prepared.kept.psi).max() < 0.2
 
 
 @pytest.mark.parametrize("change", ["row", "fixed", "fewer"])

@@ -149,7 +149,7 @@ def test_what_is_known_of_all_rows_is_summed_over_the_blocks(step):
     p = 1 / (1 + np.exp(-design @ expansion.centre))
     np.testing.assert_allclose(expansion.gradient, design.T @ (ROWS["seen"] - p), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(expansion.hessian, -(design.T * (p * (1 - p))) @ design, rtol=1e-9)
-    assert step.decider.prepared.passes > 2
+    assert step.decider.parts.prepared.passes > 2
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_a_run_is_judged_on_the_rows_of_the_pool(step):
     decider, everything = as_population(step.decider), model_of(ROWS)
     logp = everything.compile_logp(vars=[everything["seen"]], sum=True, mode="FAST_COMPILE")
     rng, others = np.random.default_rng(2), np.empty(0)
-    for theta in decider.prepared.draws[:5]:
+    for theta in decider.parts.prepared.draws[:5]:
         proposed = decider.propose(theta, others, step.chain.state, rng)
         pair = evaluate_pair(decider, proposed)
         ends = [{"beta": t[:2], "level": t[2]} for t in (proposed.theta_new, proposed.theta)]
@@ -272,7 +272,7 @@ def test_mhss_draws_from_a_pool_what_it_draws_from_all_rows(exact, truth):
 
 @pytest.mark.slow
 def test_the_pool_of_mhss_is_drawn_by_its_bounds(exact):
-    pool, arrays = exact.decider.row_source.pool, exact.decider.rows.arrays
+    pool, arrays = exact.decider.row_source.pool, exact.decider.parts.stored.arrays
     order = [[(c.ndim, c.dtype.kind) for c in arrays].index(kind) for kind in ((2, "f"), (1, "i"))]
     X, seen = (arrays[k] for k in order)
     number = {(w, x, s): i for i, (w, x, s) in enumerate(zip(ROWS["when"], ROWS["x"], ROWS["seen"]))}
@@ -292,7 +292,7 @@ def test_the_pool_of_mhss_is_drawn_by_its_bounds(exact):
 @pytest.mark.slow
 def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
     chain = Chain(exact.decider, np.random.default_rng(0))
-    centre, spread = exact.decider.prepared.normal.centre, np.diag(exact.decider.prepared.normal.factor)
+    centre, spread = exact.decider.parts.prepared.normal.centre, np.diag(exact.decider.parts.prepared.normal.factor)
     outcome = chain.transition(centre + 100 * np.abs(spread), np.empty(0), 1.0)
     assert outcome.status == OUT_OF_REACH
     with pytest.raises(SamplingError, match="so far out that the bounds on the rows do not hold"):

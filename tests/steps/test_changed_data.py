@@ -82,8 +82,8 @@ def test_a_process_that_is_started_afresh_gets_the_data_of_now(with_other_data):
     known = step.model_key
     state = step.__getstate__()
     assert state["model_key"] != known
-    np.testing.assert_array_equal(state["decider"].rows.arrays[1], step.decider.rows.arrays[1])
-    assert state["decider"].prepared.expansion.centre[0] < -0.5
+    np.testing.assert_array_equal(state["decider"].parts.stored.arrays[1], step.decider.parts.stored.arrays[1])
+    assert state["decider"].parts.prepared.expansion.centre[0] < -0.5
 
 
 def test_draws_say_which_data_they_belong_to(contained):

@@ -32,12 +32,12 @@ def by_default():
 
 
 def test_a_model_with_a_mode_gets_a_proxy_and_weighted_rows(by_default):
-    assert by_default.decider.prepared.order == 2
+    assert by_default.decider.parts.prepared.order == 2
     assert isinstance(by_default.decider.row_source, WeightedRows)
 
 
 def test_a_normal_prior_and_proxy_take_the_cheap_move(by_default):
-    assert by_default.decider.prepared.normality > 0.99
+    assert by_default.decider.parts.prepared.normality > 0.99
     assert by_default.decider.move.adapt is adapt_rho
 
 
@@ -49,7 +49,7 @@ def test_a_prior_far_from_normal_takes_hamiltonian_moves():
         effect = pm.Normal("effect", 0, scale, shape=6)
         pm.Normal("y", effect[np.arange(12) % 6], 1.0, observed=rng.normal(size=12))
         step = pma.PenaltyMH(batch_size=5, proxy=pma.Taylor())
-    assert step.decider.prepared.normality < 0.9
+    assert step.decider.parts.prepared.normality < 0.9
     assert hasattr(step.chain.state, "search")
     assert step.decider.move.adapt is not adapt_rho
 
@@ -58,13 +58,13 @@ def test_discrete_variables_go_without_a_proxy(caplog):
     model = next(case for case in SPLIT if case.name == "a discrete switch").build()
     with caplog.at_level(logging.INFO, logger="pymc_austerity"):
         step = pma.ApproxMH(model=model)
-    assert step.decider.prepared is None
+    assert step.decider.parts.prepared is None
     assert "is discrete" in caplog.text
 
 
 def test_a_chain_starts_where_the_posterior_is(by_default):
     """Draws in the far tails of a prior, as of the scales of a horseshoe, are come nearer to."""
-    decider, prepared = by_default.decider, by_default.decider.prepared
+    decider, prepared = by_default.decider, by_default.decider.parts.prepared
     mean, centre = prepared.draws.mean(axis=0), prepared.expansion.centre[: prepared.draws.shape[1]]
 
     def starts(times):
@@ -88,7 +88,7 @@ def test_separable_classes_under_a_flat_prior_have_no_mode():
         pm.Bernoulli("y", logit_p=X @ beta, observed=X[:, 0] > 0)
         with pytest.warns(UserWarning, match="No proxy could be built: .*infinity"):
             step = pma.ApproxMH()
-        assert step.decider.prepared is None
+        assert step.decider.parts.prepared is None
         with pytest.raises(ValueError, match="cannot be built for this model: .*infinity"):
             pma.ApproxMH(proxy=pma.Taylor())
 
@@ -100,7 +100,7 @@ def test_two_modes_are_not_one():
         pm.Normal("y", theta**2, 1.0, observed=RNG.normal(4, 1, size=500))
         with pytest.warns(UserWarning, match="No proxy could be built: .*two modes"):
             step = pma.ApproxMH()
-    assert step.decider.prepared is None
+    assert step.decider.parts.prepared is None
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_a_log_rate_that_is_all_tail_is_named(events, refused):
             with pytest.raises(ValueError, match=r"posterior of 'rate\[1\]' is nearly all tail.*vars="):
                 pma.PenaltyMH(proxy=pma.Taylor())
         else:
-            prepared = pma.PenaltyMH(proxy=pma.Taylor()).decider.prepared
+            prepared = pma.PenaltyMH(proxy=pma.Taylor()).decider.parts.prepared
             assert prepared.draws[:, 1].std() == pytest.approx(np.sqrt(special.polygamma(1, events)), rel=0.35)
 
 
@@ -135,7 +135,7 @@ def test_the_centre_does_not_leave_the_posterior():
         pm.Normal("y", a + b * x + u[g, 0] + u[g, 1] * x, pm.HalfStudentT("error", nu=4, sigma=1.5), observed=y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        prepared = pma.PenaltyMH(model=model, merge_rows=False).decider.prepared  # one decision
+        prepared = pma.PenaltyMH(model=model, merge_rows=False).decider.parts.prepared  # one decision
     if prepared is None:
         assert "noncentered=False" in str(caught[-1].message)
     else:
@@ -176,7 +176,7 @@ def test_too_many_parameters_are_told_what_to_do():
 def test_nothing_is_said_where_no_proxy_is_meant():
     with warnings.catch_warnings(), logistic():
         warnings.simplefilter("error")
-        assert pma.ApproxMH(proxy=None).decider.prepared is None
+        assert pma.ApproxMH(proxy=None).decider.parts.prepared is None
 
 
 @pytest.mark.parametrize(

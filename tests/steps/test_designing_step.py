@@ -65,7 +65,7 @@ def test_trial_notes_log_ratio_and_noise_of_all_rows(test):
 def test_a_trial_of_merged_rows_notes_all_of_them():
     values = np.repeat([-0.02, 0.001, 0.019], [500, 900, 600])
     step = AnyTest(Exact(), proposal=Toggle(), model=shift_model(values), rng=1)
-    assert len(step.decider.rows) == 3
+    assert len(step.decider.parts.stored) == 3
     trial = collect(step.chain, np.zeros(1), np.empty(0), 50)[0]
     assert np.abs(trial.log_ratio) == pytest.approx(abs(values.sum() - 0.5))
     with pytest.raises(ValueError, match="A trial on 2 rows, distinct ones where"):

@@ -36,9 +36,11 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
 
     monkeypatch.setattr(first_look, "Chain", Chain)
     decider = SimpleNamespace(
-        rows=np.empty(N), test=SimpleNamespace(reads=reads), row_source=SimpleNamespace(complete=True),
-        prepared=SimpleNamespace(draws=np.zeros((1, 2))),
-        parts=SimpleNamespace(others0=np.empty(0), temperature=SimpleNamespace(final=1.0)), proposal=pma.RandomWalk(),
+        test=SimpleNamespace(reads=reads), row_source=SimpleNamespace(complete=True), proposal=pma.RandomWalk(),
+        parts=SimpleNamespace(
+            stored=np.empty(N), prepared=SimpleNamespace(draws=np.zeros((1, 2))), others0=np.empty(0),
+            temperature=SimpleNamespace(final=1.0),
+        ),
     )  # fmt: skip
     first_look.look_ahead(decider, "A step")
     assert len(calls) == tried

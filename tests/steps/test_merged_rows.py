@@ -106,7 +106,7 @@ def test_new_data_are_merged_anew():
         step = pma.ExactMH(proxy=None)
         pm.set_data({"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]})
         merged = pm.sample(step=step, tune=30, draws=30, **SAMPLING)
-    assert step.decider.rows.n_table == 500
+    assert step.decider.parts.stored.n_table == 500
     assert (merged.sample_stats["distinct_rows"] == 12).all()
     with _model(_logistic):
         pm.set_data({"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]})
@@ -139,7 +139,7 @@ def test_bounds_for_all_rows_hold_for_the_largest_count(bound):
     rng, shares = np.random.default_rng(4), []
     for theta, new in rng.normal(size=(200, 2, 5)):
         limit = decider.evaluate_bound(decider.bound_constants, decider.place(new, theta, none))[0]
-        sides = decider.density.both_sides(new, theta, none, *decider.fixed, *decider.rows.arrays)
+        sides = decider.density.both_sides(new, theta, none, *decider.parts.fixed, *decider.parts.stored.arrays)
         shares.append(np.abs(sides[0] - sides[1]).max() / limit)
     assert 0.1 < max(shares) <= 1
 
@@ -163,7 +163,7 @@ def test_a_row_without_density_has_its_number_in_the_table():
         upper = pm.Uniform("upper", 1, 3)
         pm.Uniform("y", 0, upper, observed=values)
         step = pma.ExactMH(proxy=None)
-        assert len(step.decider.rows) == 3
+        assert len(step.decider.parts.stored) == 3
         with pytest.raises(pm.exceptions.SamplingError, match="row 500 "):
             step.step({model.value_vars[0].name: np.array(-2.0)})
 

@@ -81,13 +81,13 @@ def test_the_order_is_that_which_reads_less_where_it_pays(run, caplog):
         step = pma.MHSS(order=order, model=model, rng=1, progressbar=False)
         point, _ = step.step(model.initial_point())
         draws[order] = point["beta"]
-        assert step.decider.prepared.order == 3
+        assert step.decider.parts.prepared.order == 3
     np.testing.assert_array_equal(draws["auto"], draws[3])
     assert "Third order: it leaves" in caplog.text
     second = pma.MHSS(order=2, model=model, rng=1, progressbar=False)
     assert second.predicted_rows > step.predicted_rows + 50
     of_few_rows, _ = run
-    assert of_few_rows.decider.prepared.order == 2  # there is nothing to save
+    assert of_few_rows.decider.parts.prepared.order == 2  # there is nothing to save
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_the_known_sum_is_that_of_all_rows_at_every_point(step, tamper, same):
     points, none = RNG.normal(size=(20, 3)), np.empty(0)
     rows = decider.compiled.density.both_sides
     known = [decider.density.known_sum(theta, none, expansion) for theta in points]
-    exact = [rows(theta, theta, none, *decider.fixed, *decider.rows.arrays)[0].sum() for theta in points]
+    exact = [rows(theta, theta, none, *decider.parts.fixed, *decider.parts.stored.arrays)[0].sum() for theta in points]
     assert np.allclose(known, exact, rtol=1e-11) is same
 
 
@@ -69,7 +69,7 @@ def test_the_known_sum_is_that_of_all_rows_at_every_point(step, tamper, same):
     ("factor", "verdict"), [(1.0, "trust"), (1.02, "do not trust")], ids=["as they are", "planted: a wrong covariance"]
 )
 def test_reliability_compares_the_sums_with_the_rows(step, factor, verdict):
-    decider, prepared = step.decider, step.decider.prepared
+    decider, prepared = step.decider, step.decider.parts.prepared
     few = tuple(a.mean(axis=0) + factor * (a - a.mean(axis=0)) for a in prepared.expansion.few)
     tampered = prepared._replace(expansion=prepared.expansion._replace(few=few))
     decider = replace(decider, parts=replace(decider.parts, prepared=tampered))

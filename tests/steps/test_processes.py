@@ -72,7 +72,9 @@ def test_a_memory_map_travels_with_its_rows(tmp_path):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu", 0, 10) + mapped, 1, observed=ROWS)
     step = pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=50, model=model)
-    for found, built_on in zip(pickle.loads(pickle.dumps(step)).decider.rows.arrays, step.decider.rows.arrays):
+    for found, built_on in zip(
+        pickle.loads(pickle.dumps(step)).decider.parts.stored.arrays, step.decider.parts.stored.arrays
+    ):
         assert np.array_equal(found, built_on)
     os.truncate(tmp_path / "x.npy", 4_000)
     with pytest.raises(ValueError, match=r"x\.npy had 8,128 bytes"):
@@ -126,7 +128,7 @@ def test_a_process_keeps_no_model(kind):
     del step
     gc.collect()
     assert find_decider(model) is decider
-    gone = [weakref.ref(o) for o in (model, decider, decider.rows)]
+    gone = [weakref.ref(o) for o in (model, decider, decider.parts.stored)]
     del model, decider
     before = code()
     assert [o() for o in gone] == [None] * 3

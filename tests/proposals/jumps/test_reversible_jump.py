@@ -100,7 +100,9 @@ def run(step, n_draws, seed=1):
 
 
 def _go(step, n_draws):
-    beta, gamma = (next(b for b in step.decider.likelihood.blocks if b.name == name) for name in ("beta", "gamma"))
+    beta, gamma = (
+        next(b for b in step.decider.parts.likelihood.blocks if b.name == name) for name in ("beta", "gamma")
+    )
     made = step.chain.draws(n_draws, 1, step.decider.parts.theta0, np.empty(0), 1.0)
     draws = np.array([draw.outcome.theta for draw in made])
     assert len(draws) == n_draws
@@ -246,7 +248,7 @@ def test_prior_of_the_paper_by_quadrature(settings, proxy):
             6_000, tune=500, step=steps, chains=2, cores=1, random_seed=1, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    assert (steps[0].decider.prepared is not None) == (proxy is not None)
+    assert (steps[0].decider.parts.prepared is not None) == (proxy is not None)
     gamma, beta = run.posterior["gamma"].to_numpy(), run.posterior["beta"].to_numpy()
     assert gamma.sum(axis=-1).min() == 1
     z = [mean_z(gamma[..., j], inclusion[j]) for j in range(SIZE)]
@@ -266,7 +268,7 @@ def test_ratio_of_a_birth_is_the_papers():
             tune=False,
             proxy=None,
         )
-    at = {block.name: slice(block.start, block.stop) for block in step.decider.likelihood.blocks}
+    at = {block.name: slice(block.start, block.stop) for block in step.decider.parts.likelihood.blocks}
     theta = np.empty(2 * SIZE)
     theta[at["gamma"]], theta[at["beta"]] = [0, 1, 0], [0.2, 0.7, -0.3]
     births = 0
