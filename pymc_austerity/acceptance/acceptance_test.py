@@ -86,7 +86,6 @@ class AcceptanceTest(Protocol):
 
     def looks(self, n_rows: int) -> Any:
         """Return the looks at `n_rows` rows: a named tuple whose ``sizes`` end at `n_rows` or at a decision."""
-        ...
 
     def with_replacement(self) -> AcceptanceTest:
         """Return the test for rows that are drawn with replacement and weights, or raise a NeedsDistinctRowsError."""

@@ -64,7 +64,6 @@ class Executor(Protocol):
 
     def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
         """Yield the results in the order of the parts, with only a few of them under way, so that memory is bounded."""
-        ...
 
 
 class Threads:

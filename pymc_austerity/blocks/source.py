@@ -25,7 +25,6 @@ class Part(Protocol):
 
     def blocks(self) -> Iterator[Block]:
         """Yield them."""
-        ...
 
     def on(self, client: Any) -> Any:
         """Return what stands for the part in a task of a Dask cluster: itself, or the future of a part."""
@@ -37,15 +36,12 @@ class Source(Protocol):
 
     def count(self) -> int:
         """Return the number of rows."""
-        ...
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield all rows in parts of about `size`, the same ones in the same order each time."""
-        ...
 
     def identity(self, columns: Sequence[str]) -> str:
         """Return words that differ between sources, as far as that can be known without reading them from a disk."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ class Deciding(Protocol):
 
     def follow_data(self) -> None:
         """Learn anew where the data of the model have changed."""
-        ...
 
 
 #: The newest step of each model, and descriptions of all that were built for it.  They live as long as the model.

@@ -19,11 +19,9 @@ class Schedule(Protocol):
     @property
     def final(self) -> float:
         """Temperature of the draws after tuning."""
-        ...
 
     def at(self, t: int) -> float:
         """Return the temperature of transition `t`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,6 @@ class Proposal(Protocol):
 
     def for_model(self, target: Target) -> Move:
         """Return the proposal for one model, or raise a ValueError for variables that it cannot move."""
-        ...
 
     def selected(self, likelihood: RowLikelihood) -> SelectedCoefficients:
         """Return the function of θ that the rows read, and the model in its terms, where `selects_coefficients`.

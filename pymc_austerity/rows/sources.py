@@ -96,7 +96,6 @@ class RowSource(Protocol):
 
     def state(self, n_rows: int, share: Share | None = None) -> Any:
         """Return the memory that one chain needs for `n_rows` stored rows; `share` says which chain it is."""
-        ...
 
 
 @njit

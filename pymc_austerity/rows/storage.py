@@ -27,11 +27,9 @@ class DrawnRows(Protocol):
 
     def to_read(self, rows: Any) -> Rows:
         """Return the rows that chains read, given those that were weighed."""
-        ...
 
     def source(self) -> Any:
         """Return the `RowSource`."""
-        ...
 
 
 def no_op(n: int) -> None:
@@ -44,18 +42,15 @@ class Work(Protocol):
     @property
     def about(self) -> tuple[np.ndarray, ...]:
         """What the result depends on beside the rows and the model."""
-        ...
 
     def released(self) -> Work:
         """Return the same with code that releases the GIL."""
-        ...
 
     def __call__(self, rows: Rows, n_threads: int | None = None, advance: Callable[[int], None] = no_op) -> Any:
         """Return what is learnt from some rows.
 
         `n_threads`: that it may use; all cores by default; `advance`: told how many rows more are done.
         """
-        ...
 
 
 class Table(Protocol):
@@ -64,46 +59,37 @@ class Table(Protocol):
     @property
     def reading_passes(self) -> int:
         """Passes so far in which rows were read and not evaluated."""
-        ...
 
     @property
     def n_table(self) -> int:
         """Number of rows as the user counts them, each by itself where some were merged."""
-        ...
 
     @property
     def n_known(self) -> int:
         """Number of the first rows of which a pass about the centre of the expansion is known already."""
-        ...
 
     def __len__(self) -> int: ...
 
     def pieces(self) -> Iterator[Rows]:
         """Yield all rows, part by part, in the same order each time."""
-        ...
 
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is learnt from each part of the rows, in their order: the same parts each time."""
-        ...
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return the numbers and arrays that `learn` returns, from a checkpoint where there is one."""
-        ...
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
         """Return the rows with these numbers for each of several samples, in memory, or all of them for None."""
-        ...
 
     def some(self, n: int) -> tuple[np.ndarray, ...]:
         """Return the arrays of at most `n` rows, to try something on."""
-        ...
 
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> DrawnRows:
         """Return rows that are drawn in proportion to their sizes, a share of `floor` of them uniformly.
 
         `sizes_of`: returns a number ≥ 0 for each of some rows; `advance`: told how many rows more are done.
         """
-        ...
 
     def bounded(self, bounds_of: Work, span: float) -> tuple[BoundTable | BoundPool, Rows]:
         """Return rows that are drawn in proportion to their bounds, and those among which their numbers are.
@@ -111,7 +97,6 @@ class Table(Protocol):
         `bounds_of`: returns c_i ≥ 0 for each of some rows; `span`: M of a typical decision; rows that would be drawn
         more than once a decision are read always.
         """
-        ...
 
 
 @dataclass(frozen=True)
