@@ -58,8 +58,8 @@ def check_ratio(decider, log_density, thetas, n, step, allowed):
     The Jacobian is the determinant of the compiled map, by differences of so long a step, for the first `n` moves that
     are accepted; it is no number that could be left out.
     """
-    found, looks, shared = decider.prepared, decider.looks_of_large(), decider.groups.shared
-    own = np.concatenate([of[:size] for of, size in zip(decider.groups.own, decider.groups.size)])
+    found, looks, shared = decider.prepared, decider.looks_of_large(), decider.model.groups.shared
+    own = np.concatenate([of[:size] for of, size in zip(decider.model.groups.own, decider.model.groups.size)])
     data, jacobians = decider.data()._replace(steps=found.steps._replace(share=0.0)), []
 
     def carry(theta, seed):

@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.groups.group_decider import GroupDecider
+from pymc_austerity.groups.prior_moves import MOST_SHIFTS
 from pymc_austerity.groups.shared_move import adapt_shared, learn_shared
 from pymc_austerity.groups.tied_move import adapt_tied
 from pymc_austerity.kernel.chain import AnyChain, Draw
@@ -66,15 +67,16 @@ class GroupChain(AnyChain):
         if refresh.status != DECIDED:
             return Draw(carried._replace(theta=theta, status=refresh.status, row=refresh.row), shared.log_angle[0])
         if adapts:
-            adapt_shared(carried.theta[decider.groups.shared], bool(carried.accepted), about_centre, shared)
+            adapt_shared(carried.theta[decider.model.groups.shared], bool(carried.accepted), about_centre, shared)
             adapt_tied(self.state)
+        n_shifts = min(len(decider.prepared.shifts), MOST_SHIFTS)
         more = {
             "about_centre": about_centre,
             "n_rows_carried": carried.n_rows,
             "n_rows_refreshed": refresh.n_rows,
             "n_refreshed": refresh.n_groups,
             "refresh_accept": refresh.n_accepted / refresh.n_groups,
-            "shift_accept": refresh.n_shifted / decider.n_shifts if decider.n_shifts else np.nan,
+            "shift_accept": refresh.n_shifted / n_shifts if n_shifts else np.nan,
         }
         n_rows, n_stages = carried.n_rows + refresh.n_rows, carried.n_stages + refresh.n_stages
         outcome = carried._replace(

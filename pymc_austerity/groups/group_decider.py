@@ -16,7 +16,7 @@ from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
 from pymc_austerity.groups.group_bounds import no_bounds
 from pymc_austerity.groups.group_conditional import condition_of
-from pymc_austerity.groups.group_costs import rest_of_draw, rows_by_test, share_refreshed
+from pymc_austerity.groups.group_costs import rest_of_draw, rows_refreshed, share_refreshed
 from pymc_austerity.groups.group_model import GroupLinks, GroupModel
 from pymc_austerity.groups.group_moves import GroupTransition, build_group_transition
 from pymc_austerity.groups.group_parts import (
@@ -28,15 +28,12 @@ from pymc_austerity.groups.group_parts import (
     without_reach,
 )
 from pymc_austerity.groups.group_preparation import PreparedGroups
-from pymc_austerity.groups.grouping import Groups
-from pymc_austerity.groups.prior_moves import MOST_SHIFTS
 from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.groups.tied_move import tied_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, pack_generators
 from pymc_austerity.kernel.chain import NEARER, further_start, largest_fall
-from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.rows import Rows, RowSource
+from pymc_austerity.rows import RowSource
 from pymc_austerity.rows.weighted import WeightedRows
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
@@ -62,24 +59,9 @@ class GroupDecider:
     transition: GroupTransition
 
     @property
-    def likelihood(self) -> RowLikelihood:
-        """Of the model."""
-        return self.model.likelihood
-
-    @property
-    def groups(self) -> Groups:
-        """Of the model."""
-        return self.model.groups
-
-    @property
-    def rows(self) -> Rows:
-        """The data, sorted by group."""
-        return self.prepared.rows
-
-    @property
     def n_rows(self) -> int:
         """N; those of the user's data are as many."""
-        return len(self.rows)
+        return len(self.prepared.rows)
 
     n_table = n_rows
 
@@ -95,31 +77,6 @@ class GroupDecider:
     #: What a row is called in messages, and what it means that one changed by more than its bound.
     row_called: ClassVar[str] = "row"
     broken_bound: ClassVar[str] = "No draw so far is then exact: sample with ExactMH(), and report the model."
-
-    @property
-    def predicted_rows(self) -> float:
-        """Rows that a draw reads where all moves draw them by bounds."""
-        found = self.prepared
-        if found.bounds is None or found.costs is None:
-            return float(len(self.rows))
-        refreshed = self.n_refreshed.sum() / len(self.groups.own) * found.costs.refreshed
-        return min(self.n_rows, found.bounds.widening * found.costs.drawn) + float(refreshed)
-
-    @property
-    def rows_of_refresh(self) -> float:
-        """Rows that a refresh of all groups reads."""
-        found = self.prepared
-        if found.bounds is not None and found.costs is not None:
-            return found.costs.refreshed
-        return rows_by_test(self.test, np.diff(found.start), self.few)
-
-    @property
-    def expected_rows(self) -> float:
-        """Rows that a draw reads: those of the first look, where the test of the carried move reads batches."""
-        if self.parts.drawn.reads is Reads.BY_BOUNDS:
-            return self.predicted_rows
-        share = self.n_refreshed.sum() / len(self.groups.own)
-        return float(self.test.looks(self.n_rows).sizes[0] + share * self.rows_of_refresh)
 
     @property
     def error(self) -> str:
@@ -141,7 +98,7 @@ class GroupDecider:
     @cached_property
     def data_at(self) -> tuple[Addresses, Addresses]:
         """Where data that are not indexed by row lie in this process, and the rows."""
-        return self.likelihood.fixed_at(self.fixed), self.likelihood.rows_at(self.prepared.rows.arrays)
+        return self.model.likelihood.fixed_at(self.fixed), self.model.likelihood.rows_at(self.prepared.rows.arrays)
 
     def data(self) -> GroupData:
         """Return what the compiled moves read."""
@@ -150,28 +107,10 @@ class GroupDecider:
             self.links, self.others, *self.data_at, found.start, found.places, found.expansion, found.steering,
             found.bounds or no_bounds(*found.expansion.cross.shape), found.shifts, found.nested, found.steps,
             found.tails,
-            np.flatnonzero(~np.isin(self.groups.shared, self.groups.read)),
+            np.flatnonzero(~np.isin(self.model.groups.shared, self.model.groups.read)),
             self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, found.turns,
             self.n_refreshed,
         )  # fmt: skip
-
-    @property
-    def described(self) -> str:
-        """How groups and what they share are decided, in a sentence or two."""
-        found = self.prepared
-        if not found.nothing_left and all(self.groups.tied):
-            return "Their prior ties the groups to each other: they move together, and one decision is made for all."
-        if not found.nothing_left and self.groups.moves_together.all():
-            return "The effects sum to zero: they move together, and one decision is made for all."
-        if found.bounds is None or found.costs is None:
-            few = "all of their rows" if self.few >= len(found.rows) else "all of their rows, or a batch of many"
-            return f"Groups read {few}: {found.without_bounds}."
-        if found.nothing_left:
-            return "Sums over the rows of each group determine the likelihood: no row is read, and draws are exact."
-        rows = f"A move of all groups reads about {found.costs.refreshed:,.0f} of {len(found.rows):,} rows"
-        if self.parts.drawn.reads is Reads.BY_BOUNDS:
-            return f"{rows} and is exact, as is that of the shared parameters."
-        return f"{rows} and is exact; the shared parameters are moved by decisions on a batch of rows."
 
     @property
     def few(self) -> int:
@@ -197,17 +136,12 @@ class GroupDecider:
         share = 1.0 if self.share is None and self.parts.fitted else self.share
         if share is None:
             carried = rest_of_draw(self.prepared.expansion) + (0 if self.test.reads.a_part else self.n_rows)
-            share = share_refreshed(self.rows_of_refresh, carried)
+            share = share_refreshed(rows_refreshed(self), carried)
         return np.maximum(1, np.round(share * np.diff(self.prepared.turns.start)).astype(np.int64))
-
-    @property
-    def n_shifts(self) -> int:
-        """Shifts tried in a draw."""
-        return min(len(self.prepared.shifts), MOST_SHIFTS)
 
     def new_state(self) -> GroupState:
         """Return the state at the start of a chain."""
-        found, (n_groups, size) = self.prepared, self.groups.own.shape
+        found, (n_groups, size) = self.prepared, self.model.groups.own.shape
         largest, n_left = int(np.diff(found.start).max()), found.expansion.left[-1]
         return GroupState(
             shared_state(found.mean, found.factor),
@@ -217,7 +151,7 @@ class GroupDecider:
             np.empty((n_groups, size, size)),
             np.full(1, np.nan),
             np.zeros((n_left, n_left)),
-            np.zeros((len(self.groups.zero_sums), n_groups, size)),
+            np.zeros((len(self.model.groups.zero_sums), n_groups, size)),
             np.zeros(found.turns.start.size - 1, np.int64),
             np.arange(largest, dtype=np.uint32),
             tied_state(),
@@ -233,7 +167,7 @@ class GroupDecider:
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a start, φ further from its centre than a draw would be."""
         found, at = self.prepared, (self.others, self.fixed, self.prepared.steering)
-        width, z = further_start(found.mean.size), rng.standard_normal(self.groups.own.shape)
+        width, z = further_start(found.mean.size), rng.standard_normal(self.model.groups.own.shape)
         lowest = self.model.marginal(found.mean, *at)[0] - largest_fall(found.mean.size, width)
         for _ in range(NEARER):
             phi = found.draw_shared(rng, width)

@@ -15,6 +15,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import ScalableSubsampling
 from pymc_austerity.bounds import Bound, find_remainder_bound
+from pymc_austerity.groups.group_costs import predicted_rows
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Parts
 from pymc_austerity.likelihood import Density, ModelData
@@ -161,7 +162,7 @@ class MHSS(RowStep):
         Of all moves of a draw, where groups move by themselves.
         """
         if self.moves_groups:
-            return float(self.decider.predicted_rows)
+            return float(predicted_rows(self.decider))
         return _predict(self.decider, self.decider.bound_constants)
 
     @property

@@ -15,6 +15,7 @@ from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.groups import Coordinates, ModelWithGroups
+from pymc_austerity.groups.group_costs import described, expected_rows
 from pymc_austerity.kernel import Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
 from pymc_austerity.likelihood import Density, ModelData, check_rows, read_model
 from pymc_austerity.progress import Phases
@@ -142,9 +143,9 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
         say_one_decision(given.made_by, error)
         return None
     groups = describe_groups(found.groups)
-    _log.info(f"{given.made_by} finds {groups}; set up in {phases}. {decider.described}")
+    _log.info(f"{given.made_by} finds {groups}; set up in {phases}. {described(decider)}")
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=True)
-    expected = decider.expected_rows, False
+    expected = expected_rows(decider), False
     return Built(decider, found.coordinates, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)
 
 

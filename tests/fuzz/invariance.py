@@ -82,7 +82,7 @@ def starts(hierarchy, decider, n):
     rng, found, e = np.random.default_rng(9), decider.prepared, decider.prepared.steering
     thetas, log_weights = [], []
     for _ in range(n):
-        x, z = rng.standard_normal(found.mean.size), rng.standard_normal(decider.groups.own.shape)
+        x, z = rng.standard_normal(found.mean.size), rng.standard_normal(decider.model.groups.own.shape)
         phi = found.mean + WIDER * found.factor @ x
         at = (decider.others, decider.fixed, e)
         theta = decider.model.theta(phi, WIDER * z, *at)
@@ -130,7 +130,7 @@ def check_invariant(hierarchy, decider, what, n=1200, data=None):
     both = np.concatenate([thetas, after])
     densities = np.array([hierarchy.density(theta) for theta in both])
     weights = weights / weights.mean()
-    for name, values in functions(both, decider.groups, densities).items():
+    for name, values in functions(both, decider.model.groups, densities).items():
         before, later = values[:n], values[n:]
         change = weights * (later - before)
         mean, error = change.mean(), change.std() / np.sqrt(n)

@@ -8,6 +8,7 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_bounds import spans_of_move
+from pymc_austerity.groups.group_costs import described
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_parts import RefreshOutcome
 from pymc_austerity.groups.group_preparation import prepare_groups
@@ -137,7 +138,7 @@ def test_without_useful_bounds_groups_read_their_rows(write, why, monkeypatch):
         found = pma.GroupMH(rng=1, progressbar=False).decider
     assert found.prepared.bounds is None
     assert why in found.prepared.without_bounds
-    assert why in found.described
+    assert why in described(found)
     assert found.prepared.costs.drawn == np.inf
     assert not found.parts.bounded
     outcome = _refreshed(found)

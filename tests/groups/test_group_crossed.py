@@ -108,7 +108,7 @@ def _run(decider, n, data=None, stale=False):
             new[3 + 2 * G :] = again[3 + 2 * G :]
         theta = new
         if i < 0:
-            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, about_centre, state.shared)
+            adapt_shared(carried.theta[decider.model.groups.shared], carried.accepted, about_centre, state.shared)
         else:
             draws[i] = theta
             outcomes.append((carried, refresh))
@@ -121,7 +121,7 @@ def _largest_z(law, draws):
 
 
 def test_both_factors_are_found(decider):
-    groups, shifts = decider.groups, decider.prepared.shifts
+    groups, shifts = decider.model.groups, decider.prepared.shifts
     assert np.array_equal(groups.first, [0, G, G + H])
     assert np.array_equal(groups.size, np.repeat([2, 1], [G, H]))
     assert np.array_equal(groups.shared, [0, 1, 2])
@@ -206,7 +206,7 @@ def test_ratio_about_the_centre_has_densities_and_jacobian(decider, model):
     by_pymc, start = model.compile_logp(mode="FAST_COMPILE"), model.initial_point()
 
     def log_density(theta):
-        return by_pymc(with_blocks(start, theta, decider.likelihood.blocks))
+        return by_pymc(with_blocks(start, theta, decider.model.likelihood.blocks))
 
     check_ratio(decider, log_density, _run(decider, 400)[0], n=2, step=1e-5, allowed=1e-5)
 

@@ -136,7 +136,7 @@ def test_a_carried_move_keeps_every_z(case):
     theta, changes = moved[0][0], []
     for seed in range(40):
         conditional = _conditional(decider, theta)
-        state.phi[:] = theta[decider.groups.shared]
+        state.phi[:] = theta[decider.model.groups.shared]
         state.mean[:] = conditional.mean[swapped]
         state.factor[:], state.log_det[0] = conditional.factor[swapped], conditional.log_det
         _, ((_, carried, _),) = _run(decider, 1, state=copy.deepcopy(state), theta=theta, seed=seed)

@@ -66,7 +66,7 @@ def _largest_z(decider, law, data, n=16_000):
         carried, refresh, about_centre = decider.move(theta, data, state, looks, generators)
         theta = refresh.theta
         if i < 0:
-            adapt_shared(carried.theta[decider.groups.shared], carried.accepted, about_centre, state.shared)
+            adapt_shared(carried.theta[decider.model.groups.shared], carried.accepted, about_centre, state.shared)
         else:
             draws[i] = theta
             accepted.append(carried.accepted)

@@ -75,7 +75,7 @@ def largest_z(decider, expected, turns=None, n_refreshed=None, n=DRAWS):
         first, second, about_centre = decider.move(theta, data, state, looks, generators)
         theta = second.theta
         if i < 0:
-            adapt_shared(first.theta[decider.groups.shared], first.accepted, about_centre, state.shared)
+            adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared)
         draws.append(theta)
     split = np.array(draws[400:]).T
     return max(np.abs(moment_z(x.reshape(4, -1), *of)).max() for x, *of in zip(split, *expected, strict=True))

@@ -68,7 +68,7 @@ def _drawn(decider, nested, n=3_000):
     """Effects of schools by shifts alone, the sums with those of classes, and how much a row changed."""
     shift, generators = cached(build_nested_shift()), pack_generators(*np.random.default_rng(6).spawn(3))
     theta, data = decider.start(np.random.default_rng(5)), decider.data()._replace(nested=nested)
-    own = decider.groups.own[:, 0]
+    own = decider.model.groups.own[:, 0]
     sums, rows, drawn = theta[own[:C]] + theta[own[C:]][SCHOOL_OF], _rows(decider, theta), []
     for _ in range(n):
         theta = shift(theta, data, generators)

@@ -64,7 +64,7 @@ def _rows(decider, theta):
 @pytest.mark.slow
 def test_shifts_of_columns_constant_within_groups_are_found(decider):
     shifts, expected = decider.prepared.shifts, _expected(decider.theta0.size)
-    assert decider.groups.first.tolist() == [0, G, G + H]
+    assert decider.model.groups.first.tolist() == [0, G, G + H]
     # As many, and of one space; neither the column of rows nor the one of which a single row is not as the others.
     assert np.linalg.matrix_rank(np.vstack([shifts, expected]), tol=1e-6) == len(shifts) == 4
 
@@ -161,7 +161,7 @@ def _many_moves(density):
 def _largest_z_given(decider, fixed, n=20_000):
     run = _many_moves(decider.parts.density)
     generators = pack_generators(*np.random.default_rng(3).spawn(3))
-    data = decider.data()._replace(fixed=decider.likelihood.fixed_at(fixed))
+    data = decider.data()._replace(fixed=decider.model.likelihood.fixed_at(fixed))
     draws = run(np.concatenate([[0.0, 0.0], EFFECTS]), data, decider.new_state(), generators, n)
     assert (draws[:, 2:] == EFFECTS).all()
     assert len(np.unique(draws[:, 0])) > n / 4

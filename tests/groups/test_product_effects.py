@@ -69,7 +69,7 @@ def decider():
 @pytest.fixture(scope="module")
 def compared(decider):
     """Where what the law tells of lies in θ."""
-    at = {b.name: np.arange(b.start, b.stop) for b in decider.likelihood.blocks}
+    at = {b.name: np.arange(b.start, b.stop) for b in decider.model.likelihood.blocks}
     persons = np.flatnonzero(np.r_[True, (ANSWERS[1:] != ANSWERS[:-1]).any(axis=1)])
     return np.concatenate([at["log_scale"], at["ability"][persons], at["slope_log__"], at["difficulty"]])
 
@@ -83,7 +83,7 @@ def largest_z(decider, compared, start=None, n=DRAWS):
         first, second, about_centre = decider.move(theta, data, state, looks, generators)
         theta = second.theta
         if i < 0:
-            adapt_shared(first.theta[decider.groups.shared], first.accepted, about_centre, state.shared)
+            adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared)
         draws.append(theta[compared])
     split = np.array(draws[400:]).T
     return max(np.abs(moment_z(x.reshape(4, -1), *of)).max() for x, *of in zip(split, *law(), strict=True))
@@ -100,7 +100,7 @@ def test_products_of_effects_with_fixed_priors_are_groups():
     """Nothing is shared: the groups of two factors move by turns, and start where all is finite."""
     step = pma.PenaltyMH(model=model_of(pooled=False), rng=1, progressbar=False)
     decider, rng = step.decider, np.random.default_rng(3)
-    assert decider.groups.shared.size == 0
+    assert decider.model.groups.shared.size == 0
     theta, state, generators = decider.start(rng), decider.new_state(), pack_generators(*rng.spawn(3))
     moved = [theta]
     for _ in range(60):

@@ -195,7 +195,7 @@ def run(decider, carried=None, tied=None, n=DRAWS):
             first, second, about_centre = decider.move(theta, data, state, looks, generators)
             theta = second.theta
             if i < 0:
-                adapt_shared(first.theta[decider.groups.shared], first.accepted, about_centre, state.shared)
+                adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared)
                 adapt_tied(state)
             accepted.append((first.accepted, second.n_accepted / second.n_groups))
         draws.append(theta)
@@ -204,7 +204,7 @@ def run(decider, carried=None, tied=None, n=DRAWS):
 
 def columns(name, decider, draws):
     """The same quantities as in `law`, of draws."""
-    blocks = {b.name.split("_interval__")[0]: draws[:, b.start : b.stop] for b in decider.likelihood.blocks}
+    blocks = {b.name.split("_interval__")[0]: draws[:, b.start : b.stop] for b in decider.model.likelihood.blocks}
     if name == "AR(1)":
         blocks["rho"] = 2 / (1 + np.exp(-blocks["rho"])) - 1
     shared = [blocks["log_sd"], *([blocks[SHARED[name]]] if name in SHARED else [])]
@@ -227,7 +227,7 @@ def test_draws_have_the_law_of_linear_algebra(name, levels):
     """With the log sd where the data have it, and where they allow it to be as small as the prior has it."""
     y = outcomes(levels, name)
     decider = decider_of(name, y)
-    assert decider.groups.tied.count(True) == 1
+    assert decider.model.groups.tied.count(True) == 1
     draws, accepted = run(decider)
     assert accepted.min() > 0.3
     assert largest_z(name, decider, draws, law(name, y)) < MAX_Z

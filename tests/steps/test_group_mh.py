@@ -50,7 +50,7 @@ def test_a_chain_starts_where_the_marginal_is(case):
     decider = case[1].decider
     wide = replace(decider, prepared=decider.prepared._replace(factor=1e3 * decider.prepared.factor))
     starts = np.array([wide.start(np.random.default_rng(seed)) for seed in range(20)])
-    shared = (starts[:, decider.groups.shared] - decider.prepared.mean) / np.diag(decider.prepared.factor)
+    shared = (starts[:, decider.model.groups.shared] - decider.prepared.mean) / np.diag(decider.prepared.factor)
     assert np.abs(shared).max() < 40
 
 

@@ -42,7 +42,7 @@ def _draws(idata):
 
 def test_draws_do_not_depend_on_the_processes(case):
     model, step = case
-    assert len(step.decider.groups.own) == sum(FACTORS)
+    assert len(step.decider.model.groups.own) == sum(FACTORS)
     with model:
         first, second = (pm.sample(30, step=step, cores=cores, **QUIET) for cores in (1, 2))
     assert np.array_equal(_draws(first), _draws(second))

@@ -13,6 +13,7 @@ from evidence import MAX_Z, moment_z
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.groups.group_costs import described
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import read_model
@@ -93,7 +94,7 @@ def _run(decider, n, data=None):
 
 
 def _largest_z(decider, law, draws):
-    start = {b.name: b.start for b in decider.likelihood.blocks}
+    start = {b.name: b.start for b in decider.model.likelihood.blocks}
     places = [start["intercept"], start["slope"], start["first"], start["first"] + 1, start["second"]]
     places += [start["second"] + 1, start["log_sigma"], start["log_scale"], start["scale_log__"]]
     split = draws[:, places].T.reshape(len(places), 4, -1)
@@ -105,7 +106,7 @@ def test_moments_of_quadrature_without_rows(step, law):
     decider = step.decider
     draws = _run(decider, N_DRAWS)
     assert _largest_z(decider, law, draws) < MAX_Z
-    assert "no row is read" in decider.described
+    assert "no row is read" in described(decider)
 
 
 @pytest.mark.slow
