@@ -514,9 +514,9 @@ def _():
     pm.Normal("y", pt.special.softmax(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
 
 
-@refused("an op that is not known", "'y'", "not known", "Sort")
+@refused("an op that is not known", "'y'", "not known", "Unique")
 def _():
-    pm.Normal("y", pt.sort(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
+    pm.Normal("y", pt.unique(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
 
 
 @refused("a CustomDist that sums", "'y'", "summed over the rows")

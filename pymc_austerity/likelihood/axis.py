@@ -81,7 +81,8 @@ def refuse_entries(node: Apply, var: Variable, axis: int) -> NotRowWiseError:
             return OneEntryARowError(f"{source.name!r} has {entries} entries that belong to single rows")
     named = next((source.name for source in sources if source.name), None)
     of = f" computed from {named!r}" if named else ""
-    return refuse(node, f"what has shape {var.type.shape}{of} and is not indexed by row meets the rows")
+    what = f"what has shape {var.type.shape}{of} and is not indexed by row meets the rows"
+    return refuse(node, f"{what} (an entry of it for each row is written u[g], with an array g of whole numbers)")
 
 
 def single_axis(node: Apply, axes: Sequence[RowAxis]) -> RowAxis:

@@ -23,6 +23,7 @@ from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp, SearchsortedOp
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
@@ -156,6 +157,16 @@ def _cumulate(op: CumOp, node: Apply, axes: Axes) -> Axes:
     axis = _the_axis(axes)
     if op.axis is None or op.axis == axis.axis:
         raise refuse(node, "rows are accumulated one after the other")
+    return [axis.at(axis.axis)]
+
+
+@_through.register(SortOp)
+@_through.register(ArgSortOp)
+def _sorted(op: SortOp | ArgSortOp, node: Apply, axes: Axes) -> Axes:
+    axis = _the_axis(axes)
+    along = op.axis if hasattr(op, "axis") else constant_of(node.inputs[1])  # an input of PyTensor 2
+    if along is None or along % node.inputs[0].type.ndim == axis.axis:
+        raise refuse(node, "rows are sorted among all rows")
     return [axis.at(axis.axis)]
 
 

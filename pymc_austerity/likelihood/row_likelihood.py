@@ -135,6 +135,8 @@ def _split_density(
 ) -> tuple[RowLikelihood, tuple[Variable, ...]]:
     """Return the log prior and the row terms as graphs of θ, and the shared variables that are not indexed by row."""
     theta_vars = list(model.value_vars if variables is None else variables)
+    if not theta_vars:
+        raise UnsupportedModelError("The model has no free variable to sample: give one a prior, pm.Normal('beta').")
     other_vars = [v for v in model.value_vars if v not in theta_vars]
     blocks, other_blocks = layout(theta_vars, point), layout(other_vars, point)
     # Of known length, or derivatives would compare it with that of the model's variables in compiled code.

@@ -126,15 +126,16 @@ def candidate_terms(
     of potentials.
     """
     shapes = _term_shapes(model, point)
-    numbers = [p for p in model.potentials if not shapes[p] and not getattr(p.tag, "is_prior", False)]
-    summed = sums_of_rows(model, numbers, point)
+    may_be_sums = [p for p in model.potentials if not getattr(p.tag, "is_prior", False)]
+    summed = sums_of_rows(model, may_be_sums, point)
+    summed = {p: of for p, of in summed.items() if of.n_rows > (_number_of_rows(p, shapes[p]) if shapes[p] else 1)}
     shapes |= {p: (of.n_rows,) for p, of in summed.items()}
     named = _named_terms(observed, {term.name: term for term in shapes})
     term_refusals.refuse_missing(model, shapes)
     lengths = {t: _number_of_rows(t, shapes[t]) for t in named or model.observed_RVs if named or shapes[t]}
     if not lengths:
         lengths = _potentials_with_rows(model, shapes, summed) or {
-            p: _number_of_rows(p, shapes[p]) for p in model.potentials
+            p: _number_of_rows(p, shapes[p]) for p in model.potentials if p not in summed
         }
     if not lengths or max(lengths.values()) < 2:
         raise term_refusals.no_rows(model)

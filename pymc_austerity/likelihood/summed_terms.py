@@ -21,6 +21,7 @@ from pymc.model import Model
 from pytensor import scalar
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
@@ -52,14 +53,17 @@ class _Parts(NamedTuple):
 def sums_of_rows(
     model: Model, potentials: Sequence[Variable], point: Mapping[str, np.ndarray]
 ) -> dict[Variable, SumOfRows]:
-    """Return those potentials of a model that are sums over an axis; `point` has values of the free variables."""
-    parts = {p: found for p in potentials if (found := _parts(p)).sums}
+    """Return those potentials of a model whose total is a sum of arrays; `point` has values of the free variables."""
+    parts = {p: _total(p) for p in potentials}
+    parts = {p: of for p, of in parts.items() if any(v is not p for _, v in of.sums)}
+    if not parts:
+        return {}
     graphs = [v for of in parts.values() for _, v in of.sums]
     numbers = [c for of in parts.values() for c in (*of.rest, *(c for c, _ in of.sums))]
     lengths = [v for v in ancestors(numbers, blockers=model.free_RVs) if _is_length(v)]
     asked = model.replace_rvs_by_values([*(v.shape for v in graphs), *lengths])
     evaluate = model.compile_fn(asked, inputs=model.value_vars, mode=BY_NUMPY, on_unused_input="ignore")
-    values = evaluate(point) if parts else []
+    values = evaluate(point)
     shapes = dict(zip(graphs, (tuple(map(int, s)) for s in values), strict=False))
     known = {v: pt.constant(n) for v, n in zip(lengths, values[len(graphs) :], strict=True)}
     return {p: _as_rows(of, shapes, known) for p, of in parts.items()}
@@ -95,8 +99,7 @@ def _parts(var: Variable) -> _Parts:
     if isinstance(node.op, DimShuffle):
         return _parts(node.inputs[0]) if all(node.inputs[0].type.broadcastable) else alone
     if _is_sum(var):
-        array = _summed(var)
-        return _parts(array) if all(array.type.broadcastable) else _Parts(((pt.constant(1.0), array),), ())
+        return _total(node.inputs[0])
     if isinstance(node.op, Dot) or (isinstance(node.op, Blockwise) and isinstance(node.op.core_op, Dot)):
         vectors = [i.dimshuffle([a for a, one in enumerate(i.type.broadcastable) if not one]) for i in node.inputs]
         return _Parts(((pt.constant(1.0), mul(*vectors)),), ()) if {v.ndim for v in vectors} == {1} else alone
@@ -113,7 +116,7 @@ def _parts_of_elemwise(op: scalar.ScalarOp, inputs: Sequence[Variable], alone: _
     if isinstance(op, scalar.Neg | scalar.Sub):
         parts[-1] = parts[-1].times(pt.constant(-1.0))
     if isinstance(op, scalar.Add | scalar.Sub | scalar.Neg):
-        return _Parts(*(tuple(chain.from_iterable(of)) for of in zip(*parts, strict=True)))
+        return _together(parts)
     if isinstance(op, scalar.Mul) and len(with_sums) == 1:
         others = [_number(v) for i, v in enumerate(inputs) if i not in with_sums]
         return parts[with_sums[0]].times(reduce(mul, others))
@@ -122,15 +125,36 @@ def _parts_of_elemwise(op: scalar.ScalarOp, inputs: Sequence[Variable], alone: _
     return alone
 
 
+def _total(array: Variable) -> _Parts:
+    """Split the sum of all entries of an array."""
+    if all(array.type.broadcastable):
+        return _parts(array)
+    whole, node = _Parts(((pt.constant(1.0), array),), ()), array.owner
+    if node is None:
+        return whole
+    if isinstance(node.op, DimShuffle) or _is_sum(array):
+        return _total(node.inputs[0])
+    if isinstance(node.op, MakeVector | Join):
+        axis_first = isinstance(node.op, Join) and not hasattr(node.op, "axis")  # PyTensor 2
+        return _together([_total(i) for i in node.inputs[axis_first:]])
+    if not isinstance(node.op, Elemwise):
+        return whole
+    op = node.op.scalar_op
+    numbers = [_number(i) for i in node.inputs if all(i.type.broadcastable)]
+    arrays = [i for i in node.inputs if not all(i.type.broadcastable)]
+    if isinstance(op, scalar.Neg):
+        return _total(arrays[0]).times(pt.constant(-1.0))
+    if isinstance(op, scalar.Mul) and len(arrays) == 1:
+        return _total(arrays[0]).times(reduce(mul, numbers))
+    return whole
+
+
+def _together(parts: Sequence[_Parts]) -> _Parts:
+    return _Parts(*(tuple(chain.from_iterable(of)) for of in zip(*parts, strict=True)))
+
+
 def _number(var: Variable) -> Variable:
     return var.dimshuffle([]) if var.type.ndim else var
-
-
-def _summed(var: Variable) -> Variable:
-    """Return the array of which a sum is that of all entries: of a sum of sums the inner one."""
-    while _is_sum(var):
-        (var,) = var.owner.inputs
-    return var
 
 
 def _is_sum(var: Variable) -> bool:

@@ -267,6 +267,11 @@ SPLIT = {
     "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
     "a dot product": potential(lambda: -0.5 * pt.dot(r := residuals(), r)),
     "lengths beside a sum": potential(lambda: (of := -(residuals() ** 2)).sum() - of.shape[0] * pt.log(scale())),
+    "sums of components apart": potential(lambda: 0.5 * pt.sum(-((Y2 - beta(2)) ** 2), axis=0)),
+    "sums put together": potential(
+        lambda: -pt.stack([pt.sum((x - pm.Normal(name)) ** 2) for name, x in zip("ab", Y2.T)]).sum()
+    ),
+    "columns sorted": normal(lambda: pt.sort(X * beta(), axis=1)[:, 0]),
     "a sum beside an outcome": potential(sum_beside_an_outcome),
     "chosen by pt.choose": potential(lambda: pt.choose(CHOICE % 3, [log_softmax_of(k) for k in range(3)])),
     "chosen by pt.choose in a table": potential(lambda: pt.choose(pm.Data("k", CHOICE % 3), log_softmax().T)),
@@ -320,6 +325,7 @@ MIXED = {
     "states in another order": lambda: volatility(
         lambda step, start, others: by_scan(lambda y, v, *o: step(y, v[::-1], *o), start, others)
     ),
+    "rows sorted": normal(lambda: pt.sort(X @ beta())),
     "the row before": potential(lambda: log_softmax()[np.arange(N) - 1, CHOICE % 3]),
     "a mean over rows on the second axis": normal(lambda: beta() @ centred(pm.Data("x", XT))),
     "a sum over rows in a product": normal(lambda: X @ (pm.Data("x", XT) @ pt.as_tensor(X)) @ beta()),
@@ -367,6 +373,16 @@ def test_rows_taken_out_of_more_are_refused_so(part):
         read(normal(lambda: (np.tile(X, (2, 1)) @ beta())[part]))
 
 
+def test_entries_that_are_repeated_are_to_be_indexed():
+    with pytest.raises(NotRowWiseError, match=r"'beta' and is not indexed by row .* is written u\[g\]"):
+        read(normal(lambda: pt.repeat(beta(4), N // 4)))
+
+
+def test_a_model_without_free_variables_is_refused():
+    with pytest.raises(UnsupportedModelError, match="no free variable"):
+        read(lambda: pm.Normal("y", X[:, 0], 1.0, observed=Y))
+
+
 def test_values_set_one_a_row_are_entries_of_rows():
     few = np.arange(0, N, 4)
     with pytest.raises(NotRowWiseError, match="'missing' has 10 entries that belong to single rows"):
@@ -396,6 +412,8 @@ def test_a_predictor_has_one_entry_for_each_row(name):
         lambda of: pt.log(pt.sum(pt.exp(of))),
         lambda of: pt.sum(of) * pt.sum(-of),
         lambda of: pt.max(of),
+        lambda of: pt.linalg.norm(of),
+        lambda of: pt.switch(of.sum() < 0, of.sum(), -np.inf),
     ],
 )
 def test_a_number_that_is_no_sum_is_refused_so(number):
