@@ -218,6 +218,7 @@ def draws_of(predictor, cores=1):
 RNG_EFFECTS = np.random.default_rng(1).normal(size=G)
 
 
+@pytest.mark.slow
 def test_centred_and_not_draw_the_same():
     """The same draws of what is shared, the same effects, and the same rows a draw."""
     one, other = draws_of(centred), draws_of(offset)

@@ -52,6 +52,7 @@ def student():
     return u[CLASS] + effects("v", SCALES[1], S)[SCHOOL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("eta", "n_pairs"), [(intercepts, 1), (slopes, 2), (crossed, 0)])
 def test_effects_within_others_are_found(eta, n_pairs):
     decider = decider_of(eta)
@@ -112,6 +113,7 @@ def test_effects_are_drawn_from_the_prior_given_the_sums(eta):
     assert z < MAX_Z < z_of_other
 
 
+@pytest.mark.slow
 def test_a_class_of_another_school_changes_rows():
     """A planted mistake: two classes take each other's school."""
     decider = decider_of(intercepts)

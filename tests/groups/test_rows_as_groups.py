@@ -62,6 +62,7 @@ def test_effects_read_in_another_order_are_not_numbered_by_rows(expansion_by_dat
     assert not np.allclose(expansion_of(found).gradient, expansion_by_data.gradient)
 
 
+@pytest.mark.slow
 def test_effects_of_rows_that_are_no_groups_are_refused():
     """A step does not make one decision over an effect for each row."""
     with effects_of_rows(OF_ROWS["entry by entry"]) as model:

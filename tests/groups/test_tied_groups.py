@@ -221,8 +221,11 @@ def decider_of(name, y):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("levels", [SMOOTH, FLAT], ids=["some scale", "no scale"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [*((name, SMOOTH) for name in CASES), *((name, FLAT) for name in ("walk", "by steps", "ratings"))],
+    ids=[*CASES, "walk, no scale", "by steps, no scale", "ratings, no scale"],
+)
 def test_draws_have_the_law_of_linear_algebra(name, levels):
     """With the log sd where the data have it, and where they allow it to be as small as the prior has it."""
     y = outcomes(levels, name)
@@ -291,6 +294,7 @@ def precision_of(read, theta):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["walk", "AR(1)", "ICAR", "MvNormal"])
 def test_precision_is_that_of_the_prior(name):
     read = read_groups(model_of(name, outcomes(FLAT)))

@@ -172,6 +172,7 @@ def expansion_of(factor, precision, n_first):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_law_given_sums_is_that_of_the_normal_law():
     """Mean, covariance, its determinant and a solution, with some sums zero, for one of two crossed factors eliminated.
 
