@@ -1,19 +1,50 @@
-"""What the set-up of a step waits for: a line a phase while it lasts, and a bar for passes over all rows."""
+"""The set-up of a step: settings that hold meanwhile, a line for each phase, and a bar for passes over all rows."""
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 
+from pytensor import config
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pymc_austerity.setup_settings import setup_settings
 from pymc_austerity.tried_setup import check_time
+
+#: So many objects are made between two passes of the garbage collector; Python's own number is 2,000 or less.
+_OBJECTS = 50_000
+
+
+@contextmanager
+def setup_settings() -> Iterator[None]:
+    """Compile with fewer passes of the garbage collector, without traces of operations, and leave no files behind.
+
+    What numba and PyTensor make while they compile is alive until they are done, so a search for cycles after every
+    2,000 objects takes an eighth of the time.  Thresholds that a program has set higher, or to never, stay as they are.
+    """
+    thresholds = gc.get_threshold()
+    with ExitStack() as stack:
+        # PyTensor writes down for every operation where a program made it; these are made here.
+        stack.enter_context(config.change_flags(traceback__limit=0))
+        # PyTensor 2 has no such setting: it leaves the source of each function in the folder of temporary files.
+        if getattr(config, "generated_src_dir", None) == "":
+            stack.enter_context(config.change_flags(generated_src_dir=_folder_of_sources().name))
+        if 0 < thresholds[0] < _OBJECTS:
+            gc.set_threshold(_OBJECTS, *thresholds[1:])
+            stack.callback(gc.set_threshold, *thresholds)
+        yield
+
+
+@cache
+def _folder_of_sources() -> TemporaryDirectory[str]:
+    """Return a folder that is removed when this process ends."""
+    return TemporaryDirectory(prefix="pymc_austerity-", ignore_cleanup_errors=True)
 
 
 def setup_progress(shown: bool) -> Progress:

@@ -32,7 +32,7 @@ from pymc_austerity.likelihood import (
     with_blocks,
 )
 from pymc_austerity.likelihood.model_arrays import ModelKey
-from pymc_austerity.setup_settings import setup_settings
+from pymc_austerity.progress import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.description import describe_step
 from pymc_austerity.steps.draw_statistics import OF_ITS_ORIGIN, DrawStats, RunningRates
