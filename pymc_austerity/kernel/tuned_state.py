@@ -1,6 +1,7 @@
 """The tuned state of a proposal, recorded in the statistics of a run: all that comes back from another process.
 
-It is written as text, a piece a draw, from the first draw after tuning on.
+It is written as text, a piece a draw, from the first draw after tuning on: PyMC stacks what several steps report under
+one name, and arrays would have to be of one shape for that.
 """
 
 from __future__ import annotations
