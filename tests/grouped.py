@@ -5,6 +5,7 @@ The mean has a standard normal prior and the log scale N(−.3, .7); an effect i
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pymc_austerity.kernel import pack_generators
 
@@ -25,17 +26,19 @@ def logistic_rows(y):
     return y[:, None] * EFFECT - np.logaddexp(0, EFFECT)
 
 
-def moments(log_likelihoods):
+def moments(log_likelihoods, density=stats.norm.pdf):
     """Means and standard deviations of the mean, of the log scale and of the effect of each group.
 
     Parameters
     ----------
     log_likelihoods : array of shape (G, U)
         Of each group on the grid of effects.
+    density : callable
+        Of an effect about the mean, in units of the scale, up to a constant.
     """
     peak = log_likelihoods.max(axis=1, keepdims=True)
     scale = np.exp(LOG_SCALE)[:, None]
-    prior = np.exp(-0.5 * ((EFFECT - MEAN[:, None, None]) / scale) ** 2) / scale  # mean, log scale, effect
+    prior = density((EFFECT - MEAN[:, None, None]) / scale) / scale  # mean, log scale, effect
     integrals = [prior @ np.exp(group) for group in log_likelihoods - peak]
     weight = np.prod(integrals, axis=0) * np.exp(-0.5 * MEAN[:, None] ** 2 - 0.5 * ((LOG_SCALE + 0.3) / 0.7) ** 2)
     weight /= weight.sum()

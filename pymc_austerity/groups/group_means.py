@@ -1,6 +1,7 @@
-"""Where effects of two factors that multiply each other are expanded: at about their posterior means.
+"""Where effects are expanded whose mode given φ no quadratic finds: at about their posterior means.
 
-Their joint mode lies far from these: many abilities that are shrunk to nothing make up for a few discriminations that
+So it is with priors of heavy tails, or with a kink, and with effects of two factors that multiply each other, whose
+joint mode lies far from the means: many abilities that are shrunk to nothing make up for a few discriminations that
 grow.  The law of all groups is taken for independent normal laws whose mean and precision are those of the rows and the
 prior averaged over it (variational inference; Opper and Archambeau, Neural Computation 21, 2009).
 """
@@ -27,8 +28,12 @@ from pymc_austerity.interrupts import uninterrupted
 #: Rounds after which the search gives up, and those before φ moves; the steps, in standard deviations, and the gain of
 #: the log posterior that end it.
 _MOST_ROUNDS, _GROUPS_FIRST, _CLOSE_ENOUGH, _LITTLE = 80, 5, 0.1, 0.05
+#: Rounds of whole steps; later ones are shorter, as across a kink they would go back and forth.
+_WHOLE_STEPS = 10
 #: How far a parameter moves in a round.
 _REACH = 1.0
+#: Share of the parameters of groups along which the prior has to fall as a parabola does, for a mode of φ by these.
+_MOST = 0.8
 #: The least curvature that a group is taken to have.
 _FLATTEST = 1e-8
 #: How often what factors say of each other is halved until the quadratic has a maximum.
@@ -50,51 +55,75 @@ def find_means(search: GroupSearch) -> ProductCentre:
     theta, rng = search.data.theta0.copy(), np.random.default_rng(2009)
     here = curved_down(search.expand(theta))
     points = antithetic(rng, here.own.size).reshape(-1, *here.own.shape)
-    factor = _precision(search, [theta], here)[1]
+    factor = _precision(search, [theta], None, here)[1]
     for rounds in range(1, _MOST_ROUNDS + 1):
-        far = 0.0
+        far, share = 0.0, min(1.0, _WHOLE_STEPS / rounds)
         for first, end in pairwise(here.first):
-            slope, factor = _precision(search, _around(theta, factor, points, here), here)
+            slope, factor = _precision(
+                search, _around(theta, factor, points, here), np.einsum("gjk,sgk->sgj", factor, points), here
+            )
             wanted = np.linalg.solve(factor @ factor.transpose(0, 2, 1), slope[:, :, None])[:, :, 0]
             some, step = slice(first, end), limited_step(wanted, factor, here, _REACH)[0]
             of_group = np.arange(here.own.shape[1]) < here.size[some, None]
-            theta[here.own[some][of_group]] += step[some][of_group]
+            theta[here.own[some][of_group]] += share * step[some][of_group]
             far = max(far, float(np.sqrt((np.einsum("gjk,gj->gk", factor[some], wanted[some]) ** 2)[of_group].mean())))
             cloud = _around(theta, factor, points, here)
             here = curved_down(average([search.expand(at) for at in cloud]))
         if rounds < _GROUPS_FIRST:
             continue
-        theta[here.shared], gained = _mode_of_shared(search, theta, cloud, here)
-        if far < _CLOSE_ENOUGH and gained < _LITTLE:
+        step_of_shared, gained = _mode_of_shared(search, theta, cloud, here)
+        theta[here.shared] += share * step_of_shared
+        if share * far < _CLOSE_ENOUGH and share * gained < _LITTLE:
             passes = 1 + 2 * rounds * len(points)
             here = _with_maximum(search, here)
-            centre = GroupCentre(search.expand(here.centre), *search.normal_law(here), passes)
+            centre = GroupCentre(search.expand(here.centre), *search.normal_law(here, 0.0), passes)
             return ProductCentre(centre, centre._replace(expansion=here))
-    raise GroupModeError(
-        f"The search for the means of effects that multiply each other took more than {rounds} rounds."
-    )
+    raise GroupModeError(f"The search for the means of the effects took more than {rounds} rounds.")
 
 
-def _precision(search: GroupSearch, cloud: list[np.ndarray], e: GroupExpansion) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slope of rows and prior by each group, and the factor of its precision, both averaged."""
-    t, size = e.ties, e.own.shape[1]
-    of_groups = e.own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
-    fixed = search.model.likelihood.fixed_at(search.data.fixed)
-    found = [uninterrupted(search.model.prior.derivatives, at, search.data.others0, fixed, *of_groups) for at in cloud]
+def _precision(
+    search: GroupSearch, cloud: list[np.ndarray], white: np.ndarray | None, e: GroupExpansion
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slope of rows and prior by each group, and the factor of its precision, both averaged over a cloud.
+
+    `white` holds the points of a cloud times the precision.  A prior that is nowhere curved, as Laplace's, has the
+    curvature of its averaged slope (Stein's identity).
+    """
+    found = [_of_prior(search, at, e) for at in cloud]
     slope, curvature = (np.mean([of[i] for of in found], axis=0) for i in (0, 1))
     if not all(np.isfinite(of).all() for of in (slope, curvature, e.gradient, e.precision)):
         raise GroupModeError("The log posterior or a derivative is not finite near the initial point of the model.")
+    if white is not None:
+        each = np.einsum("gkk->gk", curvature)  # a view of the diagonals
+        by_slope = -np.mean([of[0] * z for of, z in zip(found, white, strict=True)], axis=0)
+        each[:] = np.where(each > 0, each, np.maximum(by_slope, 0.0))
     values, vectors = np.linalg.eigh(e.precision + curvature)
-    present = np.arange(size) < e.size[:, None]
+    present, size = np.arange(e.own.shape[1]) < e.size[:, None], e.own.shape[1]
     precision = (np.maximum(np.abs(values), _FLATTEST)[:, None, :] * vectors) @ vectors.transpose(0, 2, 1)
     precision[~present[:, :, None] & np.eye(size, dtype=bool)] = 1.0
     return np.where(present, slope + e.gradient, 0.0), np.linalg.cholesky(precision)
 
 
+def _of_prior(search: GroupSearch, theta: np.ndarray, e: GroupExpansion) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slope of the prior by each group, and minus its second derivatives."""
+    t, model = e.ties, search.model
+    of_groups = e.own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
+    at = theta, search.data.others0, model.likelihood.fixed_at(search.data.fixed)
+    slope, curvature, _ = uninterrupted(model.prior.derivatives, *at, *of_groups)
+    return slope, curvature
+
+
+def is_curved(search: GroupSearch, e: GroupExpansion) -> bool:
+    """Whether the prior of most groups has a maximum of its own along each of their parameters, as a normal law has."""
+    curvature = np.einsum("gkk->gk", _of_prior(search, e.centre, e)[1])
+    present = np.arange(e.own.shape[1]) < e.size[:, None]
+    return bool(np.mean(curvature[present] > 0) > _MOST)
+
+
 def _mode_of_shared(
     search: GroupSearch, theta: np.ndarray, cloud: list[np.ndarray], e: GroupExpansion
 ) -> tuple[np.ndarray, float]:
-    """Return the mode of φ where groups are as they are, and what the log posterior gains by it."""
+    """Return the step to the mode of φ where groups are as they are, and what the log posterior gains by it."""
     read = np.searchsorted(e.shared, e.read)
 
     def negative(step: np.ndarray) -> float:
@@ -110,7 +139,7 @@ def _mode_of_shared(
     if not start.size:
         return start, 0.0
     found = optimize.minimize(negative, start, method="L-BFGS-B", bounds=[(-_REACH, _REACH)] * start.size)
-    return theta[e.shared] + found.x, negative(start) - found.fun
+    return found.x, negative(start) - found.fun
 
 
 def _around(theta: np.ndarray, factor: np.ndarray, points: np.ndarray, e: GroupExpansion) -> list[np.ndarray]:

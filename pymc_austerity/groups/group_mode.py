@@ -88,10 +88,10 @@ class GroupSearch:
         value, theta = self.model.marginal(phi, self.data.others0, self.data.fixed, expansion)
         return (value, theta) if np.isfinite(value) else (-np.inf, theta)
 
-    def normal_law(self, expansion: GroupExpansion) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mode of the surrogate's marginal near the centre, and the factor of its covariance there."""
+    def normal_law(self, expansion: GroupExpansion, reach: float = _FAR) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mode of the surrogate's marginal within reach of the centre, and the factor of its covariance."""
         scale = _axis_scales(self, expansion)
-        phi = _surrogate_mode(self, expansion, scale, _FAR)
+        phi = _surrogate_mode(self, expansion, scale, reach)
         return phi, _covariance_factor(self, expansion, phi, scale)
 
 

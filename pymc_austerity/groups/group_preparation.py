@@ -17,7 +17,7 @@ from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, n
 from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_costs import GroupCosts, estimate_costs
 from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, with_known_scale, with_shared
-from pymc_austerity.groups.group_means import find_means
+from pymc_austerity.groups.group_means import find_means, is_curved
 from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, GroupSearch, find_group_centre
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_pass import Membership, chunks, membership
@@ -161,9 +161,17 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
 
 def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
     """Return where the rows are expanded, and the quadratic that steers there."""
-    if search.model.groups.multiplied:
+    groups = search.model.groups
+    if groups.multiplied:
         return find_means(search)
-    centre = find_group_centre(search)
+    try:
+        centre = find_group_centre(search)
+    except GroupModeError:
+        if groups.moves_together.any():
+            raise
+        return find_means(search)
+    if not groups.moves_together.any() and not is_curved(search, centre.expansion):
+        return find_means(search)
     return centre, centre if search.model.row_scale is not None else steer_groups(search, centre)
 
 

@@ -1,0 +1,92 @@
+"""Effects whose prior no quadratic follows, with a kink or heavy tails, against quadrature."""
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import MAX_Z, moment_z
+from grouped import by_group, logistic_rows, moments
+from scipy import stats
+
+import pymc_austerity as pma
+from pymc_austerity.groups.group_means import find_means, is_curved
+from pymc_austerity.groups.group_mode import GroupSearch
+from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_preparation import sort_by_group
+from pymc_austerity.groups.grouping import find_groups
+from pymc_austerity.likelihood import read_model
+
+RNG = np.random.default_rng(31)
+GROUPS, DRAWS = 30, 6_000
+INDEX = np.repeat(np.arange(GROUPS), 12)
+Y = (RNG.random(INDEX.size) < 1 / (1 + np.exp(1.2 - 0.7 * RNG.laplace(size=GROUPS)[INDEX]))).astype(float)
+PRIORS = {
+    "a kink": (pm.Laplace, {}, stats.laplace.pdf),
+    # Of fewer degrees of freedom groups without an event have squares that neither draws nor the grid tell.
+    "heavy tails": (pm.StudentT, {"nu": 8}, stats.t(8).pdf),
+    "none": (pm.Normal, {}, stats.norm.pdf),
+}
+
+
+def model_of(prior):
+    make, given, _ = PRIORS[prior]
+    with pm.Model() as model:
+        mean, log_scale = pm.Normal("mean", 0, 1), pm.Normal("log_scale", -0.3, 0.7)
+        effect = make("effect", **given, **_place(make, mean, pm.math.exp(log_scale)), shape=GROUPS)
+        pm.Bernoulli("y", logit_p=effect[INDEX], observed=Y)
+    return model
+
+
+def _place(make, mean, scale):
+    return {"mu": mean, "b" if make is pm.Laplace else "sigma": scale}
+
+
+@cache
+def law(prior):
+    """Means and sds of the mean, of the log scale and of all effects."""
+    return np.array(moments(by_group(logistic_rows(Y), INDEX, GROUPS), PRIORS[prior][2])).T
+
+
+def search(prior):
+    model = model_of(prior)
+    data = read_model(model, model.value_vars, None, None)
+    groups = find_groups(model, data)
+    rows, member, _ = sort_by_group(groups, data.rows)
+    return GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None))
+
+
+@pytest.mark.parametrize("prior", ["a kink", "heavy tails"])
+def test_the_means_of_effects_are_found(prior):
+    """Where no mode was found, or one where the search began, a standard deviation and more from the means."""
+    found = find_means(search(prior))[0]
+    mean, sd = law(prior)
+    assert (np.abs(np.r_[found.mean, found.expansion.centre[found.expansion.own[:, 0]]] - mean) < sd).all()
+
+
+def test_a_prior_with_a_kink_has_no_curvature():
+    assert {prior: is_curved(of := search(prior), of.expand(of.data.theta0)) for prior in ("a kink", "none")} == {
+        "a kink": False,
+        "none": True,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["a kink", "heavy tails"])
+def test_effects_have_the_law_of_quadrature(prior):
+    """Those of a prior with a kink do not have that of normal effects, which is the planted mistake."""
+    with model_of(prior):
+        step = pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False)
+        idata = pm.sample(
+            DRAWS, tune=600, step=step, chains=2, cores=1, random_seed=4, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    found = [idata.posterior[name].to_numpy() for name in ("mean", "log_scale", "effect")]
+    draws = [*found[:2], *np.moveaxis(found[2], -1, 0)]
+
+    def largest(of):
+        return max(np.abs(moment_z(x, *m)).max() for x, *m in zip(draws, *law(of), strict=True))
+
+    assert largest(prior) < MAX_Z
+    if prior == "a kink":
+        assert largest("none") > 2 * MAX_Z
