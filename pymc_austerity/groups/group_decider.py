@@ -16,7 +16,7 @@ from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
 from pymc_austerity.groups.group_bounds import no_bounds
 from pymc_austerity.groups.group_conditional import condition_of
-from pymc_austerity.groups.group_costs import rest_of_draw, rows_refreshed, share_refreshed
+from pymc_austerity.groups.group_costs import rest_of_draw, rows_by_test, share_refreshed
 from pymc_austerity.groups.group_model import GroupLinks, GroupModel
 from pymc_austerity.groups.group_moves import GroupTransition, build_group_transition
 from pymc_austerity.groups.group_parts import (
@@ -184,6 +184,14 @@ class GroupDecider:
         model = self.model
         given = (model.likelihood, model.groups, model.expands, model.compile_kwargs)
         return _assemble_again, (given, self.test, self.share, self.theta0, self.others, self.fixed, self.prepared)
+
+
+def rows_refreshed(decider: GroupDecider) -> float:
+    """Return the rows that a refresh of all groups reads."""
+    found = decider.prepared
+    if found.bounds is not None and found.costs is not None:
+        return found.costs.refreshed
+    return rows_by_test(decider.test, np.diff(found.start), decider.few)
 
 
 def drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[AcceptanceTest, RowSource]:

@@ -15,7 +15,7 @@ from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.groups import Coordinates, ModelWithGroups
-from pymc_austerity.groups.group_costs import described, expected_rows
+from pymc_austerity.groups.rows_of_draw import described, expected_rows
 from pymc_austerity.kernel import Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
 from pymc_austerity.likelihood import Density, ModelData, check_rows, read_model
 from pymc_austerity.progress import Phases

@@ -8,12 +8,12 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_bounds import spans_of_move
-from pymc_austerity.groups.group_costs import described
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_parts import RefreshOutcome
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_refresh import build_refresh
 from pymc_austerity.groups.grouping import find_groups
+from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.kernel.transition import Outcome
 from pymc_austerity.likelihood import read_model

@@ -13,8 +13,8 @@ from evidence import MAX_Z, moment_z
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.groups.group_costs import described
 from pymc_austerity.groups.group_preparation import prepare_groups
+from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import read_model
 
