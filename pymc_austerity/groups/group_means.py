@@ -40,14 +40,14 @@ _FLATTEST = 1e-8
 _HALVINGS = 12
 
 
-class ProductCentre(NamedTuple):
+class Centres(NamedTuple):
     """What the search ends with: the expansion there, and the average that steers."""
 
     centre: GroupCentre
     steered: GroupCentre
 
 
-def find_means(search: GroupSearch) -> ProductCentre:
+def find_means(search: GroupSearch) -> Centres:
     """Search for the means of all groups, one factor after the other, and the mode of φ given their spread.
 
     Raises GroupModeError where the search does not end.
@@ -77,7 +77,7 @@ def find_means(search: GroupSearch) -> ProductCentre:
             passes = 1 + 2 * rounds * len(points)
             here = _with_maximum(search, here)
             centre = GroupCentre(search.expand(here.centre), *search.normal_law(here, 0.0), passes)
-            return ProductCentre(centre, centre._replace(expansion=here))
+            return Centres(centre, centre._replace(expansion=here))
     raise GroupModeError(f"The search for the means of the effects took more than {rounds} rounds.")
 
 

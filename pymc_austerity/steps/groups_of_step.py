@@ -40,6 +40,8 @@ LEAST_GROUPS, _LEAST_APART = 2, 200
 _MOST_EVALUATED = 200_000_000
 #: Groups from which on a step says that one decision over all of them adds up what the proxy leaves of each.
 _MANY_GROUPS = 100
+#: Share of the groups that are far from normal, above which a user should know.
+_MOST_BENT = 0.5
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
 _MOST_SHARED = 200
 
@@ -100,6 +102,20 @@ class GroupPlan:
 def say_one_decision(name: str, error: UnsupportedModelError) -> None:
     """Say why a step does not move groups by themselves."""
     _log.info(f"{name} makes one decision over all parameters, as groups cannot be moved by themselves: {error}")
+
+
+def warn_of_tails(decider: GroupDecider, name: str) -> None:
+    """Warn where most groups are far from normal given what they share; `name` is that of the step."""
+    bent = int((decider.prepared.tails.number >= 0).sum())
+    groups = decider.model.groups
+    n_groups = len(groups.own)
+    if bent > _MOST_BENT * n_groups:
+        _log.warning(
+            f"{bent:,} of the {n_groups:,} groups of {', '.join(groups.names)} are far from normal given what "
+            f"they share, as the logarithm of a rate without events is, and what they share may have few effective "
+            f"draws with {name}. Look at pma.reliability after a short run; where it does not trust the draws, sample "
+            "with pm.NUTS."
+        )
 
 
 def hint_at_groups(model: Model, data: ModelData, name: str, because: str) -> None:

@@ -26,7 +26,13 @@ from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.description import mention_row_deterministics, warn_of_local_scales
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_GROUPS, OF_MERGED_ROWS
 from pymc_austerity.steps.first_look import look_ahead
-from pymc_austerity.steps.groups_of_step import GroupPlan, describe_groups, hint_at_groups, say_one_decision
+from pymc_austerity.steps.groups_of_step import (
+    GroupPlan,
+    describe_groups,
+    hint_at_groups,
+    say_one_decision,
+    warn_of_tails,
+)
 from pymc_austerity.steps.pooled import check_bound, describe_pool, open_table
 from pymc_austerity.tried_setup import once
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -144,6 +150,7 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
         return None
     groups = describe_groups(found.groups)
     _log.info(f"{given.made_by} finds {groups}; set up in {phases}. {described(decider)}")
+    warn_of_tails(decider, given.made_by)
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=True)
     expected = expected_rows(decider), False
     return Built(decider, found.coordinates, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)

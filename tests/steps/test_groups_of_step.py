@@ -3,6 +3,7 @@
 import inspect
 import logging
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -32,6 +33,18 @@ def grouped(n_groups=N_GROUPS, prior=None):
             mean = prior(n_groups)[g]
         pm.Normal("y", mean, 1, observed=rng.normal(size=n_groups)[g] + rng.normal(size=N_ROWS))
     return model
+
+
+@pytest.mark.parametrize("bent", [0, 5, 6])
+def test_groups_far_from_normal_are_warned_of(caplog, bent):
+    """Of ten groups, as of a gamma prior with small shape and rows without events: where most are."""
+    tails = SimpleNamespace(number=np.where(np.arange(10) < bent, np.arange(10), -1))
+    groups = SimpleNamespace(own=np.zeros((10, 1)), names=("rate_log__",))
+    decider = SimpleNamespace(prepared=SimpleNamespace(tails=tails), model=SimpleNamespace(groups=groups))
+    groups_of_step.warn_of_tails(decider, "PenaltyMH")
+    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warned) == (bent > 5)
+    assert all("6 of the 10 groups of rate_log__" in text and "pm.NUTS" in text for text in warned)
 
 
 @pytest.fixture(scope="module")
