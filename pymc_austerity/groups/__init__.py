@@ -1,9 +1,10 @@
 """Models with a vector of coefficients for each group: finding the groups, their expansion, and their updates."""
 
+from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.group_assembly import LearnAnew, assemble_groups
 from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_mode import GroupModeError
-from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError, NoGroupsError
+from pymc_austerity.groups.grouping import Groups, NoGroupsError
 from pymc_austerity.groups.mirrored_modes import SeveralModesError
 from pymc_austerity.groups.read_groups import Coordinates, ModelWithGroups, read_groups

@@ -23,7 +23,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read
-from pymc_austerity.groups.grouping import GroupsNotFoundError
+from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.groups.zero_sum_effects import by_zero_sum
 from pymc_austerity.interrupts import uninterrupted

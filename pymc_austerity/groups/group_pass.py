@@ -16,8 +16,9 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.groups.crossed_means import no_tangent
+from pymc_austerity.groups.factor import IndexArrays
 from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
-from pymc_austerity.groups.grouping import Groups, IndexArrays
+from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 

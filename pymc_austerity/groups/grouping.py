@@ -1,78 +1,32 @@
-"""Find the groups of a model in its graph: variables of which row i reads entry g(i) alone.
-
-It is shown op by op that rows read them through an index by g, and that the prior is a sum over groups given everything
-else: then groups are independent given the rest.  Each of several factors is proved by itself.
-"""
+"""Find the groups of a model in its graph, and put those of several factors together."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import Alloc
 
-from pymc_austerity.groups.elimination import MOST_LEFT, places_left
+from pymc_austerity.groups.elimination import places_left
+from pymc_austerity.groups.factor import GROUPS_FIRST, Factor, GroupsNotFoundError, IndexArrays, prove_factor
 from pymc_austerity.groups.group_index import index_of
 from pymc_austerity.groups.mirrored_modes import Effects, multiplied, refuse_mirrored
-from pymc_austerity.groups.tied_prior import MOST_TIED, FactorTies, NotNormalError, Ties, find_ties, ties_together
-from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError
-from pymc_austerity.likelihood.axis import RowAxis
-from pymc_austerity.likelihood.layout import split
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf
-from pymc_austerity.likelihood.precision import in_double
-from pymc_austerity.likelihood.row_axis import prove_row_axis
+from pymc_austerity.groups.tied_prior import MOST_TIED, Ties, ties_together
+from pymc_austerity.likelihood import Block, ModelData
+from pymc_austerity.likelihood.model_graph import array_of
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: So many levels that do not learn from each other, or fewer, are coefficients beside a factor.
 _FEW_GROUPS = 30
-#: What to do about groups on another axis.
-_FIRST = "Where groups lie on another axis, put them first: b[g, 0] with a b of shape (groups, 2)."
-
-
-class GroupsNotFoundError(UnsupportedModelError):
-    """A model in which no groups are found; the message says what stands in the way."""
 
 
 class NoGroupsError(GroupsNotFoundError):
     """A model without anything that could be groups."""
-
-
-class IndexArray(NamedTuple):
-    """An array of whole numbers that an index is made of: g(i) is the sum of several, as in ``u[state + 50 * age]``."""
-
-    number: int  # among the data
-    times: int
-    most: int | None  # of numbers along an axis, the last
-
-
-IndexArrays = tuple[IndexArray, ...]
-
-
-class _Factor(NamedTuple):
-    """One factor: its variables, its index among the data, an offset, places in θ, and prior terms.
-
-    Where rows read it by several indices, as the ratings of two players, there is a number and an offset for each.
-
-    It is `pooled` where its prior reads other free variables, a scale for example.  `ties` are those of groups whose
-    prior does not split.
-    """
-
-    names: tuple[str, ...]
-    indices: tuple[IndexArrays, ...]
-    offsets: tuple[int, ...]
-    own: np.ndarray
-    log_prior: Variable
-    terms: frozenset[Variable]
-    pooled: bool
-    ties: FactorTies | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +108,12 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
     if not factors:
         raise NoGroupsError(
             "No variable of the model is indexed on its first axis by an array of whole numbers with an entry for each "
-            f"row, as u[g] is. {_FIRST}"
+            f"row, as u[g] is. {GROUPS_FIRST}"
         )
     found, reasons = [], []
     for nodes in _read_together(model, factors.values()):
         try:
-            found.append(_prove(model, data, rows, nodes))
+            found.append(prove_factor(model, data, rows, nodes))
         except GroupsNotFoundError as error:
             reasons.append(str(error))
     if not found:
@@ -174,21 +128,21 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
     return replace(_together(data, taken, zero_sums), multiplied=are_multiplied)
 
 
-def _is_few(factor: _Factor) -> bool:
+def _is_few(factor: Factor) -> bool:
     """Return whether these are coefficients: a few levels that do not learn from each other."""
     return not factor.pooled and len(factor.own) <= _FEW_GROUPS
 
 
-def _apart(found: Sequence[_Factor]) -> list[_Factor]:
+def _apart(found: Sequence[Factor]) -> list[Factor]:
     """Return factors that have no variable and no prior term in common."""
-    taken: list[_Factor] = []
+    taken: list[Factor] = []
     for factor in found:
         if all(not set(factor.names) & set(t.names) and not factor.terms & t.terms for t in taken):
             taken.append(factor)
     return taken
 
 
-def _together(data: ModelData, taken: Sequence[_Factor], zero_sums: frozenset[str]) -> Groups:
+def _together(data: ModelData, taken: Sequence[Factor], zero_sums: frozenset[str]) -> Groups:
     """Put factors together, the finest first."""
     n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
     first, tied = np.cumsum([0, *n_groups]), tuple(f.ties is not None for f in taken)
@@ -231,7 +185,7 @@ def _together(data: ModelData, taken: Sequence[_Factor], zero_sums: frozenset[st
     )
 
 
-def _names_of_columns(blocks: Sequence[Block], factor: _Factor) -> list[str]:
+def _names_of_columns(blocks: Sequence[Block], factor: Factor) -> list[str]:
     """Return the names of the variables that the parameters of a group of a factor are entries of."""
     sizes = [(b.name, (b.stop - b.start) // len(factor.own)) for b in blocks if b.name in factor.names]
     return [name for name, size in sizes for _ in range(size)]
@@ -257,69 +211,7 @@ def _read_together(model: Model, places: Iterable[list[Apply]]) -> list[list[App
     return list(together.values())
 
 
-def _prove(model: Model, data: ModelData, rows: Sequence[Variable], nodes: Sequence[Apply]) -> _Factor:
-    """Show for one factor that its groups are independent given the rest."""
-    sources = [node.inputs[0] for node in nodes]
-    found = [index for node in nodes if (index := index_of(node)) is not None]
-    indices = list({index.key: index for index in found}.values())
-    above = set(ancestors(sources))
-    lengths = {b.name: b.shape[0] if b.shape else 0 for b in data.likelihood.blocks}
-    reached = [v for v in model.value_vars if v in above]
-    n_groups = max((lengths[v.name] for v in reached if v.type.ndim), default=0)
-    members = [v for v in reached if v.type.ndim and lengths[v.name] == n_groups]
-    by = f"the groups by {' and '.join(dict.fromkeys(index.name for index in indices))}"
-    if len({index._replace(offset=0).key for index in indices}) < len(indices):
-        raise GroupsNotFoundError(f"Rows read several entries of one variable as {by}, as x[t] and x[t - 1].")
-    if n_groups < 2 or not members:
-        raise GroupsNotFoundError(f"What is indexed as {by} depends on no free variable with an entry for each.")
-    names = [model.values_to_rvs[v].name for v in members]
-    cut = {node.outputs[0]: node.outputs[0].type() for node in nodes}
-    if set(members) & set(ancestors(graph_replace(rows, cut, strict=False))):
-        raise GroupsNotFoundError(f"The rows read {names} in other ways too than as {by}.")
-    seeds = dict.fromkeys(members, RowAxis(0))
-    for source in dict.fromkeys(sources):
-        _require_split(source, seeds, n_groups, f"What the rows read of {names}")
-    # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
-    beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
-    with_beside = [v for v in model.value_vars if v in (*members, *beside)]
-    reason: GroupsNotFoundError | None = None
-    for of in (members, with_beside):
-        try:
-            prior, terms, pooled = _prior_by_group(model, data, of, n_groups)
-        except GroupsNotFoundError as error:
-            reason = error
-        else:
-            members, ties, reason = of, None, None
-            break
-    else:
-        members, pooled = with_beside, True
-    own = _places(data.likelihood.blocks, members, n_groups)
-    # Few of which rows read several move together, if their prior is normal; of more, those without rows in common do.
-    if reason is not None or (len(indices) > 1 and own.size <= MOST_LEFT):
-        try:
-            prior, terms, ties = _prior_together(model, data, members, own)
-        except NotNormalError as why:
-            if reason is not None:
-                raise GroupsNotFoundError(f"{reason} And taken together the prior of {names} {why}.") from why
-    numbers = tuple(
-        tuple(
-            IndexArray(data.number_of_leaf(leaf), times, index.ends.get(leaf)) for leaf, times in index.leaves.items()
-        )
-        for index in indices
-    )
-    offsets = tuple(index.offset for index in indices)
-    return _Factor(tuple(v.name for v in members), numbers, offsets, own, prior, terms, pooled, ties)
-
-
-def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Variable]) -> list[Variable]:
-    """Return variables with an entry for each group that prior terms of `members` read, and no row does."""
-    graphs = model.logp(sum=False)
-    of_members = [graph for graph in graphs if not set(members).isdisjoint(ancestors([graph]))]
-    read = set(ancestors(of_members))
-    return [v for v in candidates if v in read and v not in members]
-
-
-def _refuse_products(model: Model, data: ModelData, rows: Sequence[Variable], found: Sequence[_Factor]) -> bool:
+def _refuse_products(model: Model, data: ModelData, rows: Sequence[Variable], found: Sequence[Factor]) -> bool:
     """Refuse effects of one factor times those of another, where the posterior is the same at several places.
 
     Returns whether rows read such products at all.
@@ -332,79 +224,3 @@ def _refuse_products(model: Model, data: ModelData, rows: Sequence[Variable], fo
             refuse_mirrored(data, a, b, shared)
             any_multiplied = True
     return any_multiplied
-
-
-def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:
-    """Show that entry g of a graph reads entry g of the variables of groups, and no other."""
-    # Data with an entry for each group, such as covariates, are aligned with them; as many entries may also be
-    # chance, as those of the numbers that place three entries in a factor of a covariance where there are three groups.
-    leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
-    covariates = [v for v in leaves if np.dtype(v.type.dtype).kind == "f"]
-    # One number for each group, as in pt.concatenate([pt.zeros((n_groups, 1)), b], axis=1).
-    filled = [v for v in ancestors([graph]) if _is_filled(v) and v.type.shape[:1] == (n_groups,)]
-    reasons = []
-    for aligned in (leaves + filled, covariates + filled, leaves, covariates):
-        try:
-            axis = prove_row_axis(graph, {**dict.fromkeys(aligned, RowAxis(0)), **seeds})
-            break
-        except NotRowWiseError as error:
-            reasons.append(error)
-    else:
-        raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}. {_FIRST}") from reasons[0]
-    if axis != RowAxis(0):
-        raise GroupsNotFoundError(f"{what} does not have the groups on its first axis. {_FIRST}")
-
-
-def _is_filled(var: Variable) -> bool:
-    """Whether a variable is an array of one number."""
-    return var.owner is not None and isinstance(var.owner.op, Alloc) and all(var.owner.inputs[0].type.broadcastable)
-
-
-def _prior_terms(model: Model, data: ModelData, members: Sequence[Variable]) -> dict[Variable, Variable]:
-    """Return the terms of the prior that read some variables, and their graphs."""
-    terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
-    graphs = {term: model.logp(vars=[term], sum=False)[0] for term in terms}
-    return {term: graph for term, graph in graphs.items() if not set(members).isdisjoint(ancestors([graph]))}
-
-
-def _prior_by_group(
-    model: Model, data: ModelData, members: Sequence[Variable], n_groups: int
-) -> tuple[Variable, frozenset[Variable], bool]:
-    """Return the vector of prior terms that read the variables of groups, in terms of θ, and what they are terms of.
-
-    And whether they read other free variables.
-    """
-    graphs, vectors = _prior_terms(model, data, members), []
-    for term, graph in graphs.items():
-        _require_split(graph, dict.fromkeys(members, RowAxis(0)), n_groups, f"The prior term of {term.name!r}")
-        vectors.append(graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph)
-    total = sum(vectors[1:], start=vectors[0])
-    pooled = bool((set(model.value_vars) - set(members)) & set(ancestors([total])))
-    return _in_theta(model, data, total), frozenset(graphs), pooled
-
-
-def _in_theta(model: Model, data: ModelData, graph: Variable) -> Variable:
-    """Return a graph in terms of θ."""
-    likelihood = data.likelihood
-    blocks = {b.name: value for b, value in zip(likelihood.blocks, split(likelihood.theta, likelihood.blocks))}
-    values = {v: blocks[v.name] for v in model.value_vars}
-    (found,) = in_double(graph_replace([graph], {**values, **data.stand_ins()}, strict=False))
-    return found
-
-
-def _prior_together(
-    model: Model, data: ModelData, members: Sequence[Variable], own: np.ndarray
-) -> tuple[Variable, frozenset[Variable], FactorTies]:
-    """Return the same where the prior ties groups to each other, each with the same part of it, and what ties them.
-
-    Raises NotNormalError where the prior is not normal given the rest.
-    """
-    of = {term: graph.sum() for term, graph in _prior_terms(model, data, members).items()}
-    total = _in_theta(model, data, pt.add(*of.values()) if len(of) > 1 else next(iter(of.values())))
-    return pt.full((len(own),), total / len(own)), frozenset(of), find_ties(data, total, own)
-
-
-def _places(blocks: Sequence[Block], members: Sequence[Variable], n_groups: int) -> np.ndarray:
-    names = [v.name for v in members]
-    own = [np.arange(b.start, b.stop).reshape(n_groups, -1) for b in blocks if b.name in names]
-    return np.concatenate(own, axis=1)

@@ -9,7 +9,8 @@ import numpy as np
 from pymc.model import Model
 
 from pymc_austerity.groups.centred_model import CentredModel, centred_model
-from pymc_austerity.groups.grouping import Groups, GroupsNotFoundError, find_groups
+from pymc_austerity.groups.factor import GroupsNotFoundError
+from pymc_austerity.groups.grouping import Groups, find_groups
 from pymc_austerity.likelihood import Block, ModelData, flatten, read_model, with_blocks
 
 Point = Mapping[str, np.ndarray]

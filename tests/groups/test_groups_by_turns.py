@@ -11,7 +11,7 @@ import pytest
 from evidence import MAX_Z, moment_z
 
 import pymc_austerity as pma
-from pymc_austerity.groups import elimination, grouping
+from pymc_austerity.groups import elimination, factor
 from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.groups.turns import Turns, find_turns
 from pymc_austerity.kernel import pack_generators
@@ -60,7 +60,7 @@ def decider_of(model):
     """A step that refreshes groups by turns, as it does where there are too many to move together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elimination, "MOST_LEFT", 0)
-        patch.setattr(grouping, "MOST_LEFT", 0)
+        patch.setattr(factor, "MOST_LEFT", 0)
         return pma.GroupMH(test=pma.Exact(), model=model, rng=1, progressbar=False).decider
 
 
