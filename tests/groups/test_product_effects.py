@@ -89,6 +89,7 @@ def largest_z(decider, compared, start=None, n=DRAWS):
     return max(np.abs(moment_z(x.reshape(4, -1), *of)).max() for x, *of in zip(split, *law(), strict=True))
 
 
+@pytest.mark.slow
 def test_products_are_expanded_at_their_means(decider, compared):
     """Within half a standard deviation; where the search for a joint mode goes, slopes grow and abilities vanish."""
     mean, sd = law()
