@@ -240,6 +240,7 @@ def test_maps_of_points_go_to_other_processes():
     assert all(np.array_equal(copy.from_effects(point)[name], user[name]) for name in user)
 
 
+@pytest.mark.slow
 def test_new_data_of_a_model_that_is_not_centred():
     """The step follows ``pm.set_data``: numbers of groups from one, and outcomes."""
     with pm.Model() as model:
