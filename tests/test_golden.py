@@ -8,6 +8,8 @@ import pytest
 
 import pymc_austerity as pma
 
+pytestmark = pytest.mark.contract
+
 if not golden.STORED.is_file():
     pytest.skip(f"no draws are stored for PyMC {golden.MAJOR}: `make golden` stores them", allow_module_level=True)
 

@@ -12,6 +12,8 @@ import pytest
 
 import pymc_austerity as pma
 
+pytestmark = pytest.mark.contract
+
 X = np.random.default_rng(0).normal(size=500)
 ONE = np.array([0.1])
 

@@ -13,6 +13,8 @@ from pymc_austerity.diagnostics.results import (
     rows_per_draw,
 )
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture
 def draws():

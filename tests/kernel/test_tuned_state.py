@@ -134,8 +134,8 @@ class Uncompiled:
 
     def __init__(self, size, name="beta"):
         self.move = pma.AdaptiveMetropolis().for_model(Target(None, None, 1.0, {}))
-        self.parts = SimpleNamespace(theta0=np.zeros(size))
-        self.likelihood = SimpleNamespace(blocks=[SimpleNamespace(name=name)])
+        likelihood = SimpleNamespace(blocks=[SimpleNamespace(name=name)])
+        self.parts = SimpleNamespace(theta0=np.zeros(size), likelihood=likelihood)
 
     def new_state(self):
         theta = self.parts.theta0

@@ -17,6 +17,8 @@ from pymc_austerity.proxy import preparation
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows import Rows
 
+pytestmark = pytest.mark.contract
+
 N, P = 300, 240
 _rng = np.random.default_rng(11)
 TABLE = sparse.random(N, P, 0.02, format="csr", random_state=1)

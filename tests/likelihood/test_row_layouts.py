@@ -13,6 +13,8 @@ from pymc_austerity.likelihood import NotRowWiseError, flatten, row_predictor
 from pymc_austerity.likelihood.scans import MOST_STEPS
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
+pytestmark = pytest.mark.contract
+
 N, K = 40, 4
 _rng = np.random.default_rng(39)
 X = _rng.normal(size=(N, 3))

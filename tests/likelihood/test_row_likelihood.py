@@ -17,6 +17,8 @@ from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
+pytestmark = pytest.mark.contract
+
 
 def compiled(likelihood):
     return evaluated(likelihood, [likelihood.log_prior, likelihood.row_log_likelihood])

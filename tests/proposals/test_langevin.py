@@ -239,7 +239,7 @@ def test_gradient_with_a_proxy_is_unbiased(step_with_proxy, order):
     expansion = step.decider.expansion
     if order == 1:
         expansion = expansion._replace(hessian=np.zeros((3, 3)))
-    slope, reached = link_gradient(target_of(step.decider, step.decider.parts.prepared._replace(order=order)))
+    slope, reached = link_gradient(target_of(step.decider.parts, step.decider.parts.prepared._replace(order=order)))
     around = step.decider.surroundings(np.empty(0))._replace(temperature=2.0, expansion=expansion)
     around = around._replace(links=around.links._replace(**{name: r.address for name, r in reached.items()}))
     beta = expansion.centre + 0.05

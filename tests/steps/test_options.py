@@ -7,6 +7,8 @@ import pytest
 
 import pymc_austerity as pma
 
+pytestmark = pytest.mark.contract
+
 STEPS = [
     pma.ApproxMH,
     pma.PenaltyMH,

@@ -6,6 +6,8 @@ import pytest
 
 import pymc_austerity as pma
 
+pytestmark = pytest.mark.contract
+
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 N = 2_000
 

@@ -8,6 +8,8 @@ import pytest
 
 import pymc_austerity as pma
 
+pytestmark = pytest.mark.contract
+
 X = np.random.default_rng(0).normal(size=50)
 
 with pm.Model() as MODEL:
