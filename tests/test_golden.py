@@ -8,7 +8,7 @@ import pytest
 
 import pymc_austerity as pma
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 if not golden.STORED.is_file():
     pytest.skip(f"no draws are stored for PyMC {golden.MAJOR}: `make golden` stores them", allow_module_level=True)

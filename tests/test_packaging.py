@@ -122,7 +122,7 @@ def test_ci_goes_on_after_a_failure(tmp_path):
     ran, asked = run_ci(tmp_path)
     assert asked[:3] == ["test", "lint", "types"]
     assert "docs" in asked
-    assert asked[-1] == "test VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=contract"
+    assert asked[-1] == "test VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=contract or versions"
     assert ran.returncode == 1
     assert re.search(r"^passed  lint ", ran.stdout, re.MULTILINE)
     assert re.search(r"^FAILED  types ", ran.stdout, re.MULTILINE)

@@ -13,7 +13,7 @@ from pymc_austerity.diagnostics.results import (
     rows_per_draw,
 )
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 
 @pytest.fixture

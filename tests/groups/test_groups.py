@@ -14,7 +14,7 @@ from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.likelihood import Density, numba_options, read_model
 from pymc_austerity.likelihood.density import interpret_rows
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 N, G = 120, 7
 RNG = np.random.default_rng(3)

@@ -17,7 +17,7 @@ from pymc_austerity.proxy import preparation
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows import Rows
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 N, P = 300, 240
 _rng = np.random.default_rng(11)

@@ -13,7 +13,7 @@ from pymc_austerity.likelihood import NotRowWiseError, flatten, row_predictor
 from pymc_austerity.likelihood.scans import MOST_STEPS
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 N, K = 40, 4
 _rng = np.random.default_rng(39)

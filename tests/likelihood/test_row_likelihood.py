@@ -17,7 +17,7 @@ from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 
 def compiled(likelihood):

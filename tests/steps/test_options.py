@@ -7,7 +7,7 @@ import pytest
 
 import pymc_austerity as pma
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 STEPS = [
     pma.ApproxMH,

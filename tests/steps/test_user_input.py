@@ -8,7 +8,7 @@ import pytest
 
 import pymc_austerity as pma
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.versions
 
 X = np.random.default_rng(0).normal(size=50)
 
