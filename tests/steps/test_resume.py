@@ -6,8 +6,6 @@ import pytest
 
 import pymc_austerity as pma
 
-pytestmark = pytest.mark.versions
-
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 N = 2_000
 
