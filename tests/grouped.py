@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
 
 #: Grids of the mean, the log scale and an effect.
@@ -53,6 +54,20 @@ def moments(log_likelihoods, density=stats.norm.pdf):
         powers = [(prior @ (np.exp(group) * EFFECT**k)) / np.where(integral > 0, integral, 1) for k in (1, 2)]
         found.append(mean_and_sd(*powers))
     return found
+
+
+def tuned_draws(decider, n, data=None, state=None):
+    """Return draws, shape (n, D), by the step's own moves after 400 of tuning; `data` and `state` replace its own."""
+    data, state = data or decider.data(), state or decider.new_state()
+    looks, rng, shared = decider.looks_of_large(), np.random.default_rng(2), decider.model.groups.shared
+    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), []
+    for i in range(-400, n):
+        first, second, about_centre = decider.move(theta, data, state, looks, generators)
+        theta = second.theta
+        if i < 0:
+            adapt_shared(first.theta[shared], first.accepted, about_centre, state.shared)
+        draws.append(theta)
+    return np.array(draws[400:])
 
 
 def check_ratio(decider, log_density, thetas, n, step, allowed):

@@ -84,6 +84,33 @@ def _fit(values, size):  # type: ignore[no-untyped-def]
     return mean, precision
 
 
+@njit
+def _propose(rng, theta, groups, e, of_centre, mean, factor):  # type: ignore[no-untyped-def]
+    """Return the z that each group goes to, by its fitted law or a walk, and log q(u|u′) − log q(u′|u)."""
+    n, size = mean.shape
+    walks, noise, log_q_ratio = rng.random(n), rng.standard_normal((n, size)), np.zeros(n)
+    z = np.empty((n, e.own.shape[1]))
+    for i in range(n):
+        g = groups[i]
+        for k in range(size):
+            z[i, k] = 0.0
+            for j in range(k, size):
+                z[i, k] += of_centre[g, j, k] * (theta[e.own[g, j]] - e.centre[e.own[g, j]])
+        for k in range(size):
+            if walks[i] < _WALKS:
+                noise[i, k] *= 2.38 / np.sqrt(size)
+            else:
+                white = 0.0
+                for j in range(k, size):
+                    white += factor[i, j, k] * (z[i, j] - mean[i, j])
+                log_q_ratio[i] += (noise[i, k] ** 2 - (white / _WIDER) ** 2) / 2
+                noise[i, k] *= _WIDER
+        solve_transposed(factor, i, noise, i, size)
+        for k in range(size):
+            z[i, k] = noise[i, k] + (z[i, k] if walks[i] < _WALKS else mean[i, k])
+    return z, log_q_ratio
+
+
 @built_once
 def build_fitted_refresh(both_sides: LinkedBothSides) -> Refresh:
     """Compile the refresh."""
@@ -116,44 +143,31 @@ def build_fitted_refresh(both_sides: LinkedBothSides) -> Refresh:
         return found, bad_row, n_rows
 
     @njit
-    def refresh(theta, t, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
-        e, rng, groups = data.steering, generators[PROPOSE], next_groups(t, data, state)
-        n, size = groups.size, e.size[groups[0]]
-        places = _places(size)
-        values, z = np.empty((n, len(places))), np.empty((n, e.own.shape[1]))
-        n_read = 0
+    def fitted(theta, groups, data, factor):  # type: ignore[no-untyped-def]
+        """Return mean and factor of the precision of the law fitted to each group, in z, and the rows read for it."""
+        e, n = data.steering, groups.size
+        places = _places(e.size[groups[0]])
+        values, z, n_read = np.empty((n, len(places))), np.empty((n, e.own.shape[1])), 0
         for s in range(0, len(places), 2):
             then = min(s + 1, len(places) - 1)
             both = [theta, theta]
             for side in range(2):
-                z[:, :size] = places[s if side == 0 else then]
-                both[side] = _put(theta, z, groups, e, state.factor)
+                z[:, : places.shape[1]] = places[s if side == 0 else then]
+                both[side] = _put(theta, z, groups, e, factor)
             found, _, n_rows = sums(both[0], both[1], groups, data)
             values[:, s], values[:, then] = found[0], found[1]
             n_read += n_rows
-        mean, factor = _fit(values, size)
-        walks, noise, log_q_ratio = rng.random(n), rng.standard_normal((n, size)), np.zeros(n)
-        for i in range(n):
-            g = groups[i]
-            for k in range(size):
-                z[i, k] = 0.0
-                for j in range(k, size):
-                    z[i, k] += state.factor[g, j, k] * (theta[e.own[g, j]] - e.centre[e.own[g, j]])
-            for k in range(size):
-                if walks[i] < _WALKS:
-                    noise[i, k] *= 2.38 / np.sqrt(size)
-                else:
-                    white = 0.0
-                    for j in range(k, size):
-                        white += factor[i, j, k] * (z[i, j] - mean[i, j])
-                    log_q_ratio[i] += (noise[i, k] ** 2 - (white / _WIDER) ** 2) / 2
-                    noise[i, k] *= _WIDER
-            solve_transposed(factor, i, noise, i, size)
-            for k in range(size):
-                z[i, k] = noise[i, k] + (z[i, k] if walks[i] < _WALKS else mean[i, k])
+        mean, of_law = _fit(values, places.shape[1])
+        return mean, of_law, n_read
+
+    @njit
+    def refresh(theta, t, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]
+        e, rng, groups = data.steering, generators[PROPOSE], next_groups(t, data, state)
+        mean, factor, n_read = fitted(theta, groups, data, state.factor)
+        z, log_q_ratio = _propose(rng, theta, groups, e, state.factor, mean, factor)
         theta_new = _put(theta, z, groups, e, state.factor)
         found, bad_row, n_rows = sums(theta_new, theta, groups, data)
-        accepted = np.zeros(n, np.bool_)
+        n, accepted = groups.size, np.zeros(groups.size, np.bool_)
         for i in range(n):
             log_ratio = found[0, i] - found[1, i] + log_q_ratio[i]
             accepted[i] = np.log1p(-generators[DECIDE].random()) < log_ratio  # never where it is no number

@@ -9,12 +9,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from grouped import tuned_draws
 
 import pymc_austerity as pma
 from pymc_austerity.groups import elimination, factor
-from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.groups.turns import Turns, find_turns
-from pymc_austerity.kernel import pack_generators
 
 RNG, DRAWS, PLAYERS = np.random.default_rng(23), 6_000, 4
 #: Games that each player has with the next one, and how many of them he wins.
@@ -66,18 +65,11 @@ def decider_of(model):
 
 def largest_z(decider, expected, turns=None, n_refreshed=None, n=DRAWS):
     """Distance of draws from the law; `turns` and `n_refreshed` take the place of the step's own."""
-    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
+    data, state = decider.data(), decider.new_state()
     if turns is not None:
         data = data._replace(turns=turns, n_refreshed=n_refreshed)
         state = state._replace(next=np.zeros(n_refreshed.size, np.int64))
-    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), []
-    for i in range(-400, n):
-        first, second, about_centre = decider.move(theta, data, state, looks, generators)
-        theta = second.theta
-        if i < 0:
-            adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared)
-        draws.append(theta)
-    split = np.array(draws[400:]).T
+    split = tuned_draws(decider, n, data, state).T
     return max(np.abs(moment_z(x.reshape(4, -1), *of)).max() for x, *of in zip(split, *expected, strict=True))
 
 

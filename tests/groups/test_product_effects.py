@@ -7,9 +7,9 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from grouped import tuned_draws
 
 import pymc_austerity as pma
-from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
 
 DRAWS = 8_000
@@ -76,16 +76,8 @@ def compared(decider):
 
 def largest_z(decider, compared, start=None, n=DRAWS):
     """Distance of draws from the law; `start` takes the place of where the rows of groups begin."""
-    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
-    data = data if start is None else data._replace(start=start)
-    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), []
-    for i in range(-400, n):
-        first, second, about_centre = decider.move(theta, data, state, looks, generators)
-        theta = second.theta
-        if i < 0:
-            adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared)
-        draws.append(theta[compared])
-    split = np.array(draws[400:]).T
+    data = None if start is None else decider.data()._replace(start=start)
+    split = tuned_draws(decider, n, data)[:, compared].T
     return max(np.abs(moment_z(x.reshape(4, -1), *of)).max() for x, *of in zip(split, *law(), strict=True))
 
 
