@@ -91,9 +91,9 @@ def recommend(
     the trial of that step ended, with the variances of its draws.  Where a gradient takes so long that the pilot would
     end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
 
-    Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes more than twice as
-    long; a first step where building it takes longer than NUTS would; `MinibatchBarker` unless `PenaltyMH` finds
-    no proxy; any, and NUTS too, where a model has more than twelve observed variables, each of which is compiled: then
+    Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes longer than building
+    `PenaltyMH` did and more than four seconds; a first step where building it takes longer than NUTS would;
+    `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has more than twelve observed variables, each of which is compiled: then
     NUTS is named without numbers.
 
     A trial of 500 draws does not show what a long run does: see `reliability`.
@@ -240,15 +240,16 @@ class _Trials:
     def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float) -> None:
         """Build a step within some seconds, and try it."""
         name, exact, start, before = make.__name__, make is MHSS, time.process_time(), shared.saved
+        limit = np.inf if self.all_steps else max(_SHORT, longest)
         with warnings.catch_warnings(record=True) as caught, quiet(), self.phases(f"Trying {name}"):
             warnings.simplefilter("always")
             try:
-                with at_most(np.inf if self.all_steps else max(_SHORT, longest)):
+                with at_most(limit):
                     step = make(model=self.model, progressbar=False, rng=self.seed)
                 setup = time.process_time() - start + shared.saved - before
                 candidate = try_step(step, self.model, setup, self.seed)
             except SetupTooLongError:
-                remark = f"given up: building it takes more than {time.process_time() - start:.0f} s"
+                remark = f"given up: building it takes more than {limit:.0f} s"
                 candidate = Candidate(name, exact, remark=remark)
             except (UnsupportedModelError, SamplingError) as reason:
                 candidate = Candidate(name, exact, remark=_sentence(str(reason)))
