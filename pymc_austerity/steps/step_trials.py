@@ -93,8 +93,8 @@ def recommend(
 
     Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes longer than building
     `PenaltyMH` did and more than four seconds; a first step where building it takes longer than NUTS would;
-    `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has more than twelve observed variables, each of which is compiled: then
-    NUTS is named without numbers.
+    `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has more than twelve observed
+    variables, each of which is compiled: then NUTS is named without numbers.
 
     A trial of 500 draws does not show what a long run does: see `reliability`.
 
