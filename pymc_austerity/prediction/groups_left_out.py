@@ -208,7 +208,7 @@ def read_groups_of_run(idata: Any, model: Model, by: Any, observed: Any, progres
     return GroupsOfRun(run, Grouped(distinct, of_rows, none, np.arange(len(distinct)), None))
 
 
-def _variables_of(found: ModelWithGroups, factor: int) -> list[str]:
+def variables_of_factor(found: ModelWithGroups, factor: int) -> list[str]:
     """Return the names of the user's variables that hold the effects of a factor."""
     groups = found.groups
     own = groups.own[groups.first[factor] : groups.first[factor + 1]]
@@ -219,7 +219,7 @@ def _variables_of(found: ModelWithGroups, factor: int) -> list[str]:
 def _factor_named(model: Model, found: ModelWithGroups, by: str) -> int:
     """Return the number of the factor that a variable or a dimension belongs to."""
     n_factors = len(found.groups.first) - 1
-    names = {f: _variables_of(found, f) for f in range(n_factors)}
+    names = {f: variables_of_factor(found, f) for f in range(n_factors)}
     for factor, of in names.items():
         dims = {dim for name in of for dim in model.named_vars_to_dims.get(name, ())}
         if by in of or by in dims:
@@ -234,7 +234,7 @@ def _factor_named(model: Model, found: ModelWithGroups, by: str) -> int:
 def _by_factor(model: Model, found: ModelWithGroups, numbers: np.ndarray, factor: int) -> Grouped:
     """Return the groups of one factor, with their effects; refuse those whose effects have no prior of their own."""
     groups, likelihood = found.groups, found.data.likelihood
-    names, indices = _variables_of(found, factor), [k for k, of in enumerate(groups.factors) if of == factor]
+    names, indices = variables_of_factor(found, factor), [k for k, of in enumerate(groups.factors) if of == factor]
     first, end = groups.first[factor : factor + 2]
     size = int(groups.size[first])
     if groups.tied[factor] or len(indices) > 1:
@@ -251,9 +251,9 @@ def _by_factor(model: Model, found: ModelWithGroups, numbers: np.ndarray, factor
     for k, other in enumerate(groups.factors):
         if other != factor and not _is_crossed(of_rows, numbers[k]):
             raise ValueError(
-                f"loo: every group of {_variables_of(found, other)} lies in one group of {names}, so that with that "
-                "group its effects go too. Leave out the finer groups, or pass an array with a label for each row and "
-                "mind Pareto k."
+                f"loo: every group of {variables_of_factor(found, other)} lies in one group of {names}, so that with "
+                "that group its effects go too. Leave out the finer groups, or pass an array with a label for each row "
+                "and mind Pareto k."
             )
     coords = [model.coords[d] for n in names for d in model.named_vars_to_dims.get(n, ()) if model.coords.get(d)]
     labels = next((np.asarray(c) for c in coords if len(c) == end - first), np.arange(end - first))

@@ -1,21 +1,32 @@
-"""Posterior predictive draws of chosen rows, from a copy of the model that holds these rows alone."""
+"""Posterior predictive draws of chosen rows, or of new ones, from a copy of the model that holds these rows alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pymc as pm
+import numpy as np
 import xarray as xr
 from pymc.model import Model
+from pymc.pytensorf import compile as compile_draws
 from pymc.util import RandomGenerator, get_random_generator
+from pytensor.graph.traversal import ancestors
 
-from pymc_austerity.compat import as_sampling_result
+from pymc_austerity.compat import as_sampling_result, replace_parts
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.same_data import check_draws_of
-from pymc_austerity.paths.subset_model import observed_lengths, subset_model
+from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
+from pymc_austerity.prediction.new_groups import new_groups, with_new_groups
+from pymc_austerity.prediction.new_rows import NewRows
 from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows
+from pymc_austerity.progress import setup_progress
 from pymc_austerity.user_input import check_seed, model_of, takes
+
+#: Outcomes that are held at once where they are summed up.
+_AT_ONCE = 10_000_000
+_CALLER = "posterior_predictive"
 
 
 @takes()
@@ -23,25 +34,36 @@ def posterior_predictive(
     idata: SamplingResult,
     model: Model | None = None,
     *,
-    rows: Any,
+    rows: Any = None,
+    new: Any = None,
+    quantiles: Sequence[float] | None = None,
     observed: str | None = None,
     random_seed: RandomGenerator = None,
     progressbar: bool = True,
 ) -> SamplingResult:
-    """Draw new outcomes of chosen rows from the posterior predictive distribution.
+    """Draw outcomes of chosen rows, or of new ones, from the posterior predictive distribution.
 
-    The model is copied with these rows in place of all, and ``pm.sample_posterior_predictive`` draws from the copy:
-    memory is that of the chosen rows.
+    Outcomes are drawn from a copy of the model that holds these rows in place of all: memory is that of the chosen
+    rows, or with `quantiles` that of some rows at a time.
 
     Parameters
     ----------
     idata : InferenceData or DataTree
-        What ``pm.sample`` returned, with any step.
+        What ``pm.sample`` returned, with any step: the draws of all free variables are needed.
     model : pymc.Model, optional
         The model that was sampled; that of the context by default.
-    rows : int, slice or array_like of int
+    rows : int, slice or array_like of int, optional
         How many rows are drawn at random without replacement, all where there are no more; or which rows, by number.
-        The same seed draws the same rows as in `log_likelihood`.
+        The same seed draws the same rows as in `log_likelihood`.  Of `new` rows all by default; otherwise needed.
+    new : mapping or data frame, optional
+        New rows in place of those of the model, by the names of the ``pm.Data`` that hold the others, as
+        ``pm.set_data`` takes them; the model keeps its own.  Outcomes are left out.  Numbers of groups from that of the
+        last group of the model on are of groups that it has not seen: at each draw their effects are drawn from their
+        prior given all else, the same for all rows of a group.  Where the prior, or what rows read, has data with an
+        entry for each group, `new` has them for the new groups.
+    quantiles : sequence of float, optional
+        Returns mean, standard deviation and these quantiles of each outcome in place of the draws, for any number of
+        rows.
     observed : str, optional
         Of observed variables of different length, the one whose rows are meant.
     random_seed : int or Generator, optional
@@ -53,59 +75,147 @@ def posterior_predictive(
     -------
     InferenceData or DataTree
         With groups ``posterior_predictive`` and ``observed_data`` of the chosen rows, the axis of which is ``row`` with
-        their numbers as coordinate.
+        their numbers as coordinate.  Of new rows there is the group ``predictions`` instead.  With `quantiles` the
+        variables have a first dimension ``summary`` (``mean``, ``sd``, ``q0.05``) in place of chains and draws.
 
     Raises
     ------
     TypeError, ValueError
         For draws of another model or of other data, rows that there are not, and models in which it is not clear which
-        axis of the data has the rows, or that have a parameter for each row.
+        axis of the data has the rows, or that have a parameter for each row.  For `new` without all that outcomes are
+        drawn from, and new groups whose prior is not one of each by itself, as of random walks and sums of zero.
+
+    Notes
+    -----
+    A new group is drawn anew in every part of the rows that is summed up at a time, so that quantiles hold for each
+    row; what is said of several rows together needs draws.
 
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
+    >>> shop = np.arange(5_000) % 50
     >>> with pm.Model():
-    ...     slope = pm.Normal("slope")
-    ...     y = pm.Normal("y", slope * np.linspace(0, 1, 5_000), 1, observed=np.zeros(5_000))
+    ...     shift = pm.Normal("shift", 0, pm.HalfNormal("scale"), shape=50)
+    ...     y = pm.Normal("y", shift[pm.Data("shop", shop)], 1, observed=np.sin(shop))
     ...     idata = pm.sample(
-    ...         100, tune=100, chains=2, cores=1, step=pma.MHSS(), random_seed=1, progressbar=False,
+    ...         100, tune=100, chains=2, cores=1, step=pma.PenaltyMH(), random_seed=1, progressbar=False,
     ...         compute_convergence_checks=False,
     ...     )
     ...     found = pma.posterior_predictive(idata, rows=slice(0, 20), random_seed=1, progressbar=False)
+    ...     opened = pma.posterior_predictive(idata, new={"shop": [7, 50, 50]}, random_seed=1, progressbar=False)
     >>> dict(found["posterior_predictive"]["y"].sizes)
     {'chain': 2, 'draw': 100, 'row': 20}
+    >>> dict(opened["predictions"]["y"].sizes)
+    {'chain': 2, 'draw': 100, 'row': 3}
     """
-    model = model_of(model, "posterior_predictive")
-    check_seed(random_seed, "posterior_predictive", "random_seed")
+    model = model_of(model, _CALLER)
+    check_seed(random_seed, _CALLER, "random_seed")
+    if rows is None and new is None:
+        raise TypeError(f"{_CALLER}: say in rows= which rows, or how many, or give new ones in new=.")
+    if quantiles is not None and not all(0 < q < 1 for q in quantiles):
+        raise ValueError(f"{_CALLER}: quantiles={tuple(quantiles)!r} must lie between 0 and 1.")
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
     check_draws_of(model, idata)
     lengths = observed_lengths(model)
     if observed is not None and observed not in lengths:
-        raise ValueError(f"posterior_predictive: observed={observed!r} must be one of {list(lengths)}.")
+        raise ValueError(f"{_CALLER}: observed={observed!r} must be one of {list(lengths)}.")
     if observed is None and len(set(lengths.values())) > 1:
         raise ValueError(
-            f"posterior_predictive: the observed variables differ in length, {lengths}. Say in observed= which of them "
-            "is meant."
+            f"{_CALLER}: the observed variables differ in length, {lengths}. Say in observed= which of them is meant."
         )
-    n_rows = None if observed is None else lengths[observed]
-    subset = subset_model(model, n_rows)
-    numbers = chosen_rows(rows, subset.n_rows, random_seed, "posterior_predictive")
-    subset.put(subset.take(numbers))
+    subset = subset_model(model, None if observed is None else lengths[observed])
     same = [name for name, length in lengths.items() if length == subset.n_rows]
     names = same if observed is None else [observed]
-    seed = get_random_generator(random_seed, copy=False).integers(2**30)
-    with subset.model:
-        drawn = pm.sample_posterior_predictive(idata, var_names=names, random_seed=int(seed), progressbar=progressbar)
-    groups = {}
-    for name, axis in (("posterior_predictive", 2), ("observed_data", 0)):
-        found = group(drawn, name)[names]
-        variables = {key: _with_rows(array, axis) for key, array in found.data_vars.items()}
-        groups[name] = xr.Dataset(variables).assign_coords({ROW: numbers})
-    return as_sampling_result(groups)
+    given = None if new is None else NewRows(new, model, subset, names)
+    n_rows = subset.n_rows if given is None else given.n
+    numbers = chosen_rows(slice(None) if rows is None else rows, n_rows, random_seed, _CALLER)
+    predictive = Predictive(group(idata, "posterior"), model, subset, names, given, random_seed)
+    drawn = predictive(numbers, quantiles, progressbar)
+    if given is not None:
+        return as_sampling_result({"predictions": drawn})
+    subset.put(subset.take(numbers))
+    seen = {name: subset.model.rvs_to_values[subset.model[name]].eval(mode=BY_NUMPY) for name in names}
+    return as_sampling_result({"posterior_predictive": drawn, "observed_data": predictive.named(seen, {ROW: numbers})})
 
 
-def _with_rows(array: xr.DataArray, axis: int) -> xr.DataArray:
-    """Return an array with its axis of rows named so."""
-    dim = array.dims[axis]
-    return array.drop_vars([dim], errors="ignore").rename({dim: ROW})
+class Predictive:
+    """Draws outcomes of any rows at all draws of a run, compiled once."""
+
+    def __init__(
+        self,
+        posterior: xr.Dataset,
+        model: Model,
+        subset: SubsetModel,
+        names: Sequence[str],
+        new: NewRows | None,
+        random_seed: RandomGenerator,
+    ):
+        copy = subset.model
+        draws = {str(rv.name): rv.type(rv.name) for rv in copy.free_RVs}
+        outputs = [replace_parts(copy[name], {copy[of]: draw for of, draw in draws.items()}) for name in names]
+        if new is not None:
+            for groups in new_groups(model, new, names):
+                outputs = with_new_groups(outputs, subset, draws, groups, new.of_groups)
+        read = set(ancestors(outputs))
+        inputs = {name: draw for name, draw in draws.items() if draw in read}
+        if missing := [name for name in inputs if name not in posterior]:
+            raise ValueError(f"idata: it has no draws of {missing}, which outcomes are drawn from.")
+        seed = int(get_random_generator(random_seed, copy=False).integers(2**30))
+        self._function = compile_draws(list(inputs.values()), outputs, random_seed=seed, mode=BY_NUMPY)
+        self._values = [posterior[name].to_numpy().astype(of.type.dtype, copy=False) for name, of in inputs.items()]
+        self._rows: SubsetModel | NewRows = subset if new is None else new
+        self._names, self._subset, self._model = names, subset, model
+        self._chains = {dim: posterior[dim] for dim in ("chain", "draw")}
+
+    def __call__(self, numbers: np.ndarray, quantiles: Sequence[float] | None, progressbar: bool) -> xr.Dataset:
+        """Return draws of the rows with these numbers, or mean, sd and quantiles from some rows at a time."""
+        n_draws = int(np.prod([of.size for of in self._chains.values()]))
+        size = len(numbers) if quantiles is None else max(1, _AT_ONCE // n_draws)
+        found, what = [], f"{len(numbers):,} rows at {n_draws:,} draws"
+        with setup_progress(progressbar) as progress:
+            task = progress.add_task("Predictions", total=n_draws * -(-len(numbers) // size), what=what)
+            for start in range(0, len(numbers), size):
+                drawn = self._drawn(numbers[start : start + size], lambda: progress.advance(task))
+                found.append(drawn if quantiles is None else [_summarised(of, quantiles) for of in drawn])
+        axis = 2 if quantiles is None else 1
+        joined = dict(zip(self._names, (np.concatenate(of, axis=axis) for of in zip(*found, strict=True)), strict=True))
+        first = self._chains if quantiles is None else {"summary": ["mean", "sd", *(f"q{q:g}" for q in quantiles)]}
+        return self.named(joined, {**first, ROW: numbers})
+
+    def _drawn(self, numbers: np.ndarray, advance: Callable[[], None]) -> list[np.ndarray]:
+        self._subset.put(self._rows.take(numbers))
+        shape, found = tuple(of.size for of in self._chains.values()), list[np.ndarray]()
+        for place in np.ndindex(shape):
+            try:
+                with np.errstate(all="ignore"):
+                    outcomes = self._function(*(values[place] for values in self._values))
+            except IndexError as error:
+                raise ValueError(
+                    f"{_CALLER}: new= has a number of a group, or another index, beyond those of the model, and no "
+                    f"variable is known whose prior a new one could be drawn from ({str(error).splitlines()[0]}). Give "
+                    "numbers that the model has."
+                ) from None
+            found = found or [np.empty((*shape, *of.shape), of.dtype) for of in outcomes]
+            for of_all, of_draw in zip(found, outcomes, strict=True):
+                of_all[place] = of_draw
+            advance()
+        return found
+
+    def named(self, arrays: Mapping[str, np.ndarray], first: Mapping[str, Any]) -> xr.Dataset:
+        """Return arrays with names and coordinates of their axes, the first of which are given."""
+        variables, coords = {}, dict(first)
+        for name, array in arrays.items():
+            dims = self._model.named_vars_to_dims.get(name, ())
+            further = [dims[k] if k < len(dims) and dims[k] else f"{name}_dim_{k}" for k in range(1, array.ndim)]
+            further = further[: array.ndim - len(first)]
+            coords |= {dim: list(of) for dim in further if (of := self._model.coords.get(dim)) is not None}
+            variables[name] = ((*first, *further), array)
+        return xr.Dataset(variables, coords)
+
+
+def _summarised(drawn: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
+    """Return mean, sd and quantiles over chains and draws, on a first axis."""
+    axes = 0, 1
+    of_all = np.quantile(drawn, quantiles, axis=axes) if len(quantiles) else np.empty((0, *drawn.shape[2:]))
+    return np.concatenate([[drawn.mean(axis=axes), drawn.std(axis=axes, ddof=1)], of_all])
