@@ -44,7 +44,14 @@ def inner_graph(op: Any) -> tuple[list[Any], list[Any]]:
 def replace_parts(graph: Variable, mapping: Mapping[Variable, Variable]) -> Variable:
     """Return a graph with parts of it replaced; PyTensor 2 refuses those that lie behind others that are replaced."""
     within = set(ancestors([graph], blockers=list(mapping)))
-    return graph_replace([graph], {old: new for old, new in mapping.items() if old in within}, strict=False)[0]
+    found = {old: new for old, new in mapping.items() if old in within}
+    before = ancestors([i for old in found if old.owner is not None for i in old.owner.inputs])
+    behind = {old: found.pop(old) for old in set(before) & set(found)}
+    if not behind:
+        return graph_replace([graph], found, strict=False)[0]
+    places = {old: old.type() for old in found}
+    graph = replace_parts(graph_replace([graph], places, strict=False)[0], behind)
+    return graph_replace([graph], {places[old]: new for old, new in found.items()}, strict=False)[0]
 
 
 def pushforward(output: Any, at: Any, direction: Any) -> Any:

@@ -17,7 +17,7 @@ from pymc.model import Model
 from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, by_entry, labels_of, posterior_variables
 from pymc_austerity.diagnostics.verdicts import Finding, judge_chains
 from pymc_austerity.kernel import Parts
-from pymc_austerity.likelihood import ModelData
+from pymc_austerity.likelihood import Block, ModelData
 
 #: ArviZ takes a millisecond for an entry: of more entries the slowest so many, as chunks of the chains show them.
 _MOST_ENTRIES, _CHUNKS = 300, 8
@@ -103,6 +103,11 @@ class Mixing:
             return of_entries(effective_draws, self.values[..., entries], method=method)
 
 
+def blocks_apart(data: Parts | ModelData) -> list[Block]:
+    """Return the layout of θ by the variables of the user's model."""
+    return [b for of in data.likelihood.blocks for b in of.apart()]
+
+
 def entries_of_theta(mixing: Mixing, model: Model, data: Parts | ModelData) -> tuple[list[np.ndarray], list[str]]:
     """Return which entries each block of θ is made of, and a name for each entry of θ.
 
@@ -111,7 +116,7 @@ def entries_of_theta(mixing: Mixing, model: Model, data: Parts | ModelData) -> t
     rvs = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
     entries: list[np.ndarray] = []
     names: list[str] = []
-    for block in data.likelihood.blocks:
+    for block in blocks_apart(data):
         own = np.flatnonzero([name == rvs[block.name] for name in mixing.names])
         size = block.stop - block.start
         entries.append(own)
@@ -129,7 +134,7 @@ def relaxation_of(mixing: Mixing, model: Model, data: Parts | ModelData, method:
     entries, _ = entries_of_theta(mixing, model, data)
     effective = mixing.effective(method, np.concatenate(entries))
     effective = np.where(np.isfinite(effective), effective, 1.0)  # of an entry that never moved
-    for block, ess in zip(data.likelihood.blocks, np.split(effective, np.cumsum([e.size for e in entries])[:-1])):
+    for block, ess in zip(blocks_apart(data), np.split(effective, np.cumsum([e.size for e in entries])[:-1])):
         size = block.stop - block.start
         relaxation.append((n_draws / (ess if ess.size == size else np.full(size, ess.min())) + 1) / 2)
     return np.concatenate(relaxation)

@@ -120,7 +120,7 @@ def stats_of_step(idata: SamplingResult, model: Model, decider: Decider) -> tupl
     designs = [test_of_chain(decider, stats, c) for c in range(stats.sizes["chain"])]
     sizes = np.concatenate([test.looks(len(decider.parts.stored)).sizes for test in designs])
     names_of = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
-    variables = [names_of[b.name] for b in decider.parts.likelihood.blocks]
+    variables = [names_of[b.name] for of in decider.parts.likelihood.blocks for b in of.apart()]
     fitting = _fitting_columns(stats, decider, sizes)
     own = columns_of_step(idata, variables, _own_column(idata, variables, decider, fitting))
     chosen = {name: own[name].to_numpy().ravel() for name in _OF_DECISIONS}

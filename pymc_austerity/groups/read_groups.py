@@ -24,15 +24,30 @@ class Coordinates(NamedTuple):
     #: The maps of `CentredModel`; None where nothing is replaced.
     to_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
     from_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
+    joined: tuple[Block, ...] = ()  # those of the maps' variables in which several of the user's are joined
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all variables in a point of the user's model."""
+        joined = {b.name: b for b in self.joined}
+        return [part.name for b in self.blocks for part in joined.get(b.name, b).apart()]
 
     def theta(self, point: Point) -> np.ndarray:
         """Return θ at a point of the user's model, unconstrained."""
-        return flatten(point if self.to_effects is None else self.to_effects(point), self.blocks)
+        if self.to_effects is not None:
+            whole = {
+                b.name: flatten(point, [b._replace(start=0, stop=b.stop - b.start)]).reshape(b.shape)
+                for b in self.joined
+            }
+            point = self.to_effects({**point, **whole})
+        return flatten(point, self.blocks)
 
     def point(self, point: Point, theta: np.ndarray) -> dict[str, np.ndarray]:
         """Return a point of the user's model with the values that θ stands for."""
         found = with_blocks(point, theta, self.blocks)
-        return found if self.from_effects is None else self.from_effects(found)
+        found = found if self.from_effects is None else self.from_effects(found)
+        parts = {part: value for b in self.joined for part, value in zip(b.parts, found.pop(b.name), strict=True)}
+        return {**found, **{name: np.asarray(value) for name, value in parts.items()}}
 
 
 class ModelWithGroups(NamedTuple):
@@ -55,8 +70,8 @@ def read_groups(
     `data` is the user's model, where it has been read; raises as `find_groups` and `read_model` do.
     """
     if data is None:
-        data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True)
-    centred = centred_model(data.numbered or model)
+        data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True, join=True)
+    centred = centred_model(data.derived or model)
     try:
         return _in_effects(model, data, centred, observed, initial_point)
     except GroupsNotFoundError as reason:
@@ -64,7 +79,7 @@ def read_groups(
             raise
         try:  # other groups may be found beside effects that sum to zero
             return _in_effects(
-                model, data, centred_model(data.numbered or model, zero_sums=False), observed, initial_point
+                model, data, centred_model(data.derived or model, zero_sums=False), observed, initial_point
             )
         except GroupsNotFoundError:
             raise reason from None
@@ -79,11 +94,12 @@ def _in_effects(
 ) -> ModelWithGroups:
     """Find the groups of a model in terms of the effects that its rows read, or of its own variables."""
     if centred is None:
-        read = data.numbered or model
+        read = data.derived or model
         return ModelWithGroups(read, data, find_groups(read, data), Coordinates(data.likelihood.blocks))
-    start = centred.to_effects({**model.initial_point(), **(initial_point or {})})
+    joined = tuple(b for b in data.likelihood.blocks if b.parts)
+    start = centred.to_effects(data.point)
     data = read_model(centred.model, centred.model.value_vars, observed, start, several=False).as_data_of(model)
     maps = tuple(centred.replaced), centred.to_effects, centred.from_effects
-    coordinates = Coordinates(data.likelihood.blocks, *maps)
+    coordinates = Coordinates(data.likelihood.blocks, *maps, joined)
     groups = find_groups(centred.model, data, centred.zero_sums)
     return ModelWithGroups(centred.model, data, groups, coordinates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +17,21 @@ class Block(NamedTuple):
     dtype: str
     start: int
     stop: int
+    parts: tuple[str, ...] = ()  # variables of the user's model that it has along its first axis
+
+    def apart(self, point: Container[str] = ()) -> list[Block]:
+        """Return it, or the user's variables that are joined in it, unless a point has it by its own name."""
+        if not self.parts or self.name in point:
+            return [self]
+        stops = np.linspace(self.start, self.stop, len(self.parts) + 1).astype(int).tolist()
+        places = zip(self.parts, stops, stops[1:], strict=False)
+        return [Block(part, self.shape[1:], self.dtype, start, stop) for part, start, stop in places]
 
 
 def flatten(point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
     """Return the values of `blocks` in `point` as one float64 vector."""
     vector = np.empty(blocks[-1].stop if blocks else 0)
-    for block in blocks:
+    for block in (b for of in blocks for b in of.apart(point)):
         vector[block.start : block.stop] = np.ravel(point[block.name])
     return vector
 
@@ -30,7 +39,7 @@ def flatten(point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndar
 def flatten_onto(vector: np.ndarray, point: Mapping[str, np.ndarray], blocks: Sequence[Block]) -> np.ndarray:
     """Return a copy of `vector` with the values of `point` in place of those it names."""
     changed = vector.copy()
-    for block in blocks:
+    for block in (b for of in blocks for b in of.apart(point)):
         if block.name in point:
             changed[block.start : block.stop] = np.ravel(point[block.name])
     return changed
@@ -38,7 +47,10 @@ def flatten_onto(vector: np.ndarray, point: Mapping[str, np.ndarray], blocks: Se
 
 def with_blocks(point: Mapping[str, np.ndarray], theta: np.ndarray, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
     """Return `point` with the variables of `blocks` replaced by their values in `theta`."""
-    return {**point, **{b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for b in blocks}}
+    return {
+        **point,
+        **{b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for of in blocks for b in of.apart()},
+    }
 
 
 def layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:

@@ -16,6 +16,7 @@ from pymc_austerity.likelihood import finite_rows
 from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.finite_rows import RowValues, with_infinite_data
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
+from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_graph import leaf_identity
@@ -25,6 +26,7 @@ from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likeliho
 from pymc_austerity.likelihood.row_terms import RowTerms
 from pymc_austerity.rows import Rows
 from pymc_austerity.rows.merged import merge_rows, with_counts
+from pymc_austerity.tried_setup import once
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import finite_values
 
@@ -35,9 +37,9 @@ _log = logging.getLogger("pymc_austerity")
 class ModelData:
     """What a step knows of its model."""
 
-    #: That of `numbered_model`, where it is read in place of the user's, which is held by nothing here; and why it is,
-    #: for a model that is sampled by groups or not at all.
-    numbered: Model | None
+    #: That of `joined_model` or `numbered_model`, where it is read in place of the user's, which is held by nothing
+    #: here; and why the latter is, for a model that is sampled by groups or not at all.
+    derived: Model | None
     one_entry_a_row: NotRowWiseError | None
     likelihood: RowLikelihood
     terms: RowTerms  # the variables of the model that are row-wise
@@ -190,31 +192,40 @@ def read_model(
     *,
     several: bool = True,
     number_rows: bool = False,
+    join: bool = False,
 ) -> ModelData:
     """Split the log density of a model, and take up its data; the arguments are those of `row_likelihood`.
 
-    Of a model with an entry of a variable for each row that of `numbered_model` is read instead, if `number_rows`.
+    Of a model with an entry of a variable for each row that of `numbered_model` is read instead, if `number_rows`; of
+    one with many outcomes that are alike that of `joined_model`, if `join`.
     """
     point = _point_of(model, initial_point)
-    numbered: Model | None = None
     by_itself: NotRowWiseError | None = None
+    all_of_it = join and observed is None and len(variables) == len(model.value_vars)
+    joined = once("joined", (model,), lambda: joined_model(model)) if all_of_it else None
+    derived = None if joined is None else joined.model
+    if joined is not None:
+        point, variables = joined.point(point), joined.model.value_vars
     try:
-        likelihood, source, terms = row_likelihood(model, variables, observed, point, several=several)
+        likelihood, source, terms = row_likelihood(derived or model, variables, observed, point, several=several)
     except NotRowWiseError as error:
-        numbered = numbered_model(model, observed) if number_rows else None
+        numbered = numbered_model(derived or model, observed) if number_rows else None
         if numbered is None:
             raise
+        derived = numbered
         try:
             likelihood, source, terms = row_likelihood(numbered, variables, observed, point, several=several)
         except UnsupportedModelError:
             raise error from None
         by_itself = error
-    check_indices = compile_index_check(numbered or model, terms, point)
+    if joined is not None:
+        likelihood = replace(likelihood, blocks=joined.with_parts(likelihood.blocks))
+    check_indices = compile_index_check(derived or model, terms, point)
     check_indices()
     arrays = arrays_of_model(model, [likelihood.log_prior, likelihood.row_log_likelihood])
     rows = Rows(source.row_arrays())
     data = ModelData(
-        numbered,
+        derived,
         by_itself,
         likelihood,
         terms,

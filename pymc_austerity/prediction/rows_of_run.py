@@ -183,7 +183,7 @@ def _in_effects(model: Model, observed: str | Sequence[str] | None) -> tuple[Mod
     own, coordinates = _as_it_is(model, observed)
     try:
         centred = centred_model(
-            own.numbered or model, zero_sums=False
+            own.derived or model, zero_sums=False
         )  # all entries of a variable may change by themselves
     except GroupsNotFoundError:
         centred = None

@@ -215,7 +215,7 @@ def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
         posterior = _log_posterior(given)
         if taylor.centre is None:
             return posterior, find_mode(posterior, given.start, given.progressbar, _entry_names(given.likelihood))
-        shapes = {b.name: b.shape for b in given.likelihood.psi_blocks}
+        shapes = {b.name: b.shape for of in given.likelihood.psi_blocks for b in of.apart()}
         values = finite_values("Taylor(centre=)", taylor.centre, shapes)
         return posterior, _at(flatten_onto(given.start, values, given.likelihood.psi_blocks), posterior)
     except ModeNotFoundError as error:
@@ -280,7 +280,7 @@ def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
 def _entry_names(likelihood: RowLikelihood) -> list[str]:
     """Name the entries of ψ by the variables of the model."""
     names = []
-    for b in likelihood.psi_blocks:
+    for b in (b for of in likelihood.psi_blocks for b in of.apart()):
         name = get_untransformed_name(b.name) if is_transformed_name(b.name) else b.name
         names += [f"{name}[{', '.join(map(str, place))}]" if b.shape else name for place in np.ndindex(b.shape)]
     return names

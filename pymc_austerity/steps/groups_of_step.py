@@ -135,7 +135,7 @@ def hint_at_groups(model: Model, data: ModelData, name: str, because: str) -> No
 def groups_that_pay(model: Model) -> Groups | None:
     """Return the groups that steps move by themselves by default; None where there are none."""
     try:
-        found = _read(model, read_model(model, model.value_vars, None, None, number_rows=True), LEAST_GROUPS)
+        found = _read(model, read_model(model, model.value_vars, None, None, number_rows=True, join=True), LEAST_GROUPS)
         if found is None:
             return None
         _require_movable(found.groups, model.value_vars)

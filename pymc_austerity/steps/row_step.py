@@ -259,7 +259,7 @@ def _theta_at(point: PointType, coordinates: Coordinates, last: tuple[PointType,
     """Return θ at a point; where variables are replaced, that of the last draw if the point is that draw."""
     if last is None or not coordinates.replaced:
         return coordinates.theta(point)
-    is_last = all(np.array_equal(point[block.name], last[0][block.name]) for block in coordinates.blocks)
+    is_last = all(np.array_equal(point[name], last[0][name]) for name in coordinates.names)
     return last[1] if is_last else coordinates.theta(point)
 
 

@@ -121,18 +121,27 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
         example = once(
             "model",
             (model, *given.variables, given.observed, point, several, to_groups),
-            lambda: read_model(model, given.variables, given.observed, point, several=several, number_rows=to_groups),
+            lambda: read_model(
+                model,
+                given.variables,
+                given.observed,
+                point,
+                several=several,
+                number_rows=to_groups,
+                join=given.data is None,
+            ),
         )
         if by_groups is not None and to_groups:
             found = by_groups.find(model, example, given.observed, point, given.made_by)
     built = None if found is None else _groups(found, given, example, phases)
     if built is None:
+        read = example.derived or model
         if given.data is None and given.proposal is None and len(given.variables) == len(model.value_vars):
             because = f", as {' and '.join(chosen)} asks for it" if chosen else ""
             hint_at_groups(model, example, given.made_by, because)
         if plan.proxy is not None:
-            warn_of_local_scales(model, given.made_by)
-        built = _one_decision(model, example, given, plan, one, phases)
+            warn_of_local_scales(read, given.made_by)
+        built = _one_decision(read, example, given, plan, one, phases)
     mention_row_deterministics(model, built.decider.n_table)
     return built
 

@@ -17,6 +17,7 @@ from pymc.model import Model
 from pytensor.gradient import NullTypeGradError
 
 from pymc_austerity.diagnostics import not_remembered, remember
+from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.log import quiet
 from pymc_austerity.progress import Phases
 from pymc_austerity.steps.candidate import Candidate, try_step
@@ -27,7 +28,7 @@ from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.nuts_pilot import Gradient, nuts_of, pilot_nuts, time_gradient
 from pymc_austerity.steps.recommendation import Recommendation, choose, line_of, table_of
 from pymc_austerity.steps.row_step import RowStep
-from pymc_austerity.tried_setup import SetupTooLongError, Shared, at_most, shared_setup
+from pymc_austerity.tried_setup import SetupTooLongError, Shared, at_most, once, shared_setup
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import check_seed, model_of, takes, variables_of
 
@@ -94,7 +95,8 @@ def recommend(
     Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes longer than building
     `PenaltyMH` did and more than four seconds; a first step where building it takes longer than NUTS would;
     `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has more than twelve observed
-    variables, each of which is compiled: then NUTS is named without numbers.
+    variables that are not alike, each of which is compiled: then NUTS is named without numbers.  Where they are alike
+    but for their data, NUTS is not timed.
 
     A trial of 500 draws does not show what a long run does: see `reliability`.
 
@@ -174,13 +176,16 @@ class _Trials:
     def recommend(self) -> Recommendation:
         """Try what has to be tried, and choose."""
         outcomes = len(self.model.observed_RVs)
-        if outcomes > _MANY_OUTCOMES and not (self.all_steps or self.model.discrete_value_vars):
-            return self._nuts_untried(f"{outcomes} outcomes, each compiled by itself, take minutes to set up")
-        with not_remembered(self.model):
-            nuts = self._begin_with_nuts()
+        many = outcomes > _MANY_OUTCOMES and not (self.all_steps or self.model.discrete_value_vars)
+        with not_remembered(self.model), shared_setup() as shared:
+            if many and once("joined", (self.model,), partial(joined_model, self.model)) is None:
+                return self._nuts_untried(f"{outcomes} outcomes, each compiled by itself, take minutes to set up")
+            nuts = Candidate("NUTS", exact=True, remark=f"its gradient, that of {outcomes} outcomes, is not timed")
+            nuts = nuts if many else self._begin_with_nuts()
             if self.all_steps or not nuts.seconds(self.draws) <= _QUICK_NUTS or nuts.at_least:
-                with shared_setup() as shared:
-                    self._try_steps(shared, nuts)
+                self._try_steps(shared, nuts)
+            if many and not any(np.isfinite(c.seconds(self.draws)) for c in self.found):
+                return self._nuts_untried(self.found[-1].remark)
             if self.gradient is not None and nuts.at_least:
                 within = next((c for c in self.found if c.variances is not None and np.isfinite(c.effective_us)), None)
                 with self.phases("Trying NUTS"):
@@ -189,11 +194,14 @@ class _Trials:
         build = {c.name: partial(_handed_over, c.step, self.model) for c in self.found if c.step is not None}
         if self.gradient is not None:
             build["NUTS"] = partial(nuts_of, self.model, self.gradient)
+        elif many:
+            build["NUTS"] = partial(pm.NUTS, model=self.model)
         lines = [line_of(candidate, self.draws) for candidate in self.found]
         return Recommendation(*choose(self.found, self.draws), table_of(self.found, self.draws), build, lines)
 
     def _nuts_untried(self, why_no_other: str) -> Recommendation:
         """Recommend NUTS where no other step is tried: what it takes would change nothing."""
+        self.found.clear()
         self._note(Candidate("PenaltyMH", exact=False, remark=why_no_other))
         self._note(Candidate("NUTS", exact=True, remark="not timed: no other step is tried"))
         why = f"exact, and no other step is tried: {why_no_other} (all_steps=True tries all)"

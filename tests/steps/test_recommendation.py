@@ -202,7 +202,7 @@ def test_many_outcomes_are_left_to_nuts(monkeypatch):
     with pm.Model() as model:
         mu = pm.Normal("mu")
         for k in range(13):
-            pm.Normal(f"y{k}", mu, 1, observed=X[: 10 + k])
+            pm.Normal(f"y{k}", mu, 1, observed=pm.Data(f"data{k}", X[: 10 + k]))
     found = pma.recommend(model, progressbar=False)
     assert found.step == "NUTS"
     assert "13 outcomes" in found.why

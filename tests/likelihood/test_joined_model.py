@@ -1,0 +1,186 @@
+"""Outcomes that are alike but for their data and parameters are read as one, and the log density stays what it is."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from rowwise import built, by_numpy, evaluated, moved
+
+import pymc_austerity as pma
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.likelihood import flatten, read_model
+from pymc_austerity.likelihood.joined_model import joined_model
+
+N, K = 12, 9
+RNG = np.random.default_rng(5)
+X, WHOLE = RNG.normal(size=(N, 3)), RNG.integers(0, 2, N)
+
+
+def observed(n=N):
+    return RNG.normal(size=n)
+
+
+def intercepts():
+    mu, s = pm.Normal("mu"), pm.HalfNormal("s")
+    for k in range(K):
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}", mu, s), 1, observed=observed())
+
+
+def regressions_of_several_lengths():
+    mu = pm.Normal("mu")
+    for k in range(K):
+        a, b, s = pm.Normal(f"a{k}", mu, 1), pm.Normal(f"b{k}", 0, 1 + k, shape=3), pm.HalfNormal(f"s{k}", 2)
+        table, x = RNG.normal(size=(N + k, 3)), observed(N + k)
+        pm.Normal(f"y{k}", a + table @ b + mu * x + np.exp(0.1 * k) * x**2, s, observed=observed(N + k))
+
+
+def entries_of_vectors():
+    a, b, c = pm.Normal("a", shape=K), pm.Normal("b", shape=(K, 3)), pm.Normal("c", shape=3)
+    for k in range(K):
+        pm.Bernoulli(f"y{k}", logit_p=a[k] + pm.math.dot(X, b[k]) + pt.dot(X, c), observed=RNG.permutation(WHOLE))
+
+
+def zero_inflated_with_dims():
+    a = pm.Normal("a", shape=K)
+    for k in range(K):
+        rate = pm.math.exp(a[k] + pm.Normal(f"b{k}") * X[:, 0])
+        pm.ZeroInflatedPoisson(f"y{k}", 0.3, rate, observed=RNG.permutation(WHOLE), dims="row")
+
+
+def numbers():
+    mu = pm.Normal("mu")
+    for k in range(K):
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}", mu, 1), 0.5 + k, observed=float(k))
+
+
+def effects_within():
+    for k in range(K):
+        u = pm.Normal(f"u{k}", 0, 1, shape=5)
+        pm.Normal(f"y{k}", u[RNG.integers(0, 5, N)], 1, observed=observed())
+
+
+def not_centred():
+    mu, s = pm.Normal("mu"), pm.HalfNormal("s")
+    for k in range(K):
+        pm.Normal(f"y{k}", mu + s * pm.Normal(f"z{k}"), 1, observed=observed())
+
+
+def vectors_a_row():
+    mu = pm.Normal("mu", shape=2)
+    for k in range(K):
+        u = pm.Normal(f"u{k}", mu, 1, shape=2)
+        pm.MvNormal(f"y{k}", u, np.eye(2) * (1 + k), observed=RNG.normal(size=(N, 2)))
+
+
+def censored():
+    for k in range(K):
+        latent = pm.Normal.dist(pm.Normal(f"u{k}") + X[:, 0], 1)
+        pm.Censored(f"y{k}", latent, -1, 1, observed=np.clip(observed(), -1, 1))
+
+
+def a_stack_of_numbers():
+    u = pt.stack([pm.Normal(f"u{k}", 0, 1 + k) for k in range(K)])
+    pm.Normal("y", u[np.arange(40) % K], 1, observed=observed(40))
+
+
+def a_stack_of_vectors():
+    u = pt.stack([pm.Normal(f"u{k}", 0, 1, shape=3) for k in range(K)])
+    pm.Normal("y", (X * u[np.arange(N) % K]).sum(1), 1, observed=observed())
+
+
+ALIKE = [
+    intercepts, regressions_of_several_lengths, entries_of_vectors, zero_inflated_with_dims, numbers, effects_within,
+    not_centred, vectors_a_row, censored, a_stack_of_numbers, a_stack_of_vectors,
+]  # fmt: skip
+
+
+def few():
+    for k in range(7):
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}"), 1, observed=observed())
+
+
+def in_containers():
+    for k in range(K):
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}"), 1, observed=pm.Data(f"d{k}", observed()))
+
+
+def rows_of_a_container():
+    x = pm.Data("x", X[:, 0])
+    for k in range(K):
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}") * x, 1, observed=observed())
+
+
+def of_different_laws():
+    for k in range(K):
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}") if k % 2 else pm.StudentT(f"u{k}", 4), 1, observed=observed())
+
+
+def one_that_reads_another():
+    u = [pm.Normal(f"u{k}") for k in range(K)]
+    for k in range(K):
+        pm.Normal(f"y{k}", u[k] * u[0 if k == 3 else k], 1, observed=observed())
+
+
+def means_over_rows():
+    for k in range(K):
+        x = pt.as_tensor(observed())
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}") * (x - pt.mean(x)), 1, observed=observed())
+
+
+def model_of(define):
+    with by_numpy, pm.Model(coords={"row": range(N)}) as model:
+        define()
+    return model
+
+
+@pytest.mark.parametrize("define", ALIKE)
+def test_alike_outcomes_are_read_as_one(define):
+    """One outcome, with the rows of all, and at random points the log density that PyMC gives for the user's model."""
+    model = model_of(define)
+    with by_numpy:
+        data = read_model(model, model.value_vars, None, None, number_rows=True, join=True)
+    total = interpret_log_density(model.value_vars, [model.logp()])
+    assert len(data.terms.all) == 1
+    assert data.likelihood.n_rows == sum(np.size(model.rvs_to_values[rv].data) for rv in model.observed_RVs) // (
+        2 if define is vectors_a_row else 1
+    )
+    values = evaluated(data.likelihood, [data.likelihood.log_prior, data.likelihood.row_log_likelihood])
+    for seed in range(3):
+        point = moved(model.initial_point(), seed=seed)
+        theta = flatten(point, data.likelihood.blocks)
+        prior, rows = values(theta, np.empty(0), *data.fixed, *data.rows.arrays)
+        assert prior + rows.sum() == pytest.approx(
+            float(total(*(point[v.name] for v in model.value_vars))[0]), rel=1e-8
+        )
+
+
+@pytest.mark.parametrize(
+    "define",
+    [few, in_containers, rows_of_a_container, of_different_laws, one_that_reads_another, means_over_rows],
+)
+def test_others_are_left_as_they_are(define):
+    """Containers may get rows of another number, and a mean over the rows of one is none over those of all."""
+    assert joined_model(model_of(define)) is None
+
+
+def test_a_joined_model_of_another_density_is_not_taken(monkeypatch):
+    """The control: rows given to the next outcome are found by the comparison of log densities."""
+    repeat = np.repeat
+    monkeypatch.setattr(np, "repeat", lambda a, n: np.roll(repeat(a, n), 1))
+    assert joined_model(model_of(intercepts)) is None
+
+
+def test_a_loop_of_outcomes_is_sampled_by_groups():
+    """The effects of a loop are moved as those of one vector; a point has each by its own name."""
+    model = built(not_centred)
+    with model:
+        step = pma.PenaltyMH(progressbar=False)
+    assert step.moves_groups
+    assert step.likelihood.n_rows == N * K
+    start = model.initial_point()
+    step.start_chain(np.random.default_rng(1))
+    point, _ = step.step(start)
+    assert point.keys() == start.keys()
+    assert all(np.shape(point[name]) == np.shape(start[name]) for name in start)
+    assert sum(not np.array_equal(point[name], start[name]) for name in start) > 1
+    np.testing.assert_allclose(step.coordinates.theta(point), step._last[1])
