@@ -35,6 +35,7 @@ class GroupCosts(NamedTuple):
 
     refreshed: float  # rows that a refresh of all groups reads by their bounds; infinite without bounds
     drawn: float  # Σ c_i M_g: rows that a carried move draws by their bounds at least; infinite without bounds
+    drawn_within: float  # the same of the moves that stay where the bounds hold; beyond it a move reads all rows
     #: Variance of the log ratio of a carried move that draws rows by their bounds, times their number.
     noise_of_drawn: float
     noise_of_weighted: float  # the same for rows that are drawn in proportion to their typical remainder
@@ -61,7 +62,7 @@ def estimate_costs(
     sizes = np.sqrt(np.mean(np.square(changes), axis=0))
     weighted = float((n_each * sizes.sum()) ** 2)
     if bounds is None:
-        return GroupCosts(np.inf, np.inf, np.inf, weighted)
+        return GroupCosts(np.inf, np.inf, np.inf, np.inf, weighted)
     limits = _bounds_of(numbers, bounds)
     of_rows = np.searchsorted(bounds.table.start, numbers, side="right") - 1
     found = []
@@ -73,7 +74,9 @@ def estimate_costs(
         # A move beyond the radius reads all rows, and where all groups make one what is drawn of each has no noise.
         found.append((rows_of_refresh(bounds, spans), drawn, drawn * noise if drawn < np.inf else np.inf))
     refreshed, drawn, noise_of_drawn = np.mean(found, axis=0)
-    return GroupCosts(float(refreshed), float(drawn), float(noise_of_drawn), weighted)
+    within = [float(of_move) for _, of_move, _ in found if of_move < np.inf]
+    drawn_within = float(np.mean(within)) if within else np.inf
+    return GroupCosts(float(refreshed), float(drawn), drawn_within, float(noise_of_drawn), weighted)
 
 
 def _bounds_of(numbers: np.ndarray, bounds: GroupBounds) -> np.ndarray:

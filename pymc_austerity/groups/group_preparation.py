@@ -146,7 +146,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     moves = _typical_moves(found, model, data)
     if model.row_scale is not None:
         _check_sums(found, model, moves[0], at)
-        nothing = GroupCosts(0.0, 0.0, 0.0, 0.0)
+        nothing = GroupCosts(0.0, 0.0, 0.0, 0.0, 0.0)
         return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
     _check_order(found, model.seen, moves[0][1], data.fixed)
     _check_groups(found, model, moves[0], at)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pymc_austerity.acceptance import Reads
 from pymc_austerity.groups.group_decider import GroupDecider, rows_refreshed
 
 
 def predicted_rows(decider: GroupDecider) -> float:
-    """Return the rows that a draw reads where all moves draw them by bounds."""
+    """Return the rows that a draw reads where all moves draw them by bounds and stay where these hold."""
     found = decider.prepared
     if found.bounds is None or found.costs is None:
         return float(decider.n_rows)
     refreshed = decider.n_refreshed.sum() / len(decider.model.groups.own) * found.costs.refreshed
-    return min(decider.n_rows, found.bounds.widening * found.costs.drawn) + float(refreshed)
+    return min(decider.n_rows, found.bounds.widening * found.costs.drawn_within) + float(refreshed)
 
 
-def expected_rows(decider: GroupDecider) -> float:
-    """Return the rows that a draw reads: those of the first look, where the test of the carried move reads batches."""
+def expected_rows(decider: GroupDecider) -> tuple[float, bool]:
+    """Return the rows that a draw reads, and whether some draws read all.
+
+    Where the test of the carried move reads batches, its rows are those of the first look.
+    """
     if decider.parts.drawn.reads is Reads.BY_BOUNDS:
-        return predicted_rows(decider)
+        costs = decider.prepared.costs
+        return predicted_rows(decider), costs is not None and costs.drawn_within < costs.drawn == np.inf
     share = decider.n_refreshed.sum() / len(decider.model.groups.own)
-    return float(decider.test.looks(decider.n_rows).sizes[0] + share * rows_refreshed(decider))
+    return float(decider.test.looks(decider.n_rows).sizes[0] + share * rows_refreshed(decider)), False
 
 
 def described(decider: GroupDecider) -> str:

@@ -173,19 +173,21 @@ def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Seq
         for side in (-2, 2):
             there = objective.psi(objective.x(psi) + side * scales[k] * vectors[:, k], psi)
             falls.append(total.value - objective.value(there))
+        if min(falls) >= _TAIL_FALL:
+            continue
+        entry = objective.posterior.coordinates[objective.scaling.entry(vectors[:, k])]
+        of = names[entry] if len(names) else f"entry {entry}"
         if min(falls) < _FALL:
             raise ModeAtInfinityError(
-                "the posterior does not fall off around its flattest direction: the mode lies at infinity, as for "
-                "separable classes under a flat prior"
+                f"the posterior does not fall off in its flattest direction, in which '{of}' changes most: the mode "
+                "lies at infinity, as for separable classes under a flat prior. A prior that says how large it can be "
+                "keeps it finite"
             )
-        if min(falls) < _TAIL_FALL:
-            entry = objective.posterior.coordinates[objective.scaling.entry(vectors[:, k])]
-            of = names[entry] if len(names) else f"entry {entry}"
-            raise ModeNotFoundError(
-                f"the posterior of '{of}' is nearly all tail, as of a log rate that neither rows nor prior inform: "
-                "what is known around its mode does not describe it. Give it a prior that says where it is, or move "
-                "it by a step of its own, such as pm.Slice, and the others by this one with vars="
-            )
+        raise ModeNotFoundError(
+            f"the posterior of '{of}' is nearly all tail, as of a log rate that neither rows nor prior inform: "
+            "what is known around its mode does not describe it. Give it a prior that says where it is, or move "
+            "it by a step of its own, such as pm.Slice, and the others by this one with vars="
+        )
 
 
 def _flattest(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -161,7 +161,7 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
     _log.info(f"{given.made_by} finds {groups}; set up in {phases}. {described(decider)}")
     warn_of_tails(decider, given.made_by)
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=True)
-    expected = expected_rows(decider), False
+    expected = expected_rows(decider)
     return Built(decider, found.coordinates, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)
 
 

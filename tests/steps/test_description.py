@@ -1,5 +1,6 @@
 """What a step says of itself, and for how long it is tuned."""
 
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -16,6 +17,7 @@ from pymc_austerity.acceptance import (
     SequentialT,
 )
 from pymc_austerity.acceptance.uncorrected import AlwaysAccept
+from pymc_austerity.groups.rows_of_draw import expected_rows
 from pymc_austerity.steps.description import describe_step
 
 RNG = np.random.default_rng(0)
@@ -59,6 +61,17 @@ def test_a_step_says_what_it_is(model, make, said):
     shown = repr(step)
     assert said in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_moves_of_groups_that_may_read_all_rows():
+    """Where the bounds do not reach as far as some moves go, a draw reads so many rows or more."""
+    with effects():
+        decider = pma.MHSS(progressbar=False).decider
+    expected, may_read_more = expected_rows(decider)
+    assert not may_read_more
+    costs = decider.prepared.costs._replace(drawn=np.inf)
+    beyond = replace(decider, prepared=decider.prepared._replace(costs=costs))
+    assert expected_rows(beyond) == (expected, True)
 
 
 def test_distinct_rows_are_called_so():
