@@ -95,7 +95,9 @@ def logistic():
 
 @pytest.mark.parametrize("x", [Z, 1e-6 * Z, 1e6 * Z, Z + 1e4], ids=["one", "1e-6", "1e6", "offset"])
 def test_separable_classes_in_any_unit(logistic, x):
-    with pytest.raises(ModeNotFoundError, match="the mode lies at infinity, as for separable classes .* A prior that says"):
+    with pytest.raises(
+        ModeNotFoundError, match="the mode lies at infinity, as for separable classes .* A prior that says"
+    ):
         logistic(x=x, labels=(Z > 0).astype(int))
     labels = (RNG.random(N) < 1 / (1 + np.exp(-Z))).astype(int)
     b = logistic(x=x, labels=labels)[1] * x.std() / Z.std()
