@@ -25,7 +25,7 @@ from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
@@ -48,6 +48,10 @@ class _Parts(NamedTuple):
 
     def times(self, number: Variable) -> _Parts:
         return _Parts(tuple((number * c, v) for c, v in self.sums), tuple(number * r for r in self.rest))
+
+    def only_if(self, yes: Variable) -> _Parts:
+        sums = tuple((pt.switch(yes, c, 0.0), pt.switch(yes, v, 0.0)) for c, v in self.sums)
+        return _Parts(sums, tuple(pt.switch(yes, r, 0.0) for r in self.rest))
 
 
 def sums_of_rows(
@@ -101,12 +105,16 @@ def _parts(var: Variable) -> _Parts:
     if _is_sum(var):
         return _total(node.inputs[0])
     if isinstance(node.op, Dot) or (isinstance(node.op, Blockwise) and isinstance(node.op.core_op, Dot)):
-        vectors = [i.dimshuffle([a for a, one in enumerate(i.type.broadcastable) if not one]) for i in node.inputs]
+        vectors = [_as_vector(i) for i in node.inputs]
         return _Parts(((pt.constant(1.0), mul(*vectors)),), ()) if {v.ndim for v in vectors} == {1} else alone
     return _parts_of_elemwise(node.op.scalar_op, node.inputs, alone) if isinstance(node.op, Elemwise) else alone
 
 
 def _parts_of_elemwise(op: scalar.ScalarOp, inputs: Sequence[Variable], alone: _Parts) -> _Parts:
+    root = inputs[0].owner
+    squares = isinstance(op, scalar.Sqr) or (isinstance(op, scalar.Pow) and getattr(inputs[1], "data", None) == 2)
+    if squares and isinstance(root and root.op, Elemwise) and isinstance(root.op.scalar_op, scalar.Sqrt):
+        return _parts(root.inputs[0])  # as of a norm
     parts = [_parts(i) for i in inputs]
     with_sums = [i for i, of in enumerate(parts) if of.sums]
     if not with_sums:
@@ -122,6 +130,9 @@ def _parts_of_elemwise(op: scalar.ScalarOp, inputs: Sequence[Variable], alone: _
         return parts[with_sums[0]].times(reduce(mul, others))
     if isinstance(op, scalar.TrueDiv) and with_sums == [0]:
         return parts[0].times(1.0 / _number(inputs[1]))
+    if isinstance(op, scalar.Switch) and not any(map(_is_sum, ancestors(inputs[:1]))):
+        yes = _number(inputs[0])
+        return _together([parts[1].only_if(yes), parts[2].only_if(~yes)])
     return alone
 
 
@@ -151,6 +162,18 @@ def _total(array: Variable) -> _Parts:
 
 def _together(parts: Sequence[_Parts]) -> _Parts:
     return _Parts(*(tuple(chain.from_iterable(of)) for of in zip(*parts, strict=True)))
+
+
+def _as_vector(var: Variable) -> Variable:
+    """Return an array without its axes of one entry, and what was a vector before it was reshaped to one."""
+    var = var.dimshuffle([a for a, one in enumerate(var.type.broadcastable) if not one])
+    while (
+        var.owner is not None
+        and isinstance(var.owner.op, Reshape | DimShuffle)
+        and var.owner.inputs[0].ndim == 1 == var.ndim
+    ):
+        var = var.owner.inputs[0]
+    return var
 
 
 def _number(var: Variable) -> Variable:

@@ -68,7 +68,7 @@ class Split:
         self.model = model
         # Asked for here, where a planted mistake may stand in its place.
         with refused_in_words("reading the model"):
-            self.data = model_data.read_model(model, model.value_vars, None, None)
+            self.data = model_data.read_model(model, model.value_vars, None, None, join=True)
         self.likelihood, self.rows = self.data.likelihood, self.data.rows
         parts = self.likelihood
         at = [parts.theta, *parts.fixed, *parts.batches]
@@ -156,7 +156,7 @@ def check_as_steps_do(split):
     """The check of rows that a step makes when it is built finds nothing wrong."""
     density = Density(lambda *at: (np.array(0.0),), interpret_rows(split.likelihood))
     with refused_in_words("checking the rows"):
-        check_rows(split.model, split.data, density)
+        check_rows(split.data.derived or split.model, split.data, density)
 
 
 def check_merged(split, build):

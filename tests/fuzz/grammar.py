@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
-from outcomes import OUTCOMES
+from outcomes import LATER, OUTCOMES
 
 HEAD = """\
 import os, tempfile
@@ -26,6 +26,9 @@ def mapped(a):
 REORDERED = ("order = np.arange(n)", "order = np.random.default_rng(1).permutation(n)")
 REPEATED = ("order = np.arange(n)", "order = np.random.default_rng(2).integers(0, n // 3, 2 * n)")
 SPARSE = ("dot = pt.dot", "dot = lambda X, b: ps.dot(sparse.csr_matrix(np.asarray(X)), b)")
+
+#: The first seed of programs that may have outcomes of all kinds.
+_WITH_LATER = 1_000
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def program(seed, rows=None):
     n = int(w.rng.integers(20, 90))
     n = n if rows is None else rows
     for _ in range(1 + w.chance(0.15)):
-        w.pick(*OUTCOMES)(w)
+        w.pick(*OUTCOMES, *(LATER if seed >= _WITH_LATER else ()))(w)
     if w.chance(0.1):
         w.lines.append(
             "pm.Potential('ridge', -0.01 * sum((v**2).sum() for v in model.free_RVs if v.dtype == 'float64'))"

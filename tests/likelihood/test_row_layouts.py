@@ -178,6 +178,11 @@ def two_sums():
     return s * pt.sum(-pt.abs(r)) / 2 - pt.sum(pt.sum(0.1 * (Y2 - s) ** 2, axis=1)) + pt.sum(-(s**2))
 
 
+def sum_where_allowed():
+    s = scale()
+    return pt.switch(s > 0, -pt.sum(residuals() ** 2) / s - N * pt.log(s), -np.inf)
+
+
 def sum_beside_an_outcome():
     b = beta()
     pm.Normal("z", X @ b, 1.0, observed=Y)
@@ -268,6 +273,10 @@ SPLIT = {
     "a mean": potential(lambda: -N * pt.mean(residuals(pm.Data("y_data", Y)) ** 2)),
     "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
     "a dot product": potential(lambda: -0.5 * pt.dot(r := residuals(), r)),
+    "a squared norm": potential(lambda: -0.5 * pt.linalg.norm(residuals()) ** 2 - N * pt.log(scale())),
+    "a root of a sum squared": potential(lambda: -pt.sqr(pt.sqrt((residuals() ** 2).sum()))),
+    "a sum where a parameter allows it": potential(sum_where_allowed),
+    "a sum or another": potential(lambda: pt.where(scale() > 0.5, -(r := residuals() ** 2).sum(), -2 * pt.dot(r, r))),
     "lengths beside a sum": potential(lambda: (of := -(residuals() ** 2)).sum() - of.shape[0] * pt.log(scale())),
     "sums of components apart": potential(lambda: 0.5 * pt.sum(-((Y2 - beta(2)) ** 2), axis=0)),
     "sums put together": potential(
