@@ -83,7 +83,7 @@ class ProxyPlan:
             if self.required:
                 raise UnsupportedModelError(
                     f"proxy={self.proxy} cannot be built for this model: {error}. {self.otherwise}"
-                ) from error
+                ) from None  # whose words these are
             if isinstance(error, DiscreteError):
                 _log.info(f"No proxy: {error}. Rows are drawn uniformly and moves are a random walk.")
             else:

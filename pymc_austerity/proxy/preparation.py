@@ -181,7 +181,7 @@ def _find_centre(given: ToLearn, taylor: Taylor) -> Centre:
         stays = taylor.centre is not None
         return once("centre", of, lambda: _settle(posterior, given.surrogate, mode, around, stays=stays))
     except NoFactorError as error:
-        raise NoProxyError(str(error)) from error
+        raise NoProxyError(str(error)) from None
 
 
 def _stay_at(kept: Kept, given: ToLearn) -> Centre:
@@ -191,7 +191,7 @@ def _stay_at(kept: Kept, given: ToLearn) -> Centre:
         mode = _at(kept.psi, posterior)
         found = _settle(posterior, given.surrogate, mode, _around(given, kept.psi), stays=True)
     except NoFactorError as error:
-        raise NoProxyError(str(error)) from error
+        raise NoProxyError(str(error)) from None
     own = found.coordinates[found.coordinates < posterior.full_pass.theta_size]
     moved, factor = found.tuned.draws.mean(axis=0)[own] - kept.psi[own], found.tuned.normal.factor[own]
     away = np.sqrt(moved @ linalg.lstsq(factor @ factor.T, moved)[0] / max(1, own.size))
@@ -219,7 +219,7 @@ def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
         values = finite_values("Taylor(centre=)", taylor.centre, shapes)
         return posterior, _at(flatten_onto(given.start, values, given.likelihood.psi_blocks), posterior)
     except ModeNotFoundError as error:
-        raise NoProxyError(str(error)) from error
+        raise NoProxyError(str(error)) from None
     except (NotImplementedError, NullTypeGradError, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
