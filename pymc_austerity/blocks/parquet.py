@@ -40,11 +40,43 @@ class ParquetFiles:
         pa = import_pyarrow()
         if filter is not None and not isinstance(filter, pa.dataset.Expression):
             raise TypeError(f"filter={filter!r} must be an expression such as pyarrow.dataset.field('year') == 2013.")
+        self._given = dataset
         if not isinstance(dataset, pa.dataset.Dataset):
             dataset = _opened(pa, dataset)
         refuse_duplicates(dataset.schema.names, "Blocks")
         self._dataset, self._filter = dataset, filter
         self._counted: list[Span] | None = None
+        self._files = self._listed()
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether it was given by a path, or by several."""
+        one = self._given[0] if isinstance(self._given, list | tuple) else self._given
+        return isinstance(one, str | os.PathLike)
+
+    def again(self) -> ParquetFiles:
+        """Return all files that are there now."""
+        return ParquetFiles(self._given, self._filter)
+
+    def added(self) -> ParquetFiles | None:
+        """Return the files that were added since these were listed, or None; refuse that others have changed."""
+        pa, now = import_pyarrow(), self.again()
+        if other := [path for path, seen in self._files.items() if now._files.get(path) != seen]:
+            raise ValueError(
+                f"{other[0]} is not what it was when its rows were read, and what was learnt from them does not hold. "
+                "Build the step again."
+            )
+        of = now._dataset
+        new = [fragment for fragment in of.get_fragments() if fragment.path not in self._files]
+        now._dataset = pa.dataset.FileSystemDataset(new, of.schema, of.format, of.filesystem)
+        return now if new else None
+
+    def _listed(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of writing of the files that were given by paths."""
+        if not self.has_paths:
+            return {}
+        found = self._dataset.filesystem.get_file_info(self._dataset.files)
+        return {of.path: (of.size, of.mtime_ns) for of in found}
 
     @staticmethod
     def takes(source: Any) -> bool:

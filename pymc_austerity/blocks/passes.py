@@ -15,6 +15,7 @@ import numpy as np
 
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Reader
+from pymc_austerity.blocks.parquet import ParquetFiles
 from pymc_austerity.blocks.source import Loaded, Part, Source
 from pymc_austerity.rows import Rows, no_op
 
@@ -206,6 +207,20 @@ class Passes:
                 "files alone until sampling begins."
             )
         self.seen = checksums
+
+    @property
+    def files(self) -> ParquetFiles:
+        """The source; refused where it has no files to which others may be added."""
+        if not isinstance(self._source, ParquetFiles) or not self._source.has_paths:
+            raise ValueError(
+                "Blocks: files are added to a folder, and this source is none that was given by its path. Build the "
+                "step again, and it reads all rows."
+            )
+        return self._source
+
+    def over(self, source: ParquetFiles) -> Passes:
+        """Return passes over other files for the same model, of which nothing is kept on disk."""
+        return Passes(source, self.reader, self.executor, Checkpoint(None, {}))
 
     def place(self, row: int) -> str:
         """Say in which file, or block, the row of a number is, and which there."""

@@ -11,7 +11,7 @@ from pymc_austerity.blocks.passes import Passes
 from pymc_austerity.blocks.table_pools import OnOneThread, drawn_by_bounds, drawn_by_size
 from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.rows import Pool, Rows, Slots, Work, no_op
+from pymc_austerity.rows import Pool, Reservoir, Rows, Slots, Work, no_op
 from pymc_austerity.rows.by_bounds import BoundPool
 
 
@@ -23,13 +23,15 @@ class BlockTable:
     """
 
     def __init__(self, passes: Passes, slots: Slots, shares: int, progressbar: bool):
-        self._passes, self._n_arrays = passes, len(passes.reader.containers)
-        self._slots, self._shares, self._shown = slots, shares, progressbar
-        self._example: Rows | None = None
-        self.reading_passes = 0
+        self.passes, self._n_arrays = passes, len(passes.reader.containers)
+        self.slots, self.shares, self.shown = slots, shares, progressbar
+        self.example: Rows | None = None
+        self.reading_passes = 0.0
+        #: By the kind of a pool, what its pass was about, its slots, and rows that are read always.
+        self.pools: dict[str, tuple[list[np.ndarray], Reservoir, list[np.ndarray]]] = {}
 
     def __len__(self) -> int:
-        return len(self._passes)
+        return len(self.passes)
 
     @property
     def n_table(self) -> int:
@@ -41,78 +43,95 @@ class BlockTable:
         """None are known before they are read."""
         return 0
 
+    def whole(self) -> BlockTable:
+        """Return what passes over all rows, if they are known in part."""
+        return self
+
+    @property
+    def n_parts(self) -> int:
+        """Parts that the rows were read in."""
+        return len(self.passes.seen or ())
+
     @property
     def digest(self) -> int:
         """Number of the rows as the first pass found them; of other rows, or another order, it is another."""
-        return number_of(digest_of(np.array(self._passes.seen, np.int64)), elsewhere=True)
+        return number_of(digest_of(np.array(self.passes.seen, np.int64)), elsewhere=True)
 
     def pieces(self) -> Iterator[Rows]:
         """Yield all rows, part by part."""
-        return self._passes.each(_itself)
+        return self.passes.each(_itself)
 
     def place(self, row: int) -> str:
         """Say in which file, or block, the row of a number is, and which there."""
-        return self._passes.place(row)
+        return self.passes.place(row)
 
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is learnt from each part of the rows, in their order."""
-        return self._passes.each(OnOneThread(work.released()), advance)
+        return self.passes.each(OnOneThread(work.released()), advance)
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return what a pass learns, from the checkpoint where it is there."""
-        return self._passes.remembered(type(work).__name__, work.about, learn)
+        return self.passes.remembered(type(work).__name__, work.about, learn)
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
         """Return the rows with these numbers for each of several samples, or all rows for None, in one pass."""
         chosen = [np.arange(len(self)) if numbers is None else np.sort(numbers) for numbers in wanted]
         n_arrays = self._n_arrays
-        checksums, *arrays = self._passes.remembered("Samples", chosen, lambda: self._sampled(chosen))
-        if self._passes.seen is None:  # the samples were kept by an earlier set-up
-            self._passes.seen = checksums.tolist()
-            self._passes.read_again()
+        checksums, *arrays = self.passes.remembered("Samples", chosen, lambda: self._sampled(chosen))
+        if self.passes.seen is None:  # the samples were kept by an earlier set-up
+            self.passes.seen = checksums.tolist()
+            self.passes.read_again()
         samples = [Rows(tuple(arrays[k : k + n_arrays])) for k in range(0, len(arrays), n_arrays)]
         self.reading_passes += 1
-        self._example = samples[0]
+        self.example = samples[0]
         return samples
 
     def _sampled(self, chosen: Sequence[np.ndarray]) -> list[np.ndarray]:
         def here(number: int, start: int, stop: int) -> tuple[Any, ...]:
             return tuple(c[slice(*np.searchsorted(c, [start, stop]))] - start for c in chosen)
 
-        with setup_progress(self._shown) as progress:
+        with setup_progress(self.shown) as progress:
             task = progress.add_task("Samples", total=len(self), what=f"{len(self):,} rows")
-            found = list(self._passes.each(_taken, lambda n: progress.advance(task, n), here))
+            found = list(self.passes.each(_taken, lambda n: progress.advance(task, n), here))
         joined = [np.concatenate(parts) for sample in zip(*found, strict=True) for parts in zip(*sample, strict=True)]
-        return [np.array(self._passes.seen, np.int64), *joined]
+        return [np.array(self.passes.seen, np.int64), *joined]
 
     def some(self, n: int) -> tuple[np.ndarray, ...]:
         """Return the arrays of at most `n` rows of the first sample."""
-        assert self._example is not None
-        return self._example.some(n)
+        assert self.example is not None
+        return self.example.some(n)
 
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> Pool:
         """Draw the pool, in one pass in which the rows are weighed too."""
-        about, example, slots = [*sizes_of.about, np.array(floor)], self._example, self._slots._replace(floor=floor)
+        about, example, slots = [*sizes_of.about, np.array(floor)], self.example, self.slots._replace(floor=floor)
         assert example is not None
 
         def learn() -> list[np.ndarray]:
-            return drawn_by_size(self._passes, slots, sizes_of, example, self._shares, advance)
+            reservoir = drawn_by_size(self.passes, slots, sizes_of, example, advance)
+            self.pools["Pool"] = about, reservoir, []
+            pool = reservoir.pool(self.shares)
+            return [*pool.rows.arrays, pool.weight]
 
-        *arrays, weight = self._passes.remembered("Pool", about, learn)
-        return Pool(Rows(tuple(arrays)), weight, len(self), self._shares)
+        *arrays, weight = self.passes.remembered("Pool", about, learn)
+        return Pool(Rows(tuple(arrays)), weight, len(self), self.shares)
 
     def bounded(self, bounds_of: Work, span: float) -> tuple[BoundPool, Rows]:
         """Draw the pool in proportion to bounds, in one pass in which they are found too."""
-        about, slots = [*bounds_of.about, np.array(span)], self._slots._replace(floor=0.0)
+        about, slots = [*bounds_of.about, np.array(span)], self.slots._replace(floor=0.0)
 
         def learn() -> list[Any]:
-            return drawn_by_bounds(self._passes, slots, bounds_of, span, self._shown)
+            reservoir, always = drawn_by_bounds(self.passes, slots, bounds_of, span, self.shown)
+            self.pools["BoundPool"] = about[:-1], reservoir, always
+            return reservoir.bounded(always)
 
-        found = self._passes.remembered("BoundPool", about, learn)
-        size, total, *arrays = found
-        always = np.arange(len(size) - self._slots.n)
         self.reading_passes += 1
-        return BoundPool(size, float(total), always, len(self), self._shares), Rows(tuple(arrays))
+        return self.bound_pool(self.passes.remembered("BoundPool", about, learn))
+
+    def bound_pool(self, found: Sequence[Any]) -> tuple[BoundPool, Rows]:
+        """Return the pool of what `Reservoir.bounded` returns."""
+        size, total, *arrays = found
+        always = np.arange(len(size) - self.slots.n)
+        return BoundPool(size, float(total), always, len(self), self.shares), Rows(tuple(arrays))
 
 
 def _itself(rows: Rows) -> Rows:

@@ -19,12 +19,9 @@ _RAISED = 1e-6
 
 
 def drawn_by_size(
-    passes: Passes, slots: Slots, sizes_of: Work, example: Rows, shares: int, advance: Callable[[int], None]
-) -> list[np.ndarray]:
-    """Return the arrays of rows drawn in proportion to their sizes, and their weights.
-
-    The average size is guessed from the `example`.
-    """
+    passes: Passes, slots: Slots, sizes_of: Work, example: Rows, advance: Callable[[int], None]
+) -> Reservoir:
+    """Return slots with rows in proportion to their sizes, the average of which is guessed from the `example`."""
     work = Offers(OnOneThread(sizes_of.released()), slots)
     average = float(np.mean(work.sizes_of(example)))
     reservoir = Reservoir(slots, average, len(passes))
@@ -32,37 +29,51 @@ def drawn_by_size(
     if not reservoir.is_full:  # the sample misjudged the average, by a factor
         reservoir = Reservoir(slots)
         _fill(passes, reservoir, work, no_op)
-    pool = reservoir.pool(shares)
-    return [*pool.rows.arrays, pool.weight]
+    return reservoir
 
 
-def _fill(passes: Passes, reservoir: Reservoir, work: Offers, advance: Callable[[int], None]) -> None:
-    for offer in _offered(passes, reservoir, work, advance):
+def drawn_further(
+    passes: Passes, reservoir: Reservoir, sizes_of: Work, n_parts: int, advance: Callable[[int], None]
+) -> None:
+    """Let rows into slots that were filled from `n_parts` parts before."""
+    _fill(passes, reservoir, Offers(OnOneThread(sizes_of.released()), reservoir.slots), advance, n_parts)
+
+
+def _fill(passes: Passes, reservoir: Reservoir, work: Offers, advance: Callable[[int], None], n_parts: int = 0) -> None:
+    for offer in _offered(passes, reservoir, work, advance, n_parts):
         reservoir.let_in(offer)
 
 
-def drawn_by_bounds(passes: Passes, slots: Slots, bounds_of: Work, span: float, shown: bool) -> list[Any]:
-    """Return the bounds of rows drawn in proportion to them, the sum of all, and the rows, those read always first."""
-    work, reservoir = BoundedOffers(OnOneThread(bounds_of.released()), slots, span), Reservoir(slots)
+def drawn_by_bounds(
+    passes: Passes,
+    slots: Slots,
+    bounds_of: Work,
+    span: float,
+    shown: bool,
+    started: Reservoir | None = None,
+    n_parts: int = 0,
+) -> tuple[Reservoir, list[np.ndarray]]:
+    """Return slots with rows in proportion to their bounds, and the rows that are read always.
+
+    Slots that are `started` were filled from `n_parts` parts before.
+    """
+    work, reservoir = BoundedOffers(OnOneThread(bounds_of.released()), slots, span), started or Reservoir(slots)
     read_always: list[tuple[np.ndarray, ...]] = []
     with setup_progress(shown) as progress:
         task = progress.add_task("Bounds", total=len(passes), what=f"{len(passes):,} rows")
-        for offer, always in _offered(passes, reservoir, work, lambda n: progress.advance(task, n)):
+        for offer, always in _offered(passes, reservoir, work, lambda n: progress.advance(task, n), n_parts):
             reservoir.let_in(offer)
             read_always.append(always)
-    first = [np.concatenate(of_array) for of_array in zip(*read_always, strict=True)]
-    slots_filled, sizes, total = reservoir.by_size()
-    arrays = [np.concatenate([of_all, of_slots]) for of_all, of_slots in zip(first, slots_filled, strict=True)]
-    return [np.concatenate([np.zeros(len(first[0])), sizes]), total, *arrays]
+    return reservoir, [np.concatenate(of_array) for of_array in zip(*read_always, strict=True)]
 
 
 def _offered(
-    passes: Passes, reservoir: Reservoir, work: Callable[..., Any], advance: Callable[[int], None]
+    passes: Passes, reservoir: Reservoir, work: Callable[..., Any], advance: Callable[[int], None], n_parts: int
 ) -> Iterator[Any]:
     shared = passes.executor.shares_memory
 
     def more(number: int, start: int, stop: int) -> tuple[Any, ...]:
-        return number, reservoir.keys if shared else reservoir.limits
+        return n_parts + number, reservoir.keys if shared else reservoir.limits
 
     return passes.each(work, advance, more)
 

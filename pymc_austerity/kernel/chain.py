@@ -16,12 +16,15 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.transition import Outcome, TransitionArguments, pack_generators
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.rows import Share
+from pymc_austerity.rows.by_bounds import PooledByBounds
 
 if TYPE_CHECKING:
     from pymc_austerity.kernel.decider import Decider
 
 #: Proposals in a row that lead to a starting point among sub-models.
 _STARTING_PROPOSALS = 20
+#: How much further out, in draws, a chain may be after its first steps.
+_ROOM = 0.5
 #: Times that a start is taken half as far from the centre, and rows that say where the posterior is.
 NEARER, _ROWS = 5, 10_000
 
@@ -191,7 +194,7 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
     """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
 
     Nearer where the log posterior is far lower than at the mode, as in the tails of a horseshoe: twice as far in the
-    logarithm of a scale is the square of it.
+    logarithm of a scale is the square of it.  And where nothing but all rows could decide, of which there are none.
     """
     if decider.parts.prepared is None:
         return None
@@ -206,9 +209,17 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
     away = draws[rng.integers(len(draws))] - mean
     for nearer in range(NEARER):
         start = mean + further / 2**nearer * away
-        if _fall(decider, start) < largest_fall(mean.size, further):
+        if _fall(decider, start) < largest_fall(mean.size, further) and _is_decided(decider, start + _ROOM * away):
             return start
     return decider.parts.prepared.expansion.centre[: mean.size].copy()
+
+
+def _is_decided(decider: Decider, theta: np.ndarray) -> bool:
+    """Whether rows of a pool can decide there, as far as that depends on the place."""
+    if not isinstance(decider.row_source, PooledByBounds):
+        return True
+    at = decider.place(theta, theta, decider.parts.others0)
+    return bool(np.isfinite(uninterrupted(decider.evaluate_bound, decider.bound_constants, at)[0]))
 
 
 def further_start(size: int) -> float:

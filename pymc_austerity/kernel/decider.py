@@ -14,6 +14,7 @@ import numpy as np
 from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.blocks import BlockTable, grown_table
 from pymc_austerity.bounds import Bound, EvaluateBound
 from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.cache import cached
@@ -239,6 +240,37 @@ def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:
     )
     found = _complete(learnt, decider.compiled)
     return replace(found, parts=replace(found.parts, rows=rows))
+
+
+def with_added_files(decider: Decider, table: BlockTable) -> tuple[Decider, BlockTable] | None:
+    """Return a decider and its table with the files that were added to a folder; None where there are none.
+
+    Only these are looked at, while the posterior stays near; otherwise all are learnt from anew.
+    """
+    prepared, parts = decider.parts.prepared, decider.parts
+    assert prepared is not None
+    known, reason = prepared.sums_known(parts.fixed), "its expansion is of another kind"
+    if known is not None:
+        grown = grown_table.with_added_files(table, grown_table.KnownSum(*known))
+        if grown is None:
+            return None
+        try:
+            found = _complete(_learn(replace(parts, rows=grown), decider.compiled, prepared.kept), decider.compiled)
+        except (NoProxyError, grown_table.NotKnownError) as error:
+            reason = str(error)
+        else:
+            _log.info(
+                f"{len(grown) - grown.n_known:,} rows of new files were added to {grown.n_known:,}, which are kept."
+            )
+            return found, grown
+    anew = grown_table.read_anew(table)
+    if len(anew) == len(table):
+        return None
+    _log.info(
+        f"{len(anew) - len(table):,} rows of new files were added to {len(table):,}: {reason}, so all are "
+        "learnt from anew."
+    )
+    return _complete(_learn(replace(parts, rows=anew), decider.compiled), decider.compiled), anew
 
 
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:

@@ -19,6 +19,7 @@ from pymc_austerity.prediction.groups_left_out import GroupsOfRun, read_groups_o
 from pymc_austerity.prediction.loo_surrogate import SurrogateOfRows
 from pymc_austerity.prediction.row_strata import Strata, draw_strata, estimate_sum, fill_in
 from pymc_austerity.prediction.rows_of_run import read_rows_of_run
+from pymc_austerity.prediction.rows_of_step import rows_of_step
 from pymc_austerity.prediction.single_rows import SingleRows, sampled_without
 from pymc_austerity.user_input import check_seed, model_of, takes
 
@@ -33,6 +34,7 @@ def loo(
     idata: SamplingResult,
     model: Model | None = None,
     *,
+    step: Any = None,
     rows: int = 1_000,
     by: Any = None,
     refit: Callable[[], Any] | None = None,
@@ -54,6 +56,9 @@ def loo(
         ``log_likelihood`` is not.
     model : pymc.Model, optional
         The model that was sampled; that of the context by default.
+    step : step of this package, optional
+        The step that made the draws, or one built for the same model and data.  What it has read of them is not read
+        again: with ``data=`` its table is that of the run, whose first pass is not done again.
     rows : int, default 1,000
         Rows that are evaluated at all draws, at least 50; all of them where there are no more.  With `by` groups.
     by : str or array_like, optional
@@ -68,7 +73,8 @@ def loo(
         Pareto k becomes 0.  Where so few of these draws make up the density that they do not tell it either, as of a
         row beyond all predictions, Pareto k stays.
     data : Blocks, optional
-        The rows of a run with ``data=``.  They are read in three passes.
+        The rows of a run with ``data=``, where its step is not at hand.  They are read in three passes, and with `step`
+        in two.
     observed : str or sequence of str, optional
         Names of the observed variables or potentials whose rows are left out, as for the steps; by default all that
         split into rows and have more than 300, or are the longest.
@@ -92,9 +98,9 @@ def loo(
     NotRowWiseError
         For a likelihood that does not split into rows.
     TypeError, ValueError
-        For draws of another model or of other data, draws that were not kept, fewer than 50 `rows`, a run with
-        ``data=`` where it is not given, and a row without a finite log-likelihood at a draw.  For `by` that names no
-        groups of the model, or groups whose prior is not one for each given the rest.
+        For draws, or a step, of another model or of other data, draws that were not kept, fewer than 50 `rows`, a run
+        with ``data=`` where neither it nor its step is given, and a row without a finite log-likelihood at a draw.  For
+        `by` that names no groups of the model, or groups whose prior is not one for each given the rest.
 
     Warns
     -----
@@ -153,7 +159,9 @@ def loo(
             f"loo: rows={rows} must be at least {_FEWEST}. So many rows are evaluated at all draws, and fewer do not "
             "tell how much the surrogate misses."
         )
-    if data is not None and (by is not None or refit is not None):
+    known = None if step is None else rows_of_step(step, model, data, observed)
+    in_blocks = data is not None or (known is not None and known.table is not None)
+    if in_blocks and (by is not None or refit is not None):
         argument, why = ("by", "the rows of a group are") if by is not None else ("refit", "all other rows are")
         raise ValueError(
             f"loo: {argument}= does not go with data=, since {why} needed, in the model. Leave {argument}= out."
@@ -161,7 +169,7 @@ def loo(
     of_strata, of_directions = get_random_generator(random_seed, copy=False).spawn(2)
     left_out: SingleRows | GroupsOfRun
     if by is None:
-        left_out = SingleRows(read_rows_of_run(idata, model, data, observed, progressbar))
+        left_out = SingleRows(read_rows_of_run(idata, model, data, observed, progressbar, known=known))
     else:
         left_out = read_groups_of_run(idata, model, by, observed, progressbar)
     surrogate = left_out.surrogate(of_directions, progressbar)

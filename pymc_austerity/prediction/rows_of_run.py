@@ -26,6 +26,7 @@ from pymc_austerity.groups import Coordinates, GroupsNotFoundError, ModelWithGro
 from pymc_austerity.groups.centred_model import centred_model
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData, RowLikelihood, flatten, numba_options, read_model, row_predictor
+from pymc_austerity.prediction.rows_of_step import RowsOfStep
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import Rows, Table
 from pymc_austerity.steps.pooled import open_table
@@ -129,25 +130,30 @@ def read_rows_of_run(
     observed: str | Sequence[str] | None,
     progressbar: bool,
     with_groups: ModelWithGroups | None = None,
+    known: RowsOfStep | None = None,
 ) -> RowsOfRun:
     """Read the model, its rows, and all draws of a run; refuse draws of another model or of other data.
 
-    `with_groups` is the model where it has been read already.
+    `with_groups` is the model where it has been read already, and `known` what the step of the run has read.
     """
+    read = None if known is None else known.table
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
-    if data is None and is_elsewhere(recorded(idata, DATA_DIGEST)):
+    if data is None and read is None and is_elsewhere(recorded(idata, DATA_DIGEST)):
         raise ValueError(
             "idata: these draws were made with data=, on rows that the model does not hold; those in it are an "
             "example. Pass the same pma.Blocks(...) as data=."
         )
     if with_groups is not None:
         own, coordinates = with_groups.data, with_groups.coordinates
+    elif known is not None and known.own is not None:
+        own, coordinates = known.own
     else:
         own, coordinates = _in_effects(model, observed) if data is None else _as_it_is(model, observed, several=False)
-    table: Table = own.rows if data is None else open_table(data, model, own, progressbar)
+    table: Table = read or (own.rows if data is None else open_table(data, model, own, progressbar))
     if isinstance(table, BlockTable):
-        table.samples([np.arange(1)])  # reads all rows once, so that they can be told from others
+        if read is None:
+            table.samples([np.arange(1)])  # reads all rows once, so that they can be told from others
         check_draws_of(model, idata, table.digest)
     else:
         check_draws_of(model, idata)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from functools import lru_cache
 from math import fsum
 from typing import Any, NamedTuple
@@ -148,7 +150,7 @@ class Reservoir:
     """
 
     def __init__(self, slots: Slots, average: float = 0.0, n_rows: int = 0):
-        self._slots, self._uniform = slots, slots.uniform
+        self.slots, self._uniform = slots, slots.uniform
         late = _CUT * np.log(slots.n + 1)
         cuts = [late / weight if weight > 0 else np.inf for weight in (average * n_rows, n_rows)]
         self.keys = np.where(self._uniform, cuts[1], cuts[0])
@@ -171,7 +173,7 @@ class Reservoir:
     def let_in(self, offer: Offer) -> None:
         """Give the slots to the part that offers, where its keys are smaller."""
         if self._arrays is None:
-            self._arrays = tuple(np.zeros((self._slots.n, *a.shape[1:]), a.dtype) for a in offer.arrays)
+            self._arrays = tuple(np.zeros((self.slots.n, *a.shape[1:]), a.dtype) for a in offer.arrays)
         won = offer.keys < self.keys[offer.slots]
         offer = offer if won.all() else offer.among(won)
         self.keys[offer.slots], self._sizes[offer.slots], self._filled[offer.slots] = offer.keys, offer.sizes, True
@@ -179,14 +181,24 @@ class Reservoir:
             stored[offer.slots] = new
         self._weights.append(offer.weights)
 
+    def copy(self) -> Reservoir:
+        """Return slots with the same rows, into which others may be let."""
+        other = copy(self)
+        assert self._arrays is not None
+        other.keys, other._sizes, other._filled = self.keys.copy(), self._sizes.copy(), self._filled.copy()
+        other._arrays, other._weights = tuple(a.copy() for a in self._arrays), list(self._weights)
+        return other
+
     def pool(self, shares: int) -> Pool:
         """Return the rows in the slots, with what each counts for, to be divided among some chains."""
         assert self._arrays is not None
-        floor, (total, n_rows) = self._slots.floor, (fsum(of_kind) for of_kind in zip(*self._weights, strict=True))
+        floor, (total, n_rows) = self.slots.floor, (fsum(of_kind) for of_kind in zip(*self._weights, strict=True))
         probability = (1 - floor) * self._sizes / total + floor / n_rows
         return Pool(Rows(self._arrays), (1 / (n_rows * probability)).astype(np.float32), round(n_rows), shares)
 
-    def by_size(self) -> tuple[tuple[np.ndarray, ...], np.ndarray, float]:
-        """Return the rows in the slots, the size that each was drawn by, and the sum of all sizes."""
+    def bounded(self, always: Sequence[np.ndarray]) -> list[Any]:
+        """Return the size that each row was drawn by, the sum of all, and arrays of the rows: those `always` first."""
         assert self._arrays is not None
-        return self._arrays, self._sizes, fsum(by_size for by_size, _ in self._weights)
+        arrays = [np.concatenate([first, in_slots]) for first, in_slots in zip(always, self._arrays, strict=True)]
+        sizes = np.concatenate([np.zeros(len(always[0])), self._sizes])
+        return [sizes, fsum(by_size for by_size, _ in self._weights), *arrays]

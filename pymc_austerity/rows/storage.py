@@ -57,7 +57,7 @@ class Table(Protocol):
     """All rows of the data, in memory or on disk, as passes read them."""
 
     @property
-    def reading_passes(self) -> int:
+    def reading_passes(self) -> float:
         """Passes so far in which rows were read and not evaluated."""
 
     @property
@@ -113,7 +113,7 @@ class Rows:
     #: Where rows stand for several of a table: the number in it of the first that each stands for.  The last array then
     #: holds their counts.
     first: np.ndarray | None = None
-    reading_passes: ClassVar[int] = 0  # rows are at hand
+    reading_passes: ClassVar[float] = 0  # rows are at hand
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", tuple(_row_contiguous(a) for a in self.arrays))

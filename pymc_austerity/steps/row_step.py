@@ -18,10 +18,11 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.argument_kinds import is_whole
-from pymc_austerity.blocks import Blocks
+from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.groups import Coordinates, GroupChain, GroupDecider
 from pymc_austerity.kernel import TRANSITIONS, Ahead, Chain, Schedule, TunedState, as_schedule
+from pymc_austerity.kernel.decider import with_added_files
 from pymc_austerity.likelihood import ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar
@@ -66,6 +67,7 @@ class RowStep(CheckedStep):
     decider: Any  # a `Decider` or a `GroupDecider`: test, proposal, rows and density, compiled
     chain: Any  # a `Chain` or a `GroupChain` of it: that which runs, or ran last
     setup_seconds: dict[str, float]  # wall seconds of each phase of building the step
+    table: BlockTable | None  # that of data=, as it was read
     tuned_before: Any = None  # the state of the proposal that chains begin with, as an earlier chain had tuned it
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
@@ -111,8 +113,7 @@ class RowStep(CheckedStep):
         self.setup_seconds = phases.seconds
         self.declare_stats({**built.stats, **(OF_SEVERAL if self.thin > 1 else {})})
         self.watch_data(built.data)
-        if built.table_digest is not None:
-            self.model_key = self.model_key._replace(data=built.table_digest)
+        self._read_from(built.table)
         self._expected = built.expected
         _log.info(" ".join(f"{self!r}.".split()))
         self.default_tune_steps = built.tuning_draws
@@ -176,6 +177,38 @@ class RowStep(CheckedStep):
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""
         self.decider = self._learn_anew(self.decider, data)
+
+    def _read_from(self, table: BlockTable | None) -> None:
+        self.table = table
+        if table is not None:
+            self.model_key = self.model_key._replace(data=table.digest)
+
+    @property
+    def known_data(self) -> ModelData | None:
+        """What the step knows of its model; nothing in a process that samples."""
+        return self._data
+
+    def read_added_files(self) -> int:
+        """Learn from the files that were added to the folder of ``data=``, and return how many rows they have.
+
+        What is known of the other files stays: the sums of their expansion, and the pool, into which new rows are let
+        as if the pass had gone on. Where the posterior has moved far, all rows are learnt from anew, and the log says
+        so. Chains that begin afterwards are of all rows.
+
+        Raises
+        ------
+        ValueError
+            For a step without ``data=``, a source that is no folder, and files that were changed or removed.
+        """
+        if self.table is None:
+            raise ValueError(f"{type(self).__name__} was built without data=, and follows pm.set_data by itself.")
+        found = with_added_files(self.decider, self.table)
+        if found is None:
+            return 0
+        before, (self.decider, table) = len(self.table), found
+        self._read_from(table)
+        self._shares = SharesTaken()
+        return len(table) - before
 
     @property
     def test(self) -> AcceptanceTest:
@@ -249,7 +282,7 @@ class RowStep(CheckedStep):
         self.follow_data()
         self._ahead.settle()
         # Another process gets the data, not the model that they came from.
-        return {**self.__dict__, **dict.fromkeys(("_data", "_learn_anew", "_last", "_BlockedStep__newargs"))}
+        return {**self.__dict__, **dict.fromkeys(("_data", "table", "_learn_anew", "_last", "_BlockedStep__newargs"))}
 
     def __reduce__(self) -> Any:
         return revive, (type(self), self.__getstate__())

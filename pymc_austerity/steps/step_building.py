@@ -86,7 +86,7 @@ class Built(NamedTuple):
     stats: dict[str, Any]  # type and shape of each statistic of a draw
     tuning_draws: int | None  # that PyMC takes where ``tune=`` is not given; None for its own number
     expected: tuple[float, bool]  # rows that a draw reads, and whether that is the least
-    table_digest: int | None = None  # of rows in blocks, in whose place the model has an example
+    table: BlockTable | None = None  # of rows in blocks, in whose place the model has an example
 
 
 class OneDecision:
@@ -192,9 +192,9 @@ def _one_decision(
     stats = {**OF_A_DRAW, **TunedState(decider).stats_dtypes_shapes, **merged}
     expected = one.expected_rows(decider, look_ahead(decider, given.made_by))
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=decider.parts.prepared is not None)
-    digest = table.digest if isinstance(table, BlockTable) else None  # the rows in the model are an example
+    blocks = table if isinstance(table, BlockTable) else None  # the rows in the model are an example
     coordinates = Coordinates(example.likelihood.blocks)
-    return Built(decider, coordinates, example, _with_data, stats, tuning_draws, expected, digest)
+    return Built(decider, coordinates, example, _with_data, stats, tuning_draws, expected, blocks)
 
 
 def _with_data(decider: Decider, data: ModelData) -> Decider:

@@ -173,11 +173,11 @@ class SeedsOfWorkers(Threads):
 
 def test_planted_mistakes_would_be_seen(tmp_path, alone):
     table = opened(bag(tmp_path))
-    table._passes.executor = Lossy()
+    table.passes.executor = Lossy()
     with pytest.raises(ValueError, match="a pass read 1,050 rows where 1,200 were expected"):
         drawn(table)
     table = opened(bag(tmp_path))
-    table._passes.executor = SeedsOfWorkers()
+    table.passes.executor = SeedsOfWorkers()
     with pytest.raises(AssertionError):
         assert_same(drawn(table), alone)
 

@@ -220,6 +220,22 @@ def test_blocks_as_in_memory():
     assert in_blocks["n_data_points"] == N
 
 
+def test_a_step_lends_what_it_has_read(monkeypatch):
+    """Nothing is read of the model again, and the result is the same; a step of another model is refused."""
+    model, other = model_of(logistic), model_of(without_slopes)
+    idata = draws_of(model, 0.05)
+    expected = elpd_of(loo(idata, model))
+    steps = [pma.PenaltyMH(model=of, progressbar=False) for of in (model, other)]
+    monkeypatch.setattr("pymc_austerity.prediction.rows_of_run.read_model", None)
+    assert elpd_of(loo(idata, model, step=steps[0])) == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ValueError, match="step= was built for another model"):
+        loo(idata, model, step=steps[1])
+    with pytest.raises(TypeError, match="step=.* must be a step of pymc_austerity"):
+        loo(idata, model, step=pm.Metropolis(model=model))
+    with pytest.raises(ValueError, match="both say where the rows are"):
+        loo(idata, model, step=steps[0], data=pma.Blocks({"x": X}))
+
+
 def test_rows_of_large_influence_are_all_evaluated():
     """Ten rows with a hundredfold covariate are among those evaluated, and their Pareto k is warned of."""
     x = np.random.default_rng(2).normal(size=N)

@@ -17,6 +17,7 @@ from pymc_austerity.blocks import BlockTable, passes
 from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.kernel import Chain
+from pymc_austerity.kernel.chain import draw_start
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.rows import Reservoir, Rows
 from pymc_austerity.steps.pooled import open_table
@@ -123,11 +124,11 @@ def test_a_pool_from_the_head_of_the_table_would_be_seen(truth, monkeypatch):
     """Planted mistake: the first rows, which are the earliest, stand for all."""
 
     def from_the_head(self, sizes_of, floor, advance):
-        slots = self._slots._replace(floor=floor)
+        slots = self.slots._replace(floor=floor)
         reservoir = Reservoir(slots)
         for number, piece in enumerate(islice(self.pieces(), 3)):
             reservoir.let_in(slots.offer(piece, sizes_of(piece), number, reservoir.keys))
-        return reservoir.pool(self._shares)._replace(n_total=len(self))
+        return reservoir.pool(self.shares)._replace(n_total=len(self))
 
     monkeypatch.setattr(BlockTable, "weighed", from_the_head)
     idata = draw(SAMPLE, built(blocks(pool=1_600_000)), 2_000)
@@ -350,3 +351,20 @@ def test_rows_in_memory_answer_as_a_table_does():
     assert np.array_equal(some.arrays[0], ROWS["when"][[3, 5]])
     assert everything is rows
     assert rows.reading_passes == 0
+
+
+def test_chains_of_mhss_begin_where_rows_of_the_pool_decide():
+    """Of twelve parameters, where a start is twice as far out as a draw and bounds end at 2.4 times as far."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20_000, 12))
+    seen = (rng.random(20_000) < 0.5).astype(int)
+    with pm.Model():
+        x, y = pm.Data("x", X[:300]), pm.Data("y", seen[:300])
+        pm.Bernoulli("o", logit_p=x @ pm.Normal("b", 0, 1, shape=12), observed=y)
+        step = pma.MHSS(data=pma.Blocks({"x": X, "y": seen}, pool=20_000), progressbar=False)
+    decider = step.decider
+    whitened, centre = decider.bound_constants[0], decider.parts.prepared.expansion.centre
+    starts = np.array([draw_start(decider, np.random.default_rng(seed)) for seed in range(100)])
+    distance = np.linalg.norm((starts - centre) @ whitened.whiten.T, axis=1)
+    assert distance.max() < whitened.radius
+    assert np.median(distance) > 1.1 * np.sqrt(12)  # further out than a draw

@@ -1,0 +1,41 @@
+"""What a step has read of its model and of its rows, so that a run of it is examined without reading them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pymc.model import Model
+
+from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.diagnostics.same_data import check_step_of
+from pymc_austerity.groups import Coordinates
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.steps import RowStep
+from pymc_austerity.user_input import shown
+
+
+class RowsOfStep(NamedTuple):
+    """The model as a step reads it, None where its rows were merged, and the table of ``data=``, if it has one."""
+
+    own: tuple[ModelData, Coordinates] | None
+    table: BlockTable | None
+
+
+def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | Sequence[str] | None) -> RowsOfStep:
+    """Return what a step knows; refuse one of another model, or of other data, and arguments that say it again."""
+    if not isinstance(step, RowStep):
+        raise TypeError(f"loo: step={shown(step)} must be a step of pymc_austerity that accepts or rejects by rows.")
+    if data is not None:
+        raise ValueError("loo: step= and data= both say where the rows are. Leave data= out.")
+    check_step_of(step, model)
+    step.follow_data()
+    known = step.known_data
+    names = None if observed is None else {observed} if isinstance(observed, str) else set(observed)
+    if known is not None and names is not None and names != {term.name for term in known.terms.all}:
+        raise ValueError(
+            f"loo: observed={shown(observed)}, and step= reads the rows of {[term.name for term in known.terms.all]}. "
+            "Leave one of the two out."
+        )
+    own = None if known is None or known.likelihood.counts is not None else (known, step.coordinates)
+    return RowsOfStep(own, None if step.table is None else step.table.whole())

@@ -1,0 +1,136 @@
+"""Files that are added to the folder of a table: what is learnt from these alone is what all files say."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from draws_at_hand import run_of
+
+import pymc_austerity as pma
+from pymc_austerity.blocks import Container, grown_table, passes
+from pymc_austerity.diagnostics.results import group
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+N = 3_000
+RNG = np.random.default_rng(43)
+X = RNG.normal(size=8 * N)
+SEEN = (RNG.random(8 * N) < 1 / (1 + np.exp(-1.0 - X))).astype(int)
+
+
+EACH = {"rows": 100, "random_seed": 1, "progressbar": False}
+
+
+def model_of(n):
+    with pm.Model() as model:
+        x, seen = pm.Data("x", X[:n]), pm.Data("seen", SEEN[:n])
+        pm.Bernoulli("y", logit_p=pm.Normal("a") + pm.Normal("b") * x, observed=seen)
+    return model
+
+
+def total(found):
+    """Return the estimate, under ArviZ 0.x and 1.x."""
+    return float(found["elpd_loo" if hasattr(found, "index") else "elpd"])
+
+
+def put(folder, name, start, stop):
+    pq.write_table(pa.table({"x": X[start:stop], "seen": SEEN[start:stop]}), folder / f"{name}.parquet")
+
+
+class Size:
+    """Sizes of rows, for a pass that is about nothing else."""
+
+    about = (np.zeros(1),)
+
+    def released(self):
+        return self
+
+    def sizes_of(self, rows):
+        return np.abs(rows.arrays[0])
+
+    def __call__(self, rows, n_threads=None, advance=None):
+        return self.sizes_of(rows)
+
+
+def table_of(folder):
+    containers = [Container("x", np.dtype(float), ())]
+    found = pma.Blocks(folder, pool=1_000, chains=2).table(containers, {}, lambda arrays: None, False)
+    found.samples([np.arange(100)])
+    return found
+
+
+def of_pool(pool):
+    """Return the rows of a pool and what each counts for; rows that are read always lie in another order."""
+    rows, counts = (pool.rows, pool.weight) if hasattr(pool, "rows") else (pool[1], pool[0].size)
+    order = np.lexsort((counts, rows.arrays[0]))
+    return rows.arrays[0][order], counts[order]
+
+
+@pytest.mark.parametrize("kind", ["weighed", "bounded"])
+def test_a_pool_goes_on_as_if_there_had_been_one_pass(kind, tmp_path, monkeypatch):
+    """With parts of a file each the slots hold the same rows and weights; with parts numbered anew others."""
+    monkeypatch.setattr(passes, "PIECE", N)
+    draw = (lambda of: of.weighed(Size(), 0.1)) if kind == "weighed" else (lambda of: of.bounded(Size(), 0.4))
+    for k in range(2):
+        put(tmp_path, k, k * N, (k + 1) * N)
+    before, twice = table_of(tmp_path), table_of(tmp_path)
+    for of in (before, twice):
+        draw(of)
+    put(tmp_path, 2, 2 * N, 3 * N)
+    known = grown_table.KnownSum((), None)
+    pools = []
+    for of, n_parts in ((before, 2), (twice, 0)):
+        grown = grown_table.with_added_files(of, known)
+        grown._parts_before = n_parts
+        grown.samples([np.arange(100)])
+        pools.append(draw(grown))
+        assert len(grown) == 3 * N
+    rest, other, whole = (of_pool(pool) for pool in (*pools, draw(table_of(tmp_path))))
+    for found, expected in zip(rest, whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert not np.allclose(other[0], whole[0])
+
+
+def test_draws_are_those_of_all_files(tmp_path):
+    """Twice as many rows by a second file: means within 4.5 Monte Carlo errors, where those of one file are not."""
+    put(tmp_path, "b", 0, N)
+    with model_of(200) as model:
+        steps = [pma.PenaltyMH(data=pma.Blocks(tmp_path, pool=300_000, chains=2), progressbar=False) for _ in range(2)]
+        before = steps[0].decider.parts.prepared.kept.psi
+        assert steps[0].read_added_files() == 0
+        put(tmp_path, "a", N, 2 * N)  # in front of the other
+        assert steps[0].read_added_files() == N
+        assert steps[0].decider.n_table == 2 * N
+        np.testing.assert_array_equal(steps[0].decider.parts.prepared.kept.psi, before)
+        assert steps[0].model_key.data != steps[1].model_key.data
+        anew = pma.PenaltyMH(data=pma.Blocks(tmp_path, pool=300_000, chains=2), progressbar=False)
+        runs = [
+            pm.sample(500, tune=100, chains=2, cores=1, step=step, random_seed=1, progressbar=False,
+                      compute_convergence_checks=False)
+            for step in (steps[0], anew, steps[1])
+        ]  # fmt: skip
+    with pytest.raises(ValueError, match="made with other rows than those of the step"):
+        pma.loo(runs[0], model, step=anew, progressbar=False)
+    by_step = pma.loo(runs[0], model, step=steps[0], **EACH)
+    in_memory = pma.loo(
+        run_of(posterior=group(runs[0], "posterior")), model_of(2 * N), **EACH
+    )  # rows in the order in which files came
+    assert total(by_step) == pytest.approx(total(in_memory), rel=1e-9)
+    grown, whole, first = (group(run, "posterior")["a"] for run in runs)
+    error = float(whole.std()) * np.sqrt(2 / 400)  # of means of 400 effective draws at least
+    assert abs(float(grown.mean() - whole.mean())) < 4.5 * error
+    assert float(grown.std() / whole.std()) == pytest.approx(1, abs=0.2)
+    assert float(first.std() / whole.std()) > 1.25
+    put(tmp_path, "b", 0, N // 2)
+    with pytest.raises(ValueError, match="is not what it was when its rows were read"):
+        steps[0].read_added_files()
+
+
+def test_what_has_no_files_is_refused():
+    with model_of(200):
+        step = pma.PenaltyMH(progressbar=False)
+        with pytest.raises(ValueError, match="built without data="):
+            step.read_added_files()
+        step = pma.PenaltyMH(data=pma.Blocks({"x": X, "seen": SEEN}, pool=10_000), progressbar=False)
+        with pytest.raises(ValueError, match="this source is none that was given by its path"):
+            step.read_added_files()
