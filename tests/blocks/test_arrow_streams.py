@@ -1,6 +1,8 @@
 """Rows from what exports a stream of Arrow: DuckDB, Polars, pyarrow, and functions that return one."""
 
 import pickle
+import tempfile
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -44,7 +46,35 @@ class Exports:
         return reader().__arrow_c_stream__(requested_schema)
 
 
+@cache
+def delta():
+    """Return a table of Delta Lake, in one file: of several the newest comes first."""
+    deltalake = pytest.importorskip("deltalake", reason="deltalake, of the extra 'test', is not installed")
+    folder = tempfile.mkdtemp()
+    deltalake.write_deltalake(folder, ARROW)
+    return deltalake.DeltaTable(folder)
+
+
+@cache
+def iceberg():
+    """Return a table of Iceberg, in a catalogue of its own."""
+    pytest.importorskip("pyiceberg", reason="pyiceberg, of the extra 'test', is not installed")
+    pytest.importorskip("sqlalchemy", reason="sqlalchemy, of the extra 'test', is not installed")
+    from pyiceberg.catalog import load_catalog
+
+    folder = tempfile.mkdtemp()
+    catalog = load_catalog("of_test", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("of_test")
+    wide = pa.Table.from_pandas(FLIGHTS.astype({"y": np.int32}), preserve_index=False)
+    table = catalog.create_table("of_test.flights", schema=wide.schema)
+    table.append(wide)
+    return table
+
+
 SOURCES = {
+    "Delta": lambda: delta().to_pyarrow_dataset(),
+    "query of Delta": lambda: lambda: pl.scan_delta(str(delta().table_uri)).collect(),
+    "Iceberg": lambda: iceberg().scan(selected_fields=("a", "b", "y", "city")).to_arrow_batch_reader,
     "relation of DuckDB": lambda: duckdb.sql(QUERY),
     "query of DuckDB": lambda: lambda: duckdb.sql(QUERY),
     "Polars": lambda: pl.from_pandas(FLIGHTS),
