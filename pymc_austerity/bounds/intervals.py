@@ -44,7 +44,8 @@ def everything(like: np.ndarray) -> Interval:
 
 def outwards(lo: np.ndarray, hi: np.ndarray) -> Interval:
     """Return the interval one unit in the last place wider at both ends; where an end is unknown, all numbers."""
-    lo, hi = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
+    with np.errstate(over="ignore"):
+        lo, hi = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
     unknown = np.isnan(lo) | np.isnan(hi)
     if unknown.any():
         lo, hi = np.where(unknown, -np.inf, lo), np.where(unknown, np.inf, hi)
@@ -53,7 +54,7 @@ def outwards(lo: np.ndarray, hi: np.ndarray) -> Interval:
 
 def add(a: Interval, b: Interval) -> Interval:
     """Return a + b."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         return outwards(a.lo + b.lo, a.hi + b.hi)
 
 
@@ -75,8 +76,8 @@ def square(a: Interval) -> Interval:
     """Return a², with ends ≥ 0."""
     with np.errstate(over="ignore"):
         ends = np.minimum(np.abs(a.lo), np.abs(a.hi)) ** 2, a.magnitude() ** 2
-    lowest = np.where((a.lo <= 0) & (a.hi >= 0), 0.0, ends[0])
-    return Interval(np.maximum(np.nextafter(lowest, -np.inf), 0.0), np.nextafter(ends[1], np.inf))
+        lowest = np.where((a.lo <= 0) & (a.hi >= 0), 0.0, ends[0])
+        return Interval(np.maximum(np.nextafter(lowest, -np.inf), 0.0), np.nextafter(ends[1], np.inf))
 
 
 def hull(a: Interval, b: Interval) -> Interval:

@@ -92,7 +92,8 @@ class RemainderBounds:
                 chunk = slice(start, min(start + at_once, len(rows)))
                 data = (*fixed, *(np.asarray(a[chunk]) for a in rows.arrays))
                 read = self._reader.read(centre, factor, data, chunk.stop - chunk.start)
-                c[chunk] = self._bound(read, radius)
+                with np.errstate(over="ignore"):  # nothing is known of a row whose bound is infinite
+                    c[chunk] = self._bound(read, radius)
         except NoRemainderBoundError as reason:
             raise NoRemainderBoundError(
                 f"No bound on the remainder of a row is known for this model: as a function of {self._names}, its "

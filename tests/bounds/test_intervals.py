@@ -78,6 +78,14 @@ def test_rounding_is_outwards():
     assert nothing.magnitude() < 1e-300
 
 
+def test_sums_and_products_beyond_floats_are_infinite():
+    """Without a warning, which would be shown to a user whose bounds do not matter then."""
+    largest = iv.point(np.array([np.finfo(float).max]))
+    for found in (iv.add(largest, largest), iv.multiply(largest, largest), iv.square(largest), iv.outwards(*largest)):
+        assert found.hi == np.inf
+        assert found.lo >= 1e308
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=40)
 @given(s=shares, width=st.floats(0, 0.5))
