@@ -83,7 +83,9 @@ def main():
         print(f"seed {of}: {reason}")
     print(f"\n{seed - given.first} models, seeds {given.first} to {seed - 1}: {len(findings)} findings {findings}")
     print(", ".join(f"{n} {key}" for key, n in seen.most_common()))
-    print(f"Longest run of models without a finding: {longest}. Slowest model: seed {slowest[1]}, {slowest[0]:.1f} CPU s.")
+    print(
+        f"Longest run of models without a finding: {longest}. Slowest model: seed {slowest[1]}, {slowest[0]:.1f} CPU s."
+    )
     print(f"Steps that are compared where they can be built: {', '.join(LAWS)}; with groups: {', '.join(STEPS)}")
     return bool(findings)
 

@@ -1,0 +1,62 @@
+"""A chain that starts where the log density is so low that rounding decides is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pymc.exceptions import SamplingError
+
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.groups import Coordinates
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.rows import Rows
+
+#: Rows that are looked at, and variables that are named.
+_ROWS, _NAMED = 1_000, 3
+#: How far a look beside the start goes: less than any data leave a parameter uncertain.
+_STEP = 1e-15
+
+
+def require_distinct_densities(
+    likelihood: RowLikelihood,
+    rows: Rows,
+    fixed: Sequence[np.ndarray],
+    theta: np.ndarray,
+    others: np.ndarray,
+    theta0: np.ndarray,
+    coordinates: Coordinates,
+) -> None:
+    """Raise a SamplingError where the log density at or beside θ is rounded by more than 1.
+
+    It names what is furthest from `theta0`.  An acceptance test there would compare rounding errors: the chain
+    stays, or walks about at random.
+    """
+    numbers = np.unique(np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int))
+    given = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
+    function = interpret_log_density(given, [likelihood.log_prior, likelihood.row_log_likelihood])
+    arrays = rows.take(numbers).arrays
+
+    def size_at(theta: np.ndarray) -> float:
+        with np.errstate(all="ignore"):
+            log_prior, terms = uninterrupted(function, theta, others, *fixed, *arrays)
+            return abs(float(log_prior)) + float(np.abs(terms).mean()) * len(rows)
+
+    here, beside = (
+        size_at(theta + step) for step in (0.0, _STEP * np.random.default_rng(39).standard_normal(theta.size))
+    )
+    size = max(here, beside)
+    if not np.isfinite(here) or not np.finfo(float).eps * size > 1:
+        return
+    away = {b.name: np.abs(theta - theta0)[b.start : b.stop].max() for b in likelihood.blocks if b.stop > b.start}
+    furthest = sorted(away, key=away.__getitem__, reverse=True)[:_NAMED]
+    point = coordinates.point({}, theta)
+    shown = ", ".join(
+        f"{name} = {np.array2string(point[name], precision=4, threshold=6)}" for name in furthest if name in point
+    )
+    raise SamplingError(
+        f"The chain starts at {shown} (values in the unconstrained space), where or beside which the log density is "
+        f"about {-size:.1g}: its rounding error exceeds what a decision compares, and the chain would not find back. "
+        "Start closer, by initvals= of pm.sample, or leave initvals= out."
+    )

@@ -1,0 +1,65 @@
+"""Chains that start where rounding would decide are refused by name and value; others start where they are told to."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.exceptions import SamplingError
+
+import pymc_austerity as pma
+
+#: PyTensor tries whether a value fits into single precision.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+
+N = 400
+_rng = np.random.default_rng(7)
+X = _rng.normal(size=(N, 3))
+Y = X[:, 0] + _rng.normal(size=N)
+
+
+def horseshoe():
+    tau, local = pm.HalfCauchy("tau", 1), pm.HalfCauchy("local", 1, shape=3)
+    pm.Normal("y", X @ (pm.Normal("z", shape=3) * local * tau), 1.0, observed=Y)
+
+
+def regression():
+    pm.Normal("y", X @ pm.Normal("b", shape=3), 1.0, observed=Y)
+
+
+def sampled(define, step, initvals):
+    with pm.Model():
+        define()
+        options = {"chains": 1, "cores": 1, "progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
+        return pm.sample(500, tune=500, step=step(), initvals=initvals, **options)
+
+
+def walk():
+    return pma.ExactMH(proxy=None, progressbar=False)
+
+
+@pytest.mark.parametrize(
+    ("define", "initvals", "named"),
+    [
+        (horseshoe, {"tau": 1e39, "local": np.full(3, 1e39)}, r"(tau|local)_log__ = \[?89\.8"),
+        (regression, {"b": np.full(3, 1e39)}, r"b = \[1\.e\+39"),
+    ],
+)
+def test_a_start_at_1e39_is_refused_by_name(define, initvals, named):
+    """In the horseshoe the density of the start itself is finite, as z is zero there; that beside it is not."""
+    with pytest.raises(SamplingError, match=rf"starts at .*{named}.*initvals="):
+        sampled(define, walk, initvals)
+
+
+def test_a_start_that_a_chain_can_leave_is_taken():
+    """The control: a start five units off, at a log density of some −10⁴, is left within the tuning draws."""
+    draws = sampled(regression, walk, {"b": np.full(3, 5.0)}).posterior["b"].to_numpy()[0, -1]
+    assert np.abs(draws - [1, 0, 0]).max() < 1
+
+
+@pytest.mark.slow
+def test_groups_are_not_started_far_away():
+    def define():
+        u = pm.Normal("u", pm.Normal("mu"), pm.HalfNormal("s"), shape=20)
+        pm.Bernoulli("y", logit_p=u[np.arange(N) % 20], observed=(Y > 0).astype(int))
+
+    with pytest.raises(SamplingError, match=r"starts at mu = 1\.e\+39"):
+        sampled(define, lambda: pma.PenaltyMH(progressbar=False), {"mu": 1e39})
