@@ -32,10 +32,6 @@ class GrownBlockTable(BlockTable):
     def __init__(self, before: BlockTable, passes: Passes, known: KnownSum):
         super().__init__(passes, before.slots, before.shares, before.shown)
         self._known, self.n_before, self._parts_before = known, len(before), before.n_parts
-        self.segments: list[Passes] = [
-            *(before.segments if isinstance(before, GrownBlockTable) else [before.passes]),
-            passes,
-        ]
         self._digest_before, self._example_before, self._pools_before = before.digest, before.example, before.pools
 
     def __len__(self) -> int:
@@ -103,52 +99,12 @@ class GrownBlockTable(BlockTable):
         self.reading_passes += len(self.passes) / len(self)
         return self.bound_pool(reservoir.bounded(always))
 
-    def whole(self) -> BlockTable:
-        """Return what passes over all rows."""
-        return WholeTable(self)
-
     def _started(self, kind: str, about: Sequence[np.ndarray]) -> tuple[Reservoir, list[np.ndarray]]:
         if kind not in self._pools_before:
             raise NotKnownError("the pool came from a checkpoint, which does not keep how it was drawn")
         before, reservoir, always = self._pools_before[kind]
         _require_same(about, before)
         return reservoir.copy(), always
-
-
-class WholeTable(BlockTable):
-    """All rows of a table to which files were added."""
-
-    def __init__(self, grown: GrownBlockTable):
-        super().__init__(grown.passes, grown.slots, grown.shares, grown.shown)
-        self._segments = [BlockTable(of, self.slots, self.shares, self.shown) for of in grown.segments]
-        self._digest, self.example = grown.digest, grown.example
-
-    def __len__(self) -> int:
-        return sum(map(len, self._segments))
-
-    @property
-    def digest(self) -> int:
-        """Number of all rows as they were read."""
-        return self._digest
-
-    def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
-        """Yield what is learnt from each part of the rows, in their order."""
-        for of in self._segments:
-            yield from of.each(work, advance)
-
-    def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
-        """Return the rows with these numbers for each of several samples, or all rows for None."""
-        start, parts = 0, []
-        for of in self._segments:
-            here = slice(start, start + len(of))
-            parts.append(of.samples([_within(numbers, here) for numbers in wanted]))
-            start = here.stop
-        together = zip(*parts, strict=True)
-        return [Rows(tuple(map(np.concatenate, zip(*(p.arrays for p in of), strict=True)))) for of in together]
-
-
-def _within(numbers: np.ndarray | None, here: slice) -> np.ndarray | None:
-    return None if numbers is None else numbers[(numbers >= here.start) & (numbers < here.stop)] - here.start
 
 
 def _require_same(about: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> None:

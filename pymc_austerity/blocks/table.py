@@ -43,10 +43,6 @@ class BlockTable:
         """None are known before they are read."""
         return 0
 
-    def whole(self) -> BlockTable:
-        """Return what passes over all rows, if they are known in part."""
-        return self
-
     @property
     def n_parts(self) -> int:
         """Parts that the rows were read in."""

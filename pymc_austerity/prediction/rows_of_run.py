@@ -152,9 +152,9 @@ def read_rows_of_run(
         own, coordinates = _in_effects(model, observed) if data is None else _as_it_is(model, observed, several=False)
     table: Table = read or (own.rows if data is None else open_table(data, model, own, progressbar))
     if isinstance(table, BlockTable):
-        if read is None:
+        if table.passes.seen is None:
             table.samples([np.arange(1)])  # reads all rows once, so that they can be told from others
-        check_draws_of(model, idata, table.digest)
+        check_draws_of(model, idata, table.digest if known is None else known.data_digest)
     else:
         check_draws_of(model, idata)
     psi = _flat_draws(idata, model, own.likelihood, coordinates)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pymc.model import Model
 
 from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.blocks.grown_table import GrownBlockTable, read_anew
 from pymc_austerity.diagnostics.same_data import check_step_of
 from pymc_austerity.groups import Coordinates
 from pymc_austerity.likelihood import ModelData
@@ -20,6 +21,7 @@ class RowsOfStep(NamedTuple):
 
     own: tuple[ModelData, Coordinates] | None
     table: BlockTable | None
+    data_digest: int  # of the rows that the step has read
 
 
 def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | Sequence[str] | None) -> RowsOfStep:
@@ -38,4 +40,11 @@ def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | S
             "Leave one of the two out."
         )
     own = None if known is None or known.likelihood.counts is not None else (known, step.coordinates)
-    return RowsOfStep(own, None if step.table is None else step.table.whole())
+    table = step.table
+    if isinstance(table, GrownBlockTable):  # of which it does not know all rows by their numbers
+        if table.passes.files.added() is not None:
+            raise ValueError(
+                "loo: files were added since step= read them. Call its read_added_files, and sample again."
+            )
+        table = read_anew(table)
+    return RowsOfStep(own, table, step.model_key.data)

@@ -112,9 +112,10 @@ def test_draws_are_those_of_all_files(tmp_path):
     with pytest.raises(ValueError, match="made with other rows than those of the step"):
         pma.loo(runs[0], model, step=anew, progressbar=False)
     by_step = pma.loo(runs[0], model, step=steps[0], **EACH)
-    in_memory = pma.loo(
-        run_of(posterior=group(runs[0], "posterior")), model_of(2 * N), **EACH
-    )  # rows in the order in which files came
+    whole = model_of(2 * N)
+    of_files = np.r_[N : 2 * N, 0:N]  # by their names
+    pm.set_data({"x": X[of_files], "seen": SEEN[of_files]}, model=whole)
+    in_memory = pma.loo(run_of(posterior=group(runs[0], "posterior")), whole, **EACH)
     assert total(by_step) == pytest.approx(total(in_memory), rel=1e-9)
     grown, whole, first = (group(run, "posterior")["a"] for run in runs)
     error = float(whole.std()) * np.sqrt(2 / 400)  # of means of 400 effective draws at least
