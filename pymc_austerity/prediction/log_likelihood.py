@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import xarray as xr
 from pymc.model import Model
 from pymc.util import RandomGenerator
@@ -81,9 +80,7 @@ def log_likelihood(
     check_seed(random_seed, "log_likelihood", "random_seed")
     run = read_rows_of_run(idata, model, data, observed, progressbar)
     numbers = chosen_rows(rows, len(run.table), random_seed, "log_likelihood")
-    order = np.argsort(numbers, kind="stable")  # in which a table returns its rows
-    (some,) = run.table.samples([numbers[order]])
-    values = run.at_draws(some, progressbar, "Log-likelihood")[:, np.argsort(order)]
+    values = run.at_numbers(numbers, progressbar, "Log-likelihood")
     draws = group(idata, "posterior")
     by_chain = values.reshape(draws.sizes["chain"], draws.sizes["draw"], -1)
     coords = {"chain": draws["chain"], "draw": draws["draw"], ROW: numbers}

@@ -7,6 +7,7 @@ What their prior reads besides, scales for example, is that of the draw.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,12 +38,8 @@ class NewGroups(NamedTuple):
 def new_groups(model: Model, rows: NewRows, observed: Any) -> list[NewGroups]:
     """Return the groups that new rows are in and the model does not have, numbered from the last of its own on."""
     held = {name: model[name].get_value(borrow=True) for name in rows.of_rows}
-    beyond = [
-        name
-        for name, values in rows.of_rows.items()
-        if values.dtype.kind in "iu" and values.max(initial=0) > held[name].max(initial=0)
-    ]
-    if not beyond:
+    numbered = [name for name, values in rows.of_rows.items() if values.dtype.kind in "iu"]
+    if not any(rows.of_rows[name].max(initial=0) > held[name].max(initial=0) for name in numbered):
         return []
     try:
         found = read_groups(model, observed)
@@ -62,10 +59,8 @@ def _numbers(model: Model, found: ModelWithGroups, rows: NewRows) -> list[np.nda
     """Return the number of the group of each row within its factor, by each index."""
     by_number = {}
     for name, values in rows.of_rows.items():
-        try:
+        with suppress(ValueError):  # of outcomes
             by_number[found.data.number_of_leaf(model[name])] = values
-        except ValueError:  # outcomes
-            continue
     numbers: list[np.ndarray] = []
     for index, offset in zip(found.groups.indices, found.groups.offsets, strict=True):
         if not all(of.number in by_number for of in index):
@@ -94,7 +89,9 @@ def with_new_groups(
     """
     model = subset.model
     names, n_known, n_new = groups
-    _refuse_potentials(model, names)
+    for potential in model.potentials:
+        if not {model[name] for name in names}.isdisjoint(ancestors([potential])):
+            raise _not_drawn(f"there is no drawing from the potential {potential.name!r}, part of the prior of {names}")
     lengths = {
         length
         for name in names
@@ -118,11 +115,7 @@ def with_new_groups(
         drawn, shape = draws[str(rv.name)], model.eval_rv_shapes()[str(rv.name)]
         independent = shape[: rv.type.ndim - plain_draw(rv).owner.op.ndim_supp]
         if n_known not in independent:
-            raise ValueError(
-                f"posterior_predictive: new= has groups that the model has not seen, and the prior of {rv.name!r} ties "
-                "groups to each other, so that there is none of a group by itself. Give rows of groups that it has "
-                "seen."
-            )
+            raise _not_drawn(f"the prior of {rv.name!r} ties groups to each other: there is none of a group by itself")
         axis = independent.index(n_known)
         made = fresh.resize(rv, [size if k == axis else int(n) for k, n in enumerate(independent)])
         fresh.define(rv, made)
@@ -145,13 +138,8 @@ class _WithNewGroups(BatchRebuild):
         return super().resize(rv, [self.n_outcomes if n is self._n_batch else n for n in shape], given)
 
 
-def _refuse_potentials(model: Model, names: Sequence[str]) -> None:
-    for potential in model.potentials:
-        if any(model[name] in set(ancestors([potential])) for name in names):
-            raise ValueError(
-                f"posterior_predictive: new= has groups that the model has not seen, and the potential "
-                f"{potential.name!r} is part of the prior of {list(names)}, from which there is no drawing."
-            )
+def _not_drawn(why: str) -> ValueError:
+    return ValueError(f"posterior_predictive: new= has groups that the model has not seen, and {why}.")
 
 
 def _refuse_unknown_data(
@@ -162,8 +150,7 @@ def _refuse_unknown_data(
         if not is_array_leaf(leaf) or array_of(leaf).shape[:1] != (n_known,) or leaf in known:
             continue
         if n_known > _MOST_AXES or np.dtype(leaf.type.dtype).kind == "f":  # fewer whole numbers may be a shape
-            raise ValueError(
-                f"posterior_predictive: new= has groups that the model has not seen, and {list(names)} read "
-                f"{leaf.name or 'an array'} with an entry for each of {n_known} groups. Hold it in a pm.Data, and give "
-                "its entries of the new groups in new= too."
+            raise _not_drawn(
+                f"{list(names)} read {leaf.name or 'an array'} with an entry for each of {n_known} groups. Hold it "
+                "in a pm.Data, and give its entries of the new groups in new= too"
             )

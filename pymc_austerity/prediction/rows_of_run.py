@@ -112,6 +112,12 @@ class RowsOfRun:
         psi = _flat_draws(idata, model, self.values.likelihood, self.coordinates)
         return replace(self, psi=psi, n_chains=group(idata, "posterior").sizes["chain"])
 
+    def at_numbers(self, numbers: np.ndarray, progressbar: bool, what: str) -> np.ndarray:
+        """Return the log-likelihood of the rows with these numbers at all draws, shape (S, n)."""
+        order = np.argsort(numbers, kind="stable")  # in which a table returns its rows
+        (some,) = self.table.samples([numbers[order]])
+        return self.at_draws(some, progressbar, what)[:, np.argsort(order)]
+
     def at_draws(self, rows: Rows, progressbar: bool, what: str) -> np.ndarray:
         """Return the log-likelihood of some rows at all draws, shape (S, n)."""
         found = np.empty((len(self.psi), len(rows)))

@@ -36,9 +36,7 @@ class SingleRows:
 
     def at_draws(self, numbers: np.ndarray, progressbar: bool) -> np.ndarray:
         """Return the log-likelihood of the rows with these numbers at all draws, shape (S, n)."""
-        order = np.argsort(numbers)  # in which a table returns its rows
-        (some,) = self.run.table.samples([numbers[order]])
-        return self.run.at_draws(some, progressbar, "Leave-one-out")[:, np.argsort(order)]
+        return self.run.at_numbers(numbers, progressbar, "Leave-one-out")
 
     def rows_of(self, number: int) -> np.ndarray:
         """Return the numbers of the rows that are left out together: one."""
@@ -46,8 +44,7 @@ class SingleRows:
 
     def at_draws_of(self, idata: SamplingResult, model: Model, number: int) -> np.ndarray:
         """Return the log-likelihood of a row at the draws of another run, shape (S,)."""
-        (row,) = self.run.table.samples([self.rows_of(number)])
-        return self.run.with_draws(idata, model).at_draws(row, False, "")[:, 0]
+        return self.run.with_draws(idata, model).at_numbers(self.rows_of(number), False, "")[:, 0]
 
 
 #: Draws, by the Kish number of the densities, that a mean of densities has to rest on.
