@@ -87,6 +87,9 @@ class Blocks:
     each (Efraimidis and Spirakis 2006).  The posterior follows from all rows; time and memory of sampling do not depend
     on how many they are.
 
+    Files that are added to a folder after its step was built are read by ``step.read_added_files()``, and by nothing
+    else.
+
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_austerity as pma

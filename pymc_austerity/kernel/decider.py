@@ -230,16 +230,21 @@ def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:
     weights = prepared.table if isinstance(prepared.table, AliasTable) else None
     bounds = [c for c in decider.bound_constants if isinstance(c, BoundTable)]
     grown = GrownRows(rows.arrays, rows.first, known=Known(n, *known, weights, bounds[0] if bounds else None))
+    found = _learnt_further(decider, parts, grown)
+    return None if found is None else replace(found, parts=replace(found.parts, rows=rows))
+
+
+def _learnt_further(decider: Decider, parts: Parts, rows: Table) -> Decider | None:
+    """Return a decider that has learnt from the rows behind those that are known; None where it has to begin anew."""
+    added = f"{len(rows) - rows.n_known:,} rows were added to {rows.n_known:,}"
+    assert decider.parts.prepared is not None
     try:
-        learnt = _learn(replace(parts, rows=grown), decider.compiled, prepared.kept)
-    except NoProxyError as error:
-        _log.info(f"{n_all - n:,} rows were added to {n:,}: {error}, so all are learnt from anew.")
+        learnt = _learn(replace(parts, rows=rows), decider.compiled, decider.parts.prepared.kept)
+    except (NoProxyError, grown_table.NotKnownError) as error:
+        _log.info(f"{added}: {error}, so all are learnt from anew.")
         return None
-    _log.info(
-        f"{n_all - n:,} rows were added to {n:,}, of which everything is kept; only the new ones are learnt from."
-    )
-    found = _complete(learnt, decider.compiled)
-    return replace(found, parts=replace(found.parts, rows=rows))
+    _log.info(f"{added}, of which everything is kept; only the new ones are learnt from.")
+    return _complete(learnt, decider.compiled)
 
 
 def with_added_files(decider: Decider, table: BlockTable) -> tuple[Decider, BlockTable] | None:
@@ -247,30 +252,16 @@ def with_added_files(decider: Decider, table: BlockTable) -> tuple[Decider, Bloc
 
     Only these are looked at, while the posterior stays near; otherwise all are learnt from anew.
     """
-    prepared, parts = decider.parts.prepared, decider.parts
-    assert prepared is not None
-    known, reason = prepared.sums_known(parts.fixed), "its expansion is of another kind"
-    if known is not None:
-        grown = grown_table.with_added_files(table, grown_table.KnownSum(*known))
-        if grown is None:
-            return None
-        try:
-            found = _complete(_learn(replace(parts, rows=grown), decider.compiled, prepared.kept), decider.compiled)
-        except (NoProxyError, grown_table.NotKnownError) as error:
-            reason = str(error)
-        else:
-            _log.info(
-                f"{len(grown) - grown.n_known:,} rows of new files were added to {grown.n_known:,}, which are kept."
-            )
-            return found, grown
-    anew = grown_table.read_anew(table)
-    if len(anew) == len(table):
+    parts, compiled = decider.parts, decider.compiled
+    assert parts.prepared is not None
+    known = parts.prepared.sums_known(parts.fixed)
+    grown = grown_table.with_added_files(table, grown_table.KnownSum(*(known or ((), None))))
+    if grown is None:
         return None
-    _log.info(
-        f"{len(anew) - len(table):,} rows of new files were added to {len(table):,}: {reason}, so all are "
-        "learnt from anew."
-    )
-    return _complete(_learn(replace(parts, rows=anew), decider.compiled), decider.compiled), anew
+    if known is not None and (found := _learnt_further(decider, parts, grown)) is not None:
+        return found, grown
+    anew = grown_table.read_anew(table)
+    return _complete(_learn(replace(parts, rows=anew), compiled), compiled), anew
 
 
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:

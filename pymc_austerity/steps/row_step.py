@@ -190,11 +190,16 @@ class RowStep(CheckedStep):
         return self._data
 
     def read_added_files(self) -> int:
-        """Learn from the files that were added to the folder of ``data=``, and return how many rows they have.
+        """Learn from the files that were added to the folder of ``data=``.
 
         What is known of the other files stays: the sums of their expansion, and the pool, into which new rows are let
         as if the pass had gone on. Where the posterior has moved far, all rows are learnt from anew, and the log says
         so. Chains that begin afterwards are of all rows.
+
+        Returns
+        -------
+        int
+            How many rows the new files have; 0 where there are none.
 
         Raises
         ------
