@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--groups", type=float, default=1e5)
     parser.add_argument("--effects", type=int, default=20)
-    parser.add_argument("--draws", type=int, default=500, help="of each chain")
+    parser.add_argument("--draws", type=int, default=100, help="of each chain")
     parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     size = int(options.groups), options.effects, options.draws

@@ -145,3 +145,18 @@ def test_groups_without_a_prior_of_their_own(prior, at, message):
     idata = draws_of(model, 0.1, draws=5)
     with pytest.raises(ValueError, match=message):
         pma.posterior_predictive(idata, model, new={"g": [n]}, **QUIET)
+
+
+def test_effects_of_a_new_group_are_correlated():
+    """Of u₀ ± u₁ + e with a correlation of .8 the variances are 1 + 1 ± 1.6 + 1; a potential of them is refused."""
+    with pm.Model() as model:
+        u = pm.MvNormal("u", np.zeros(2), np.array([[1, 0.8], [0.8, 1]]), shape=(G, 2))
+        shop = pm.Data("shop", GROUP)
+        pm.Normal("y", u[shop, 0] + u[shop, 1] * pm.Data("x", X[:, 0]), 1, observed=REAL)
+    idata, new = draws_of(model, 0.1, draws=500), {"shop": [G, G], "x": [1.0, -1.0]}
+    drawn = group(pma.posterior_predictive(idata, model, new=new, **QUIET), "predictions")["y"]
+    np.testing.assert_allclose(drawn.std(("chain", "draw")), np.sqrt([4.6, 1.4]), rtol=0.08)
+    with model:
+        pm.Potential("p", -(u**2).sum())
+    with pytest.raises(ValueError, match="no drawing from the potential 'p'"):
+        pma.posterior_predictive(idata, model, new=new, **QUIET)
