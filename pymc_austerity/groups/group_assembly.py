@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.acceptance import AcceptanceTest, NeedsDistinctRowsError, Reads, ScalableSubsampling
+from pymc_austerity.acceptance import AcceptanceTest, Exact, NeedsDistinctRowsError, Reads, ScalableSubsampling
 from pymc_austerity.groups.group_costs import choose_carried_rows, rest_of_draw
 from pymc_austerity.groups.group_decider import GroupDecider, complete_decider, drawn_rows
 from pymc_austerity.groups.group_density import check_groups
@@ -18,7 +18,6 @@ from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
 from pymc_austerity.rows import Weighted
-from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: From the decider before, learns from other data of the same types.
 LearnAnew = Callable[[GroupDecider, ModelData], GroupDecider]
@@ -35,8 +34,9 @@ def assemble_groups(
 ) -> tuple[GroupDecider, LearnAnew]:
     """Compile a model, learn from all rows, and put the moves together; return what learns anew from other data, too.
 
-    Without a `test` the carried move is decided as `choose_carried_rows` finds best; `share` is that of the groups
-    that are refreshed a draw, None for what pays; `check` is called with the compiled rows of the model.
+    Without a `test` the carried move is decided as `choose_carried_rows` finds best; one that reads by bounds decides
+    on all rows where none are known.  `share` is that of the groups that are refreshed a draw, None for what pays;
+    `check` is called with the compiled rows of the model.
     """
     model = GroupModel(data.likelihood, groups, test is None or test.reads.a_part, compile_kwargs)
     with phases("Compiling the likelihood"):
@@ -69,7 +69,7 @@ def _learn(
     if found.nothing_left:
         return found, ScalableSubsampling() if test is None else test
     if test is not None and test.reads is Reads.BY_BOUNDS and found.bounds is None:
-        raise UnsupportedModelError(f"no bounds are known on what the expansion leaves: {found.without_bounds}")
+        test = Exact()
     if found.costs is not None:
         chosen = choose_carried_rows(found.costs, rest_of_draw(found.expansion), len(found.rows))
         test = chosen.test if test is None else test

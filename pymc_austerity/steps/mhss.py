@@ -53,7 +53,8 @@ class MHSS(RowStep):
         in size, z = L⁻¹(θ − θ̂) being the distance from the centre in standard deviations of the posterior and k the
         order.
 
-        ``"auto"`` finds them from the model.  Where that cannot be done the step is refused with the reason.
+        ``"auto"`` finds them from the model.  Where that cannot be done the step is refused with the reason; groups
+        then decide on all of their rows, with a warning.
 
         A function of ``(centre, factor, radius)`` gives them otherwise, as an array of N finite numbers ≥ 0: `centre`
         is θ̂, the flat vector of the step's variables in the unconstrained space, of shape (D,); `factor`, of shape
@@ -169,7 +170,7 @@ class MHSS(RowStep):
     def rows_always_read(self) -> int:
         """Rows that are read at every draw."""
         if self.moves_groups:
-            return 0
+            return 0 if self.decider.test.reads.a_part else self.decider.n_rows
         return int(self.decider.bound_constants[1].always.size)
 
 

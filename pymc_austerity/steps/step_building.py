@@ -159,6 +159,11 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
         return None
     groups = describe_groups(found.groups)
     _log.info(f"{given.made_by} finds {groups}; set up in {phases}. {described(decider)}")
+    if by_groups.test is not None and by_groups.test.reads is Reads.BY_BOUNDS and not decider.test.reads.a_part:
+        _log.warning(
+            f"{given.made_by} reads all {decider.n_rows:,} rows at every draw, to be exact, where PenaltyMH() reads "
+            f"a part: {decider.prepared.without_bounds.rstrip('.')}."
+        )
     warn_of_tails(decider, given.made_by)
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=True)
     expected = expected_rows(decider)

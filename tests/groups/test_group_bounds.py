@@ -128,6 +128,19 @@ def _refreshed(decider):
     return RefreshOutcome(*refresh(theta, 0, decider.data(), state, looks, generators))
 
 
+def test_mhss_without_useful_bounds_decides_on_all_rows(monkeypatch, caplog):
+    """Group by group, so that it stays exact and moves; it says so before the wait."""
+    monkeypatch.setattr("pymc_austerity.groups.group_decider.build_group_transition", lambda *_: _nowhere)
+    with pm.Model():
+        _direction()
+        step = pma.MHSS(rng=1)
+    assert step.moves_groups
+    assert step.decider.test == pma.Exact()
+    assert step.decider.error == ""
+    assert step.decider.few >= step.rows_always_read == step.predicted_rows == INDEX.size
+    assert f"MHSS reads all {INDEX.size:,} rows at every draw, to be exact" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("write", "why"), [(_degrees_of_freedom, "times to decide about its group"), (_direction, "No bound")]
 )
