@@ -212,6 +212,11 @@ def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) ->
         ) from error
     except NotRowWiseError as error:
         raise NotRowWiseError(f"{name!r} does not split into rows: {error}. {_REMEDY}") from error
+    except NotImplementedError as error:
+        raise NotRowWiseError(
+            f"PyMC has no log density of {name!r} ({str(error).partition('. ')[0]}). Give it one, as logp= of "
+            "pm.CustomDist, or dist= from which PyMC derives it."
+        ) from error
     except Exception as error:  # whatever an unknown op makes of a batch, the model is refused
         raise NotRowWiseError(
             f"{name!r} could not be rebuilt for a batch of rows ({type(error).__name__}: {error}). {_REMEDY}"

@@ -12,6 +12,7 @@ from pymc.model import Model
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import TensorType
@@ -143,8 +144,19 @@ def said_of_lag(variables: Sequence[Variable], n_rows: int, stop: Iterable[Varia
 
 
 def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Variable]) -> str | None:
-    """Return what to say of the first array of which graphs take as many entries as there are rows."""
+    """Return what to say of the first part of graphs in which rows are padded, taken out of more, or summed before."""
     for var in variables:
+        if is_array_leaf(var) and array_of(var).shape == (n_rows, n_rows):
+            return (
+                f"an array of shape {(n_rows, n_rows)} ties its entries to each other, as a Gram matrix, X.T @ X, or a "
+                "covariance does, so that no row of the data is read by itself. Give it an entry for each row of the "
+                "data, or sample with pm.NUTS"
+            )
+        if var.owner is not None and isinstance(var.owner.op, Pad):
+            return (
+                "rows are padded inside the model (pt.pad), which moves them past each other. Pad arrays outside the "
+                "model, so that each has an entry for each row"
+            )
         if var.owner is None or not isinstance(var.owner.op, Subtensor | AdvancedSubtensor):
             continue
         index = plain_indices(var.owner)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ _CLOSE_ENOUGH = 0.1
 _MAX_PASSES = 10
 #: First of all a few rows are searched, from the given start and from points around it.
 _STARTS, _JITTER = 5, 1.0
+#: Times that a search from the mode of fewer rows is moved halfway back to the start.
+_HALVINGS = 30
 #: Of very many parameters from two points only, and with a trust region that has room for all of them.
 _STARTS_WIDE, _RADIUS_WIDE = 2, 0.3
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
@@ -51,6 +54,10 @@ class Mode(NamedTuple):
 
 class ModeNotFoundError(RuntimeError):
     """There is no mode to expand around."""
+
+
+class _NoDensityError(ModeNotFoundError):
+    """A search starts where there is no density."""
 
 
 class ModeAtInfinityError(ModeNotFoundError):
@@ -93,10 +100,10 @@ def find_mode(posterior: LogPosterior, start: np.ndarray, progressbar: bool, nam
             part = subset
             psi, sums = _single_mode(objective(subset), start, names)
         if len(part) < len(subset):
-            psi, sums = _newton(objective(subset), psi, 60)
+            psi, sums = _newton_of_more(objective(subset), psi, start, 60)
         if len(subset) < len(rows):
             progress.update(task, what=f"{len(rows):,} rows")
-            psi, sums = _newton(objective(rows), psi, _MAX_PASSES)
+            psi, sums = _newton_of_more(objective(rows), psi, start, _MAX_PASSES)
     return Mode(psi, sums, scaling)
 
 
@@ -211,6 +218,17 @@ def _decrement(here: Sums) -> float | None:
     return float(here.gradient @ linalg.cho_solve(factor, here.gradient)) ** 0.5
 
 
+def _newton_of_more(
+    objective: Objective, psi: np.ndarray, start: np.ndarray, max_evaluations: int
+) -> tuple[np.ndarray, Sums]:
+    """Search from the mode of fewer rows; halfway back to `start`, and again, where all rows have no density there."""
+    for _ in range(_HALVINGS):
+        with suppress(_NoDensityError):
+            return _newton(objective, psi, max_evaluations)
+        psi = (psi + start) / 2
+    return _newton(objective, start, max_evaluations)
+
+
 def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tuple[np.ndarray, Sums]:
     """Maximise log prior + scale × log-likelihood over the coordinates, until the Newton decrement is small."""
     seen: dict[bytes, tuple[Sums, Sums]] = {}
@@ -245,7 +263,7 @@ def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tu
 
     x0 = objective.x(start)
     if not np.isfinite(at(x0).value):
-        raise ModeNotFoundError("the log-likelihood or a derivative of it is not finite where the search starts")
+        raise _NoDensityError("the log-likelihood or a derivative of it is not finite where the search starts")
     found: np.ndarray
     radius = 1.0 if objective.size <= WIDE else _RADIUS_WIDE * np.sqrt(objective.size)
     try:

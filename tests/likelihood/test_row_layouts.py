@@ -389,6 +389,19 @@ def test_entries_that_are_repeated_are_to_be_indexed():
         read(normal(lambda: pt.repeat(beta(4), N // 4)))
 
 
+@pytest.mark.parametrize(
+    ("define", "said"),
+    [
+        (normal(lambda: pt.pad(pt.as_tensor(X[:-1]) @ beta(), (1, 0))), "rows are padded inside the model"),
+        (potential(lambda: -0.5 * (b := beta()) @ (X.T @ X) @ b + b @ (X.T @ Y)), "as a Gram matrix"),
+        (lambda: pm.CustomDist("y", X @ beta(), random=lambda mu, rng, size: mu, observed=Y), "no log density of 'y'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_for_its_reason(define, said):
+    with pytest.raises(NotRowWiseError, match=said):
+        read(define)
+
+
 def test_a_model_without_free_variables_is_refused():
     with pytest.raises(UnsupportedModelError, match="no free variable"):
         read(lambda: pm.Normal("y", X[:, 0], 1.0, observed=Y))

@@ -112,3 +112,14 @@ def test_few_rows_without_events_are_not_separable(logistic):
     information = np.array([[p.sum(), p @ x], [p @ x, p @ x**2]])
     slope = np.array([(labels - p).sum(), (labels - p) @ x])
     assert np.sqrt(slope @ np.linalg.solve(information, slope)) < 0.2
+
+
+def test_the_mode_of_some_rows_may_be_where_others_have_no_density():
+    """Excesses of a bounded law (generalised Pareto with ξ < 0): all of them bound ξ more than a part does."""
+    excess = (1 - np.random.default_rng(2).random(N) ** 0.3) / 0.3
+    excess[7] = 4.0
+    with pm.Model() as model:
+        shape, z = pm.Normal("shape", 0.1, 0.1), pm.Data("z", excess)
+        pm.Potential("y", -(1 + 1 / shape) * pm.math.log(1 + shape * z))
+    found = search_of(model)()
+    assert -1 / 4.0 < found[0] < -0.24
