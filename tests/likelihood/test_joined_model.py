@@ -127,6 +127,13 @@ def means_over_rows():
         pm.Normal(f"y{k}", pm.Normal(f"u{k}") * (x - pt.mean(x)), 1, observed=observed())
 
 
+def two_loops():
+    """One can be joined, the other cannot; that leaves the first."""
+    for k in range(K):
+        pm.Normal(f"y{k}", pm.Normal(f"u{k}"), 1, observed=observed())
+        pm.Normal(f"z{k}", pm.Normal(f"v{k}"), 1, observed=pm.Data(f"d{k}", observed()))
+
+
 def model_of(define):
     with by_numpy, pm.Model(coords={"row": range(N)}) as model:
         define()
@@ -161,6 +168,12 @@ def test_alike_outcomes_are_read_as_one(define):
 def test_others_are_left_as_they_are(define):
     """Containers may get rows of another number, and a mean over the rows of one is none over those of all."""
     assert joined_model(model_of(define)) is None
+
+
+def test_what_can_be_joined_is():
+    names = [rv.name for rv in joined_model(model_of(two_loops)).model.basic_RVs]
+    assert {"u0 to u8", "y0 to y8", "v3", "z3"} <= set(names)
+    assert "u3" not in names
 
 
 def test_a_joined_model_of_another_density_is_not_taken(monkeypatch):
