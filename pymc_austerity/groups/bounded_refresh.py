@@ -1,7 +1,7 @@
 """The refresh of groups whose rows have bounds: every group decides exactly, most of them without reading a row.
 
 Of a group with Σ c_i M_g = λ rows Poisson(λ) are drawn and thinned, as by `ScalableSubsampling`; all of them are read
-where that is no more.
+where that is no more, or more than a few: what they leave to chance would refuse most ways out of a tail.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.by_group_bounds import bound_at, draw_of_group, draws_nothing, total_of_group
 from pymc_austerity.groups.group_bounds import (
+    MOST_DRAWN,
     largest_beside,
     span,
     square_of_shared,
@@ -58,7 +59,7 @@ def _draw_numbers(theta_new, theta, groups, data, rng):  # type: ignore[no-untyp
         size = table.start[groups[i] + 1] - table.start[groups[i]]
         if size > 0:
             rate = total_of_group(table, groups[i]) * spans[i]
-            drawn[i] = rng.poisson(rate) if rate < size else _ALL
+            drawn[i] = rng.poisson(rate) if rate < min(size, MOST_DRAWN) else _ALL
     return drawn, spans
 
 

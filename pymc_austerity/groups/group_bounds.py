@@ -28,6 +28,8 @@ _OUTSIDE = 1e-9
 _MOST_NUMBERS = 3
 #: Values of κ that are tried, and the rows on which they are.
 _SCALES, _TRIED = 2.0 ** np.arange(-1, 6), 4096
+#: Rows that a group draws at most on average: one that would draw more reads all of its own.
+MOST_DRAWN = 8.0
 
 
 class GroupBounds(NamedTuple):
@@ -227,5 +229,5 @@ def _directions_of_groups(e: GroupExpansion, factor: np.ndarray, theta_size: int
 
 def rows_of_refresh(bounds: GroupBounds, spans: Any) -> float:
     """Return how many rows a refresh of all groups reads on average, with the M_g of a typical one."""
-    sizes = np.diff(bounds.table.start)
-    return float(np.fmin(bounds.table.totals() * spans, sizes)[sizes > 0].sum())
+    sizes, drawn = np.diff(bounds.table.start), bounds.table.totals() * spans
+    return float(np.where(drawn < MOST_DRAWN, np.fmin(drawn, sizes), sizes)[sizes > 0].sum())

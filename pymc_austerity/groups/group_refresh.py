@@ -25,7 +25,7 @@ from pymc_austerity.groups.group_parts import (
     conditional_of,
     row_numbers,
 )
-from pymc_austerity.groups.group_tails import propose_by_tails
+from pymc_austerity.groups.group_tails import propose_across, propose_by_tails
 from pymc_austerity.kernel import DECIDE, PROPOSE, ROWS
 from pymc_austerity.likelihood import LinkedBothSides, Place
 
@@ -33,9 +33,9 @@ from pymc_austerity.likelihood import LinkedBothSides, Place
 TOGETHER = 8192
 #: Share of the refreshed groups that walk in z, whose steps find back from tails heavier than normal ones.
 _WALKS = 0.05
-#: Correlation of the others with where they come from: proposals across the centre make means precise sooner, and what
-#: they lose for squares is the square of this (over-relaxation; Adler, Physical Review D 23, 1981).
-_ACROSS = -0.4
+#: Degrees of freedom of the law that the others are reversible for, and two more for each parameter: of groups that are
+#: normal few are refused.
+_FREEDOM = 8.0
 
 
 @njit
@@ -73,9 +73,8 @@ def propose_groups(theta, groups, data, state, rng):  # type: ignore[no-untyped-
                     z[k] += state.factor[g, j, k] * (theta[e.own[g, j]] - means[i, j])
             if bent:
                 log_q_ratio[i] = propose_by_tails(z, noise[i], size, data.tails.number[g], data.tails, rng)
-            for k in range(0 if bent else size):
-                noise[i, k] = _ACROSS * z[k] + np.sqrt(1 - _ACROSS**2) * noise[i, k]
-                log_q_ratio[i] += (noise[i, k] ** 2 - z[k] * z[k]) / 2
+            else:
+                log_q_ratio[i] = propose_across(z, noise[i], size, _FREEDOM + 2.0 * size, rng)
         solve_transposed(state.factor, g, noise, i, size)
         for k in range(size):
             theta_new[e.own[g, k]] = means[i, k] + noise[i, k]

@@ -7,7 +7,7 @@ from evidence import MAX_Z, moment_z
 from scipy import special, stats
 
 import pymc_austerity as pma
-from pymc_austerity.groups.group_tails import find_tails, propose_by_tails
+from pymc_austerity.groups.group_tails import find_tails, propose_across, propose_by_tails
 from pymc_austerity.kernel import pack_generators
 
 #: Shape of log-gamma laws, and points over which they are integrated.
@@ -33,11 +33,13 @@ def test_laws_far_from_normal_are_fitted(tails):
     assert tails.number.tolist() == [0, -1, 1]
     law = stats.loggamma(SHAPE, loc=-np.log(SHAPE), scale=1)
     low, middle, high = law.ppf([0.1, 0.5, 0.9]) * np.sqrt(SHAPE)
-    unit = stats.t.ppf(0.9, 3)
-    found = [tails.middle[0, 0], unit * tails.low[0, 0], unit * tails.high[0, 0]]
-    np.testing.assert_allclose(found, [middle, middle - low, high - middle], rtol=0.05, atol=0.05)
+    unit = stats.t.ppf(0.9, 4)
+    curve = tails.bend[0, 0] * (np.sqrt(1 + unit**2) - 1)
+    found = [tails.middle[0, 0], tails.width[0, 0] * unit - curve]
+    np.testing.assert_allclose(found, [middle, middle - low], rtol=0.05, atol=0.05)
+    assert tails.bend[0, 0] < 0
     assert tails.middle[1, 0] == pytest.approx(-tails.middle[0, 0])
-    assert tails.low[1, 0] == pytest.approx(tails.high[0, 0])
+    assert tails.bend[1, 0] == pytest.approx(-tails.bend[0, 0])
 
 
 def test_groups_of_tied_factors_are_left_as_they_are():
@@ -46,13 +48,14 @@ def test_groups_of_tied_factors_are_left_as_they_are():
 
 def test_a_law_without_a_density_at_the_centre_is_proposed_about_it():
     found = find_tails(lambda k, x: np.array([np.nan, -np.inf]), np.array([1, 1]), 1)
-    assert np.isfinite([found.middle, found.low, found.high]).all()
+    assert np.isfinite([found.middle, found.width, found.bend]).all()
 
 
 def walked(tails, planted, n=40_000):
     """Draws of the log-gamma law by proposals from its tails."""
-    rng, z, z_new, draws = np.random.default_rng(3), np.zeros(1), np.empty(1), np.empty(n)
+    rng, z, draws = np.random.default_rng(3), np.zeros(1), np.empty(n)
     for i in range(n):
+        z_new = rng.standard_normal(1)
         log_q_ratio = propose_by_tails(z, z_new, 1, 0, tails, rng)
         change = log_gamma(z_new[0]) - log_gamma(z[0])
         if np.log1p(-rng.random()) < change + planted(log_q_ratio):
@@ -71,6 +74,20 @@ def test_proposals_from_tails_keep_the_law(tails, planted):
     assert (np.abs(moment_z(walked(tails, planted), mean, sd)).max() < MAX_Z) == right
 
 
+@pytest.mark.parametrize("planted", [1.0, 0.0])
+def test_proposals_across_keep_a_normal_law(planted):
+    """Control: the ratio of the proposals is left out."""
+    rng, z, draws = np.random.default_rng(5), np.zeros(2), np.empty((20_000, 2))
+    for i in range(len(draws)):
+        z_new = rng.standard_normal(2)
+        log_q_ratio = propose_across(z, z_new, 2, 3.0, rng)
+        if np.log1p(-rng.random()) < (z @ z - z_new @ z_new) / 2 + planted * log_q_ratio:
+            z = z_new
+        draws[i] = z
+    squares = (draws**2).sum(1).reshape(4, -1)
+    assert (np.abs(moment_z(squares, 2.0, 2.0)).max() < MAX_Z) == (planted == 1)
+
+
 def across(z, z_new, rng):
     """Propose from a normal law, across its centre, or in one of twenty cases by a walk."""
     walks = rng.random() < 0.05
@@ -84,7 +101,7 @@ def times_until_back(propose, n_starts=40, most=2000):
     for _ in range(n_starts):
         z, z_new, taken = np.array([-12.0]), np.empty(1), 0
         while z[0] < -3 and taken < most:
-            taken += 1
+            taken, z_new[0] = taken + 1, rng.normal()
             change = propose(z, z_new, rng) + log_gamma(z_new[0]) - log_gamma(z[0])
             if np.log1p(-rng.random()) < change:
                 z[0] = z_new[0]
