@@ -23,7 +23,7 @@ from pymc_austerity.groups.group_conditional import (
 )
 from pymc_austerity.groups.group_expansion import grouped_sum
 from pymc_austerity.groups.group_parts import GroupParts, build_decide_on_all, conditional_of
-from pymc_austerity.groups.shared_move import propose_shared
+from pymc_austerity.groups.shared_move import propose_shared, share_on_surrogate
 from pymc_austerity.groups.surrogate_move import build_normal_given, build_slice, build_surrogate_move, no_step
 from pymc_austerity.kernel import DECIDE, PROPOSE, Outcome
 from pymc_austerity.likelihood import KnownSum
@@ -70,7 +70,7 @@ def _carried_by(
         prior = log_prior_at(data.links.rows, theta, data.others, data.fixed)
         z = whiten(theta, data.steering, conditional)
         value = prior + grouped_sum(theta, data.others, data.steering) + conditional.log_det
-        about_centre = rng.random() >= data.steps.share
+        about_centre = rng.random() >= share_on_surrogate(data.steps.share, state.shared)
         if about_centre:
             phi_new, log_q_ratio = propose_shared(rng, phi, state.shared)
             there = surrogate(phi_new, z, data)

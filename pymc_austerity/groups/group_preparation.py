@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ from pymc_austerity.rows.weighted import AliasTable, row_table
 _TYPICAL_MOVES = 4
 #: Rows that a refresh reads by bounds, as a share of all, up to which that is better than reading all.
 _WORTH = 0.25
+#: Standard deviation of what the quadratic that steers leaves of all rows, above which means are searched for.
+_MUCH = 0.6
 #: Groups whose known sums are compared with their rows, and what may differ.
 _CHECKED, _RELATIVE_ERROR = 3, 1e-6
 
@@ -70,6 +73,8 @@ class PreparedGroups(NamedTuple):
     costs: GroupCosts | None  # rows that the moves read; None where the rows are not expanded
     without_bounds: str  # why there are none
     passes: float  # passes over all rows, a derivative of each counted as one
+    #: Whether the quadratic that steers leaves so much of all rows that the law of φ has to be learnt while tuning.
+    rough: bool = False
 
     @property
     def nothing_left(self) -> bool:
@@ -124,7 +129,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     rows, member, order = sort_by_group(model.groups, data.rows)
     start, places = _rows_of_groups(member, model.groups)
     search = GroupSearch(data, rows, member, model)
-    centre, steered = _find_centre(search)
+    centre, steered, rough = _find_centre(search)
     expansion = centre.expansion
     if model.row_scale is not None:
         expansion = with_known_scale(expansion, model.row_scale, rows.n_table)
@@ -139,7 +144,22 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     tails = _find_tails(search, steering, steered.mean)
     passes += 5 * expansion.own.shape[1]
     found = PreparedGroups(
-        rows, order, start, places, *learnt, None, shifts, nested, turns, steps, tails, None, None, "", passes
+        rows,
+        order,
+        start,
+        places,
+        *learnt,
+        None,
+        shifts,
+        nested,
+        turns,
+        steps,
+        tails,
+        None,
+        None,
+        "",
+        passes,
+        rough,
     )
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
@@ -159,20 +179,27 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     return found._replace(costs=estimate_costs(remainders, moves, e, found.bounds, found.rows))
 
 
-def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
-    """Return where the rows are expanded, and the quadratic that steers there."""
+def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
+    """Return where the rows are expanded, the quadratic that steers there, and whether that leaves much of all rows."""
     groups = search.model.groups
     if groups.multiplied:
-        return find_means(search)
+        return *find_means(search), False
+    together = groups.moves_together.any()
     try:
         centre = find_group_centre(search)
     except GroupModeError:
-        if groups.moves_together.any():
+        if together:
             raise
-        return find_means(search)
-    if not groups.moves_together.any() and not is_curved(search, centre.expansion):
-        return find_means(search)
-    return centre, centre if search.model.row_scale is not None else steer_groups(search, centre)
+        return *find_means(search), True
+    if not together and not is_curved(search, centre.expansion):
+        return *find_means(search), True
+    if search.model.row_scale is not None:
+        return centre, centre, False
+    steered, left = steer_groups(search, centre)
+    if left > _MUCH and not together:
+        with suppress(GroupModeError):
+            return *find_means(search), True
+    return centre, steered, left > _MUCH
 
 
 def _shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray) -> SharedSteps:

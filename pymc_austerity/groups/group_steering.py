@@ -29,8 +29,11 @@ class _Cloud(NamedTuple):
     left: float
 
 
-def steer_groups(search: GroupSearch, centre: GroupCentre) -> GroupCentre:
-    """Return the quadratic that steers with its law of φ: the expansion at the centre where averages do not gain."""
+def steer_groups(search: GroupSearch, centre: GroupCentre) -> tuple[GroupCentre, float]:
+    """Return the quadratic that steers with its law of φ: the expansion at the centre where averages do not gain.
+
+    And the standard deviation of what it leaves of all rows.
+    """
     rng, best = np.random.default_rng(2011), centre
     cloud, passes = _cloud(search, best, rng), centre.passes
     for _ in range(_ROUNDS):
@@ -45,7 +48,7 @@ def steer_groups(search: GroupSearch, centre: GroupCentre) -> GroupCentre:
         if not around.left < cloud.left:
             break
         best, cloud = found, around
-    return best._replace(passes=passes)
+    return best._replace(passes=passes), cloud.left
 
 
 def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _Cloud:

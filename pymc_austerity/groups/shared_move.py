@@ -21,6 +21,11 @@ _FIRST_WINDOW = 200
 #: Draws that the normal approximation from before counts for, and the share of the draws of windows that has gone into
 #: what is known: the chain may still have been on its way.
 _PRIOR_DRAWS, _KEPT = 50.0, 0.5
+#: Moves about the centre that take as long as one on the surrogate, about; moves of either kind until their shares are
+#: learnt, and what a move counts for when the next one of its kind is made.
+_DEARER, _TRIED, _FORGET = 3.0, 5.0, 0.97
+#: The least share of moves on the surrogate where tails are heavy, as tuning may not have seen them, and the most.
+_LEAST_BENT, _MOST_SHARE = 0.25, 0.9
 
 
 class SharedState(NamedTuple):
@@ -36,13 +41,26 @@ class SharedState(NamedTuple):
     products: np.ndarray
     #: int64 (4,): draws in this window, its length, moves about the centre, and draws that what is known counts for.
     counts: np.ndarray
+    #: (5,): the share of the moves on the surrogate, 0 before it is learnt; and of moves on the surrogate and about the
+    #: centre, how many were made and accepted, of late.
+    kinds: np.ndarray
 
 
 def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
     """Return the state before tuning, from the normal approximation of φ."""
     p = mean.size
     counts = np.array([0, max(_FIRST_WINDOW, 20 * p), 0, int(_PRIOR_DRAWS)])
-    return SharedState(mean.copy(), factor.copy(), np.full(1, np.log(np.pi / 2)), np.zeros(p), np.zeros((p, p)), counts)
+    sums = np.zeros(p), np.zeros((p, p))
+    return SharedState(mean.copy(), factor.copy(), np.full(1, np.log(np.pi / 2)), *sums, counts, np.zeros(5))
+
+
+@njit
+def share_on_surrogate(share, state):  # type: ignore[no-untyped-def]
+    """Return the share of moves on the surrogate: `share`, or what was learnt while tuning."""
+    learnt = state.kinds[0]
+    if learnt == 0.0 or share == 0.0 or share == 1.0:
+        return share
+    return min(_MOST_SHARE, max(learnt, min(share, _LEAST_BENT)))
 
 
 @njit
@@ -71,8 +89,15 @@ def _distance(phi, state):  # type: ignore[no-untyped-def]
 def adapt_shared(phi: np.ndarray, accepted: bool, about_centre: bool, state: SharedState) -> None:
     """Take a draw of tuning in.
 
-    The angle follows the acceptance of proposals about the centre; centre and covariance follow the draws of a window.
+    The angle follows the acceptance of proposals about the centre; centre and covariance follow the draws of a window;
+    of the two kinds of moves that is made more often which gets further in its time.
     """
+    kind, kinds = slice(3, 5) if about_centre else slice(1, 3), state.kinds
+    kinds[kind] = _FORGET * kinds[kind] + (1.0, float(accepted))
+    if min(kinds[1], kinds[3]) > _TRIED:
+        of_surrogate, about = (kinds[2] + 1) / (kinds[1] + 2), (kinds[4] + 1) / (kinds[3] + 2)
+        odds = (of_surrogate / (_DEARER * about * (1 - np.cos(np.exp(state.log_angle[0]))))) ** 2
+        kinds[0] = odds / (1 + odds)
     if about_centre:
         state.counts[2] += 1
         moved = towards_target(state.log_angle[0], float(accepted), TARGET, state.counts[2])

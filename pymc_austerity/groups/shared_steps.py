@@ -13,8 +13,8 @@ from pymc_austerity.groups.group_expansion import GroupExpansion
 _STRAIGHT, _BENT = 0.05, 0.9
 #: Standard deviations out at which tails are looked at, and the share of a normal law's fall by which they must fall.
 _FAR, _FALLS = 4.0, 0.7
-#: Slice steps of a move: one more than there are parameters, but no more than these.
-_MOST_SLICES = 6
+#: Slice steps of a move: where tails are heavy one more than there are parameters, and no more than these.
+_MOST_SLICES, _FEW_SLICES = 6, 3
 #: Widths of slices, in standard deviations.
 _WIDTH = 2.5
 #: What second derivatives of a normal prior may differ by, relative to them and to the slope.
@@ -63,7 +63,7 @@ def find_shared_steps(
         sliced,
         _WIDTH * unit[sliced],
         _WIDTH * oblique,
-        min(sliced.size + 1, _MOST_SLICES) if bent else min(1, sliced.size),
+        min(sliced.size + 1, _MOST_SLICES) if bent else min(sliced.size, _FEW_SLICES),
         normal,
         unit[normal],
         np.array([numbers.get(place, -1) for place in e.shared[normal]], dtype=np.int64),

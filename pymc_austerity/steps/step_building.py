@@ -165,7 +165,7 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
             f"a part: {decider.prepared.without_bounds.rstrip('.')}."
         )
     warn_of_tails(decider, given.made_by)
-    tuning_draws = _tuning_draws(given.temperature, on_surrogate=True)
+    tuning_draws = _tuning_draws(given.temperature, on_surrogate=not decider.prepared.rough)
     expected = expected_rows(decider)
     return Built(decider, found.coordinates, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)
 

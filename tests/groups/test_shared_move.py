@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from pymc_austerity.groups.shared_move import adapt_shared, learn_shared, propose_shared, shared_state
+from pymc_austerity.groups.shared_move import (
+    adapt_shared,
+    learn_shared,
+    propose_shared,
+    share_on_surrogate,
+    shared_state,
+)
 
 MEAN = np.array([1.0, -2.0, 0.5])
 FACTOR = np.array([[0.5, 0.0, 0.0], [0.9, 1.2, 0.0], [-0.1, 0.3, 0.2]])
@@ -63,3 +69,15 @@ def test_the_ratio_is_that_of_the_densities_of_the_proposals(angle):
     for _ in range(40):
         new, log_ratio = propose_shared(rng, phi, state)
         assert log_ratio == pytest.approx(log_density(phi, new) - log_density(new, phi))
+
+
+def test_the_kind_of_move_that_gets_further_is_made_more_often():
+    """Either kind is always made where a model has both, and more on the surrogate where tails are heavy."""
+    for accepted_on_surrogate, low, high in ((True, 0.8, 0.9), (False, 0.05, 0.25)):
+        state = shared_state(MEAN, FACTOR)
+        assert share_on_surrogate(0.05, state) == 0.05
+        for i in range(200):
+            adapt_shared(MEAN, (i % 2 == 0) == accepted_on_surrogate, i % 2 == 1, state)
+        assert low - 1e-9 <= share_on_surrogate(0.05, state) <= high
+        assert share_on_surrogate(0.9, state) == pytest.approx(0.9 if accepted_on_surrogate else 0.25)
+        assert (share_on_surrogate(0.0, state), share_on_surrogate(1.0, state)) == (0.0, 1.0)
