@@ -11,6 +11,7 @@ import numpy as np
 from numba import NumbaError
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
+from pytensor.graph.utils import MethodNotDefined
 from scipy import linalg
 
 from pymc_austerity.bounds import Region
@@ -220,7 +221,7 @@ def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
         return posterior, _at(flatten_onto(given.start, values, given.likelihood.psi_blocks), posterior)
     except ModeNotFoundError as error:
         raise NoProxyError(str(error)) from None
-    except (NotImplementedError, NullTypeGradError, NumbaError) as error:
+    except (NotImplementedError, NullTypeGradError, MethodNotDefined, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error
 

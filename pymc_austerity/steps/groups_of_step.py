@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from pymc.blocking import PointType
 from pymc.model import Model
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
+from pytensor.graph.utils import MethodNotDefined
 
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.cholesky import NoFactorError
@@ -44,6 +46,8 @@ _MANY_GROUPS = 100
 _MOST_BENT = 0.5
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
 _MOST_SHARED = 200
+#: From so many on the law of what is shared is hard to learn, where the rows do not tell it.
+_MANY_SHARED = 12
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,16 @@ class GroupPlan:
         try:
             check = partial(check_rows, found.model)
             return assemble_groups(self.test, self.share, compile_kwargs, phases, check, found.data, found.groups)
-        except (GroupModeError, NoFactorError) as error:
+        except (GroupModeError, NoFactorError, np.linalg.LinAlgError) as error:
             raise UnsupportedModelError(
                 f"The rows of {', '.join(found.groups.names)} cannot be expanded group by group: "
                 f"{str(error).rstrip('.')}. Standardise covariates, give another initial_point=, or sample with "
                 "pm.NUTS."
+            ) from error
+        except (NotImplementedError, NullTypeGradError, MethodNotDefined) as error:
+            raise UnsupportedModelError(
+                f"PyTensor has no second derivatives of the rows of {', '.join(found.groups.names)}: {error!r}. Sample "
+                "with pm.NUTS."
             ) from error
 
 
@@ -115,6 +124,13 @@ def warn_of_tails(decider: GroupDecider, name: str) -> None:
             f"they share, as the logarithm of a rate without events is, and what they share may have few effective "
             f"draws with {name}. Look at pma.reliability after a short run; where it does not trust the draws, sample "
             "with pm.NUTS."
+        )
+    elif decider.prepared.rough and groups.shared.size >= _MANY_SHARED:
+        _log.warning(
+            f"The {groups.shared.size} parameters that the groups of {', '.join(groups.names)} share, and some of the "
+            f"effects, may have few effective draws with {name}: each group has few rows for its {groups.own.shape[1]} "
+            "parameters, so that its law is not normal, and the law of what is shared has to be learnt while tuning. "
+            "Look at pma.reliability after a short run; where it does not trust the draws, sample with pm.NUTS."
         )
 
 

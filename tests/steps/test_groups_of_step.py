@@ -8,12 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pymc as pm
 import pytest
+from pytensor.graph.utils import MethodNotDefined
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import Barker, Exact, NoisePenalty, ScalableSubsampling, SequentialT
 from pymc_austerity.groups import GroupDecider
 from pymc_austerity.steps import groups_of_step
 from pymc_austerity.steps.step_building import OneDecision
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 N_GROUPS, N_ROWS = 600, 3_000
 SETTINGS = {"random_seed": 5, "progressbar": False, "compute_convergence_checks": False}
@@ -35,16 +37,34 @@ def grouped(n_groups=N_GROUPS, prior=None):
     return model
 
 
-@pytest.mark.parametrize("bent", [0, 5, 6])
-def test_groups_far_from_normal_are_warned_of(caplog, bent):
-    """Of ten groups, as of a gamma prior with small shape and rows without events: where most are."""
+@pytest.mark.parametrize(("bent", "shared", "rough"), [(0, 40, False), (5, 3, True), (6, 3, True), (0, 40, True)])
+def test_groups_far_from_normal_are_warned_of(caplog, bent, shared, rough):
+    """Of ten groups, as of a gamma prior with small shape and rows without events: where most are.
+
+    And where many parameters are shared, as with twenty slopes of a scale each, of which the rows tell little.
+    """
     tails = SimpleNamespace(number=np.where(np.arange(10) < bent, np.arange(10), -1))
-    groups = SimpleNamespace(own=np.zeros((10, 1)), names=("rate_log__",))
-    decider = SimpleNamespace(prepared=SimpleNamespace(tails=tails), model=SimpleNamespace(groups=groups))
+    groups = SimpleNamespace(own=np.zeros((10, 1)), names=("rate_log__",), shared=np.arange(shared))
+    prepared = SimpleNamespace(tails=tails, rough=rough)
+    decider = SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups))
     groups_of_step.warn_of_tails(decider, "PenaltyMH")
     warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warned) == (bent > 5)
-    assert all("6 of the 10 groups of rate_log__" in text and "pm.NUTS" in text for text in warned)
+    assert len(warned) == (bent > 5 or (rough and shared > 10))
+    said = "6 of the 10 groups of rate_log__" if bent else "The 40 parameters that the groups of rate_log__ share"
+    assert all(said in text and "pm.NUTS" in text for text in warned)
+
+
+@pytest.mark.parametrize("raised", [np.linalg.LinAlgError("no factor"), MethodNotDefined("pullback", "ScalarLoop")])
+def test_what_cannot_be_expanded_is_refused_for_its_reason(monkeypatch, raised):
+    """Where PyTensor has no derivatives, or a matrix no factor, not by an error of these."""
+
+    def fails(*_):
+        raise raised
+
+    monkeypatch.setattr(groups_of_step, "assemble_groups", fails)
+    found = SimpleNamespace(groups=SimpleNamespace(names=("u",)), model=None, data=None)
+    with pytest.raises(UnsupportedModelError, match=f"rows of u.*{raised.args[0]}.*pm.NUTS"):
+        groups_of_step.GroupPlan(Exact()).assemble(found, None, None)
 
 
 @pytest.fixture(scope="module")
