@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,9 +23,10 @@ from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read
+from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
+from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.zero_sum_effects import by_zero_sum
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import derived_model
@@ -59,6 +61,8 @@ def centred_model(model: Model, *, zero_sums: bool = True) -> CentredModel | Non
 
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
+    users = model
+    model = with_scales_on_effects(model, partial(is_read_by_rows, model))
     by_source: dict[Variable, list[EffectsRead]] = {}
     for effects in effects_read(model, zero_sums):
         by_source.setdefault(effects.source, []).append(effects)
@@ -75,7 +79,7 @@ def centred_model(model: Model, *, zero_sums: bool = True) -> CentredModel | Non
         _map_of(new, {names[source]: inverse for source, inverse in inverses.items()}),
         frozenset(name for source, name in names.items() if by_source[source][0].zero_sum),
     )
-    _check(model, found)
+    _check(users, found)
     return found
 
 

@@ -85,6 +85,12 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     return [replace(of, shape=a, source_shape=b) for of, a, b in zip(affine, shapes[::2], shapes[1::2], strict=True)]
 
 
+def is_read_by_rows(model: Model, var: Variable) -> bool:
+    """Return whether a graph is entries of effects, one a row, on the first axis."""
+    taken = None if var.owner is None else _taken_by_group(var.owner)
+    return taken is not None and taken[2] == 0 and not set(model.free_RVs).isdisjoint(ancestors([taken[0]]))
+
+
 def _zero_sum(source: Variable, clients: dict[Variable, list[Apply]], terms: Sequence[Variable]) -> EffectsRead:
     """Return the effects that are a source whose entries sum to zero, times a factor.
 

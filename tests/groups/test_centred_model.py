@@ -9,11 +9,12 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups
+from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups, scales_on_effects
 
 G, N = 7, 200
 RNG = np.random.default_rng(0)
 GROUP, X, Y = RNG.integers(0, G, N), RNG.normal(size=N), RNG.normal(size=N)
+OTHER, WEIGHT = (GROUP + RNG.integers(1, G, N)) % G, RNG.random(N)
 LEA, COVARIATES = RNG.integers(0, 3, G), RNG.normal(size=(G, 2))
 
 
@@ -115,6 +116,26 @@ def probability_of_group():
     return pm.math.invlogit(mu + tau * z)[GROUP]
 
 
+def scaled_after_covariate():
+    mu, tau, z = scaled()
+    return mu + X * tau * z[GROUP]
+
+
+def scaled_with_covariate():
+    mu, tau, z = scaled()
+    return mu + (z[GROUP] - 0.3 * X) * tau
+
+
+def scaled_memberships():
+    mu, tau, z = scaled()
+    return mu + tau * (WEIGHT * z[GROUP] + (1 - WEIGHT) * z[OTHER])
+
+
+def scaled_difference():
+    mu, tau, z = scaled()
+    return mu - tau * mu * (z[GROUP] - z[OTHER]) / 2
+
+
 def slopes_of_categories():
     """The means come after z in the model, and the last category has a slope of zero."""
     tau, z, mu = pm.HalfNormal("tau", shape=2), pm.Normal("z", shape=(G, 2)), pm.Normal("mu", shape=2)
@@ -144,6 +165,8 @@ SPELLINGS = {
     scales_of_columns: (["z"], 2), second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2),
     second_axis_transposed: (["b"], 2), second_axis_sliced: (["b"], 2), nested: (["a", "z"], 1),
     with_covariates: (["z"], 1), probability_of_group: (["z"], 1), scale_of_each_group: (["z"], 2),
+    scaled_after_covariate: (["z"], 1), scaled_with_covariate: (["z"], 1), scaled_memberships: (["z"], 1),
+    scaled_difference: (["z"], 1),
     joined_to_zeros: (["z"], 2), softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),
 }  # fmt: skip
 
@@ -180,6 +203,17 @@ def test_wrong_change_of_variables_is_refused(predictor, part, monkeypatch):
     monkeypatch.setattr(centred_model, "_inverse", wrong)
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
         read_groups(model_of(predictor))
+
+
+def test_scale_that_is_lost_is_refused(monkeypatch):
+    """A planted mistake: a scale is taken from the rows and not put on the effects; others are where they belong."""
+    monkeypatch.setattr(scales_on_effects._Scaling, "_times", lambda self, var, scale: var)
+    with pytest.raises(GroupsNotFoundError, match="fails its check"):
+        read_groups(model_of(lambda: with_another_scale(scaled_memberships())))
+
+
+def with_another_scale(predictor):
+    return predictor + pm.HalfNormal("other") * pm.Normal("own", shape=G)[GROUP]
 
 
 def centred():

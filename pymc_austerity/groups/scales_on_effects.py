@@ -1,0 +1,117 @@
+"""A model in which scales multiply the effects that rows read, where the user multiplies a predictor by them.
+
+``tau * (w * z[i] + v * z[j])`` is written ``w * (tau * z[i]) + v * (tau * z[j])``, and ``x * tau * z[g]`` is written
+``x * (tau * z[g])``: what rows read is then an effect ``(tau * z)[g]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import mul
+
+from pymc.model import Model
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors, toposort
+from pytensor.scalar import Add, Mul, Neg, Sub, TrueDiv
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_austerity.compat import replace_parts
+from pymc_austerity.likelihood.derived_model import derived_model
+
+
+def with_scales_on_effects(model: Model, is_read: Callable[[Variable], bool]) -> Model:
+    """Return a model with the same log density, variables and names; the model itself where nothing is to be moved.
+
+    `is_read` says of a graph whether it is entries of effects, one a row, on the first axis.
+    """
+    terms, scaling = [*model.basic_RVs, *model.potentials], _Scaling(model, is_read)
+    moved: dict[Variable, Variable] = {}
+    for node in reversed(list(toposort(terms))):  # what holds others first
+        product = node.outputs[0]
+        inner = any(product in ancestors([of]) for of in moved)
+        if not inner and (instead := scaling.moved(product)) is not None:
+            moved[product] = instead
+    return derived_model(model, lambda term: replace_parts(term, moved), {}, {})[0] if moved else model
+
+
+class _Scaling:
+    """Finds products of effects with scales that are the same for all rows, and moves the scales."""
+
+    def __init__(self, model: Model, is_read: Callable[[Variable], bool]):
+        self._free, self._is_read = set(model.free_RVs), is_read
+        self._linear: dict[Variable, bool] = {}
+
+    def moved(self, product: Variable) -> Variable | None:
+        """Return a product with its scales on the effects; None where they are there, or it is no such product."""
+        if not _is(product, Mul):
+            return None
+        scales, effects, others = self._parts(product)
+        if not scales or len(effects) != 1 or self._is_in_place(product):
+            return None
+        found = self._times(effects[0], reduce(mul, scales))
+        return reduce(mul, [*others, found])
+
+    def _parts(self, product: Variable) -> tuple[list[Variable], list[Variable], list[Variable]]:
+        """Return the scales, what reads effects, and what else there is in a product of products."""
+        scales: list[Variable] = []
+        effects: list[Variable] = []
+        others: list[Variable] = []
+        for var in product.owner.inputs:
+            if _is(var, Mul):
+                for of, more in zip((scales, effects, others), self._parts(var), strict=True):
+                    of += more
+            elif self._reads(var):
+                effects.append(var)
+            elif self._is_scale(var):
+                scales.append(var)
+            else:
+                others.append(var)
+        return scales, effects, others
+
+    def _is_in_place(self, product: Variable) -> bool:
+        """Whether each scale multiplies effects before anything of single rows does."""
+        inputs = product.owner.inputs
+        effects, others = [v for v in inputs if self._reads(v)], [v for v in inputs if not self._reads(v)]
+        if any(map(self._is_scale, others)) and not (effects and all(map(self._is_scaled, effects))):
+            return False
+        return all(self._is_in_place(v) for v in inputs if _is(v, Mul) and not _same_for_rows(v))
+
+    def _is_scaled(self, var: Variable) -> bool:
+        """Whether a graph is effects that are read, times what is the same for all rows."""
+        if self._is_read(var) or not _is(var, Mul):
+            return self._is_read(var)
+        return all(self._is_scaled(v) if self._reads(v) else _same_for_rows(v) for v in var.owner.inputs)
+
+    def _is_scale(self, var: Variable) -> bool:
+        return _same_for_rows(var) and bool(self._free & set(ancestors([var])))
+
+    def _reads(self, var: Variable) -> bool:
+        """Whether a graph is a sum of effects that are read, each times something of the rows."""
+        if var not in self._linear:
+            self._linear[var] = self._is_read(var) or self._is_linear(var)
+        return self._linear[var]
+
+    def _is_linear(self, var: Variable) -> bool:
+        if _is(var, Add, Sub, Neg):
+            return any(map(self._reads, var.owner.inputs))
+        if _is(var, Mul):
+            return sum(map(self._reads, var.owner.inputs)) == 1
+        return _is(var, TrueDiv) and self._reads(var.owner.inputs[0]) and not self._reads(var.owner.inputs[1])
+
+    def _times(self, var: Variable, scale: Variable) -> Variable:
+        """Return a graph times a scale, which stands beside the effects."""
+        if self._is_read(var) or not self._reads(var):
+            return scale * var
+        node = var.owner
+        if _is(var, Add, Sub, Neg):
+            return node.op(*[self._times(of, scale) for of in node.inputs])
+        return node.op(*[self._times(of, scale) if self._reads(of) else of for of in node.inputs])
+
+
+def _same_for_rows(var: Variable) -> bool:
+    return var.type.broadcastable[:1] == (True,)
+
+
+def _is(var: Variable, *ops: type) -> bool:
+    return var.owner is not None and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, ops)
