@@ -15,6 +15,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import Add, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import Sum
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.likelihood.derived_model import derived_model
@@ -97,6 +98,8 @@ class _Scaling:
             return any(map(self._reads, var.owner.inputs))
         if _is(var, Mul):
             return sum(map(self._reads, var.owner.inputs)) == 1
+        if _is_sum_within_rows(var):
+            return self._reads(var.owner.inputs[0])
         return _is(var, TrueDiv) and self._reads(var.owner.inputs[0]) and not self._reads(var.owner.inputs[1])
 
     def _times(self, var: Variable, scale: Variable) -> Variable:
@@ -104,6 +107,10 @@ class _Scaling:
         if self._is_read(var) or not self._reads(var):
             return scale * var
         node = var.owner
+        if _is_sum_within_rows(var):
+            axes = iter(range(scale.type.ndim))
+            within = scale.dimshuffle(*("x" if k in node.op.axis else next(axes) for k in range(node.inputs[0].ndim)))
+            return node.op(self._times(node.inputs[0], within))
         if _is(var, Add, Sub, Neg):
             return node.op(*[self._times(of, scale) for of in node.inputs])
         return node.op(*[self._times(of, scale) if self._reads(of) else of for of in node.inputs])
@@ -111,6 +118,10 @@ class _Scaling:
 
 def _same_for_rows(var: Variable) -> bool:
     return var.type.broadcastable[:1] == (True,)
+
+
+def _is_sum_within_rows(var: Variable) -> bool:
+    return var.owner is not None and isinstance(var.owner.op, Sum) and 0 not in (var.owner.op.axis or (0,))
 
 
 def _is(var: Variable, *ops: type) -> bool:

@@ -136,6 +136,11 @@ def scaled_difference():
     return mu - tau * mu * (z[GROUP] - z[OTHER]) / 2
 
 
+def scaled_sum_of_slopes():
+    mu, tau = pm.Normal("mu"), pm.HalfNormal("tau")
+    return mu + tau * (np.column_stack([np.ones(N), X]) * pm.Normal("slopes", shape=(G, 2))[GROUP]).sum(axis=1)
+
+
 def slopes_of_categories():
     """The means come after z in the model, and the last category has a slope of zero."""
     tau, z, mu = pm.HalfNormal("tau", shape=2), pm.Normal("z", shape=(G, 2)), pm.Normal("mu", shape=2)
@@ -166,7 +171,7 @@ SPELLINGS = {
     second_axis_transposed: (["b"], 2), second_axis_sliced: (["b"], 2), nested: (["a", "z"], 1),
     with_covariates: (["z"], 1), probability_of_group: (["z"], 1), scale_of_each_group: (["z"], 2),
     scaled_after_covariate: (["z"], 1), scaled_with_covariate: (["z"], 1), scaled_memberships: (["z"], 1),
-    scaled_difference: (["z"], 1),
+    scaled_difference: (["z"], 1), scaled_sum_of_slopes: (["slopes"], 2),
     joined_to_zeros: (["z"], 2), softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),
 }  # fmt: skip
 
