@@ -34,6 +34,10 @@ def decider():
         return pma.GroupMH(refreshed=0.6, rng=1, progressbar=False).decider
 
 
+#: By how much bounds are raised, so that many rows are drawn and none of the groups reads all of its own.
+MANY = 8.0
+
+
 def _data(decider, raised=1.0, radius=None):
     """What the moves read, with bounds so many times what they need be: more rows are drawn, as exactly."""
     data = decider.data()
@@ -107,7 +111,7 @@ def _largest_z(decider, data, refresh=None, n=16_000):
 def test_draws_from_few_rows_and_many_keep_the_posterior(decider):
     assert isinstance(decider.test, ScalableSubsampling)
     assert decider.parts.bounded
-    for raised in (1.0, 30.0):
+    for raised in (1.0, MANY):
         assert _largest_z(decider, _data(decider, raised)) < MAX_Z
 
 
@@ -131,7 +135,7 @@ def _upside_down(rng, limits, new, old):
 @pytest.mark.parametrize("planted", [None, _ignored, _upside_down])
 def test_rows_that_do_not_count_as_they_should_are_seen(decider, bounded, planted):
     refresh = bounded if planted is None else build_bounded_refresh(decider.parts, planted)
-    assert (_largest_z(decider, _data(decider, 30.0), refresh) < MAX_Z) == (planted is None)
+    assert (_largest_z(decider, _data(decider, MANY), refresh) < MAX_Z) == (planted is None)
 
 
 def test_a_row_that_breaks_its_bound_is_named(decider, bounded):
