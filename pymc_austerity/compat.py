@@ -83,7 +83,7 @@ class ChainSetup:
         PyMC asks for them first of all.  It reads the data then, which would end the process where the file of a memory
         map was made shorter.
         """
-        if (data := getattr(self, "_data", None)) is not None:
+        if (data := getattr(self, "known_data", None)) is not None:
             data.require_files()
         return self._vars
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_austerity.blocks.passes import Passes
-from pymc_austerity.blocks.table import BlockTable
+from pymc_austerity.blocks.table import BlockTable, bound_pool, sampled
 from pymc_austerity.blocks.table_pools import drawn_by_bounds, drawn_further
 from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.rows import Pool, Reservoir, Rows, Work, no_op
@@ -71,7 +71,7 @@ class GrownBlockTable(BlockTable):
         n, n_arrays, before = self.n_before, self._n_arrays, self._example_before
         assert before is not None
         chosen = [np.arange(len(self)) if numbers is None else np.sort(numbers) for numbers in wanted]
-        _, *arrays = self._sampled([numbers[numbers >= n] - n for numbers in chosen])
+        _, *arrays = sampled(self.passes, [numbers[numbers >= n] - n for numbers in chosen], self.shown)
         samples = []
         for k, numbers in enumerate(chosen):
             first = before.take(np.arange((numbers < n).sum()) % len(before)).arrays
@@ -97,7 +97,7 @@ class GrownBlockTable(BlockTable):
         always = [np.concatenate(of) for of in zip(first, added, strict=True)]
         self.pools["BoundPool"] = about, reservoir, always
         self.reading_passes += len(self.passes) / len(self)
-        return self.bound_pool(reservoir.bounded(always))
+        return bound_pool(reservoir.bounded(always), self)
 
     def _started(self, kind: str, about: Sequence[np.ndarray]) -> tuple[Reservoir, list[np.ndarray]]:
         if kind not in self._pools_before:

@@ -73,7 +73,7 @@ class BlockTable:
         """Return the rows with these numbers for each of several samples, or all rows for None, in one pass."""
         chosen = [np.arange(len(self)) if numbers is None else np.sort(numbers) for numbers in wanted]
         n_arrays = self._n_arrays
-        checksums, *arrays = self.passes.remembered("Samples", chosen, lambda: self._sampled(chosen))
+        checksums, *arrays = self.passes.remembered("Samples", chosen, lambda: sampled(self.passes, chosen, self.shown))
         if self.passes.seen is None:  # the samples were kept by an earlier set-up
             self.passes.seen = checksums.tolist()
             self.passes.read_again()
@@ -81,16 +81,6 @@ class BlockTable:
         self.reading_passes += 1
         self.example = samples[0]
         return samples
-
-    def _sampled(self, chosen: Sequence[np.ndarray]) -> list[np.ndarray]:
-        def here(number: int, start: int, stop: int) -> tuple[Any, ...]:
-            return tuple(c[slice(*np.searchsorted(c, [start, stop]))] - start for c in chosen)
-
-        with setup_progress(self.shown) as progress:
-            task = progress.add_task("Samples", total=len(self), what=f"{len(self):,} rows")
-            found = list(self.passes.each(_taken, lambda n: progress.advance(task, n), here))
-        joined = [np.concatenate(parts) for sample in zip(*found, strict=True) for parts in zip(*sample, strict=True)]
-        return [np.array(self.passes.seen, np.int64), *joined]
 
     def some(self, n: int) -> tuple[np.ndarray, ...]:
         """Return the arrays of at most `n` rows of the first sample."""
@@ -121,13 +111,27 @@ class BlockTable:
             return reservoir.bounded(always)
 
         self.reading_passes += 1
-        return self.bound_pool(self.passes.remembered("BoundPool", about, learn))
+        return bound_pool(self.passes.remembered("BoundPool", about, learn), self)
 
-    def bound_pool(self, found: Sequence[Any]) -> tuple[BoundPool, Rows]:
-        """Return the pool of what `Reservoir.bounded` returns."""
-        size, total, *arrays = found
-        always = np.arange(len(size) - self.slots.n)
-        return BoundPool(size, float(total), always, len(self), self.shares), Rows(tuple(arrays))
+
+def sampled(passes: Passes, chosen: Sequence[np.ndarray], shown: bool) -> list[np.ndarray]:
+    """Return the checksums of the parts, and the arrays of the rows with the numbers of each sample, in one pass."""
+
+    def here(number: int, start: int, stop: int) -> tuple[Any, ...]:
+        return tuple(c[slice(*np.searchsorted(c, [start, stop]))] - start for c in chosen)
+
+    with setup_progress(shown) as progress:
+        task = progress.add_task("Samples", total=len(passes), what=f"{len(passes):,} rows")
+        found = list(passes.each(_taken, lambda n: progress.advance(task, n), here))
+    joined = [np.concatenate(parts) for sample in zip(*found, strict=True) for parts in zip(*sample, strict=True)]
+    return [np.array(passes.seen, np.int64), *joined]
+
+
+def bound_pool(found: Sequence[Any], table: BlockTable) -> tuple[BoundPool, Rows]:
+    """Return the pool of what `Reservoir.bounded` returns, for the chains of a table."""
+    size, total, *arrays = found
+    always = np.arange(len(size) - table.slots.n)
+    return BoundPool(size, float(total), always, len(table), table.shares), Rows(tuple(arrays))
 
 
 def _itself(rows: Rows) -> Rows:

@@ -31,7 +31,7 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
 
     default_blocked = True
     model_key: ModelKey  # the model and the data that the step has learnt from
-    _data: ModelData | None
+    known_data: ModelData | None  # None in a process that samples
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Check model, variables, and names of arguments."""
@@ -52,7 +52,7 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
 
     def watch_data(self, data: ModelData) -> None:
         """Note which data the step has learnt from."""
-        self._data, self.model_key = data, data.key
+        self.known_data, self.model_key = data, data.key
 
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""
@@ -64,7 +64,7 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
         Raises ValueError for an array that was changed in place, and for data that do not go with the model.
         """
         try:
-            changed = self._data and self._data.changed()
+            changed = self.known_data and self.known_data.changed()
         except ValueError as error:
             if in_worker():  # what PyMC raises begins with words of its own
                 _log.error(error)
@@ -75,7 +75,7 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
 
     def _follow_set_data(self) -> None:
         """Do so where other arrays were put into the model, without looking into those that are there."""
-        if self._data is not None and self._data.was_replaced():
+        if self.known_data is not None and self.known_data.was_replaced():
             self.follow_data()
 
     @property

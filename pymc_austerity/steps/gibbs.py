@@ -252,7 +252,8 @@ class ApproxGibbs(CheckedStep):
     def __getstate__(self) -> dict[str, Any]:
         self.follow_data()
         # Another process compiles for itself; it gets the data, not the model that they came from.
-        return {**self.__dict__, **dict.fromkeys(("_sweep", "_linked", "_data_at", "_data", "_BlockedStep__newargs"))}
+        gone = ("_sweep", "_linked", "_data_at", "known_data", "_BlockedStep__newargs")
+        return {**self.__dict__, **dict.fromkeys(gone)}
 
     def __reduce__(self) -> Any:
         return _revive, (type(self), self.__getstate__())

@@ -184,11 +184,6 @@ class RowStep(CheckedStep):
         if table is not None:
             self.model_key = self.model_key._replace(data=table.digest)
 
-    @property
-    def known_data(self) -> ModelData | None:
-        """What the step knows of its model; nothing in a process that samples."""
-        return self._data
-
     def read_added_files(self) -> int:
         """Learn from the files that were added to the folder of ``data=``.
 
@@ -301,7 +296,8 @@ class RowStep(CheckedStep):
         self.follow_data()
         self._ahead.settle()
         # Another process gets the data, not the model that they came from.
-        return {**self.__dict__, **dict.fromkeys(("_data", "table", "_learn_anew", "_last", "_BlockedStep__newargs"))}
+        gone = ("known_data", "table", "_learn_anew", "_last", "_BlockedStep__newargs")
+        return {**self.__dict__, **dict.fromkeys(gone)}
 
     def __reduce__(self) -> Any:
         return revive, (type(self), self.__getstate__())
