@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups import Coordinates
+from pymc_austerity.groups import Coordinates, GroupDecider
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.rows import Rows
+from pymc_austerity.kernel import Decider
 
 #: Rows that are looked at, and variables that are named.
 _ROWS, _NAMED = 1_000, 3
@@ -19,20 +16,20 @@ _ROWS, _NAMED = 1_000, 3
 _STEP = 1e-15
 
 
-def require_distinct_densities(
-    likelihood: RowLikelihood,
-    rows: Rows,
-    fixed: Sequence[np.ndarray],
-    theta: np.ndarray,
-    others: np.ndarray,
-    theta0: np.ndarray,
-    coordinates: Coordinates,
+def require_near(
+    decider: Decider | GroupDecider, theta: np.ndarray, others: np.ndarray, theta0: np.ndarray, coordinates: Coordinates
 ) -> None:
     """Raise a SamplingError where the log density at or beside θ is rounded by more than 1.
 
     It names what is furthest from `theta0`.  An acceptance test there would compare rounding errors: the chain
-    stays, or walks about at random.
+    stays, or walks about at random.  Moves of everything on a surrogate find back from there.
     """
+    if isinstance(decider, GroupDecider):
+        likelihood, rows, fixed = decider.model.likelihood, decider.prepared.rows, decider.fixed
+    elif decider.parts.prepared is None:
+        likelihood, rows, fixed = decider.parts.likelihood, decider.parts.stored, decider.parts.fixed
+    else:
+        return
     numbers = np.unique(np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int))
     given = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     function = interpret_log_density(given, [likelihood.log_prior, likelihood.row_log_likelihood])

@@ -33,7 +33,7 @@ from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.description import describe_rows, describe_step
 from pymc_austerity.steps.draw_statistics import GROUPS, OF_A_DRAW, OF_SEVERAL, RunningRates, statistics_of
-from pymc_austerity.steps.far_start import require_distinct_densities
+from pymc_austerity.steps.far_start import require_near
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.pooled import SharesTaken
 from pymc_austerity.steps.process import end_with_parent, revive, stopped_chain
@@ -245,7 +245,7 @@ class RowStep(CheckedStep):
         theta, others = _theta_at(point, self.coordinates, self._last), flatten(point, self.likelihood.other_blocks)
         if chain.n_steps == 0:
             if not np.array_equal(theta, self._theta0):
-                self._require_near(theta, others)
+                require_near(decider, theta, others, self._theta0, self.coordinates)
             elif chain.start is not None:
                 theta = chain.start
                 point = self.coordinates.point(point, theta)
@@ -275,16 +275,6 @@ class RowStep(CheckedStep):
         point = self.coordinates.point(point, outcome.theta)
         self._last = point, outcome.theta
         return point, [stats]
-
-    def _require_near(self, theta: np.ndarray, others: np.ndarray) -> None:
-        """Refuse a start from which the chain would not find back; moves on a surrogate do."""
-        if self.moves_groups:
-            stored, fixed, likelihood = self.decider.prepared.rows, self.decider.fixed, self.decider.model.likelihood
-        elif self.decider.parts.prepared is None:
-            stored, fixed, likelihood = self.decider.parts.stored, self.decider.parts.fixed, self.likelihood
-        else:
-            return
-        require_distinct_densities(likelihood, stored, fixed, theta, others, self._theta0, self.coordinates)
 
     def declare_stats(self, more: dict[str, Any]) -> None:
         """Add statistics that not every step has."""
