@@ -3,13 +3,19 @@
 import argparse
 import os
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import arviz as az
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import psutil
+import pymc as pm
+from matplotlib.figure import Figure
 
 from pymc_austerity.demo.regression import (
     FAMILIES,
@@ -20,12 +26,19 @@ from pymc_austerity.demo.regression import (
     rows_from_file,
     synthetic,
 )
-from pymc_austerity.demo.timed_runs import Deadline, Run, effective_draws, figure, nutpie_until, run_until
-from pymc_austerity.diagnostics import compare, data_usage
+from pymc_austerity.diagnostics import compare, data_usage, plot_comparison
 
-NUTS = "NUTS"
-#: Columns of `compare` that are printed.
-COMPARED = ["mean", "sd", "shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse", "differs"]
+#: Lengths of a run, as shares of its draws, at which its effective draws are counted; ArviZ wants four draws a chain.
+_SHARES, _FEWEST_DRAWS = np.geomspace(0.01, 1, 12), 4
+
+
+class Run(NamedTuple):
+    """A run of a sampler; seconds are those since the start of the process."""
+
+    idata: Any  # what the sampler returned; None where it was stopped before the fourth kept draw of a chain
+    began: float  # when every chain had kept a draw
+    ended: float
+    finished: bool
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -48,65 +61,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)
+    imports = time.time() - psutil.Process().create_time()  # a user waits for them in either run
     try:
-        imports = seconds_since_start()  # both runs share the imports, and a user waits for them in either
         X, y, source = _rows(chosen)
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
     kind = kind_of(y)
     print(f"{len(X):,} rows, {X.shape[1]} covariates: {source}; {FAMILIES[kind]} regression", flush=True)
-
-    build, runs = STEPS[kind], {}
+    step, common = (
+        STEPS[kind],
+        {"chains": chosen.chains, "cores": min(chosen.chains, cores), "random_seed": chosen.seed},
+    )
     with regression(X, y):
-        # Named because PyMC takes every second core for a thread of the first, and two cores are then one.
-        common = {"chains": chosen.chains, "cores": min(chosen.chains, cores), "random_seed": chosen.seed}
-        deadline = Deadline(imports)
-        runs[build.__name__] = run_until(deadline, draws=chosen.draws, tune=chosen.tune, step=build(), **common)
+        ours = sample(imports, np.inf, draws=chosen.draws, tune=chosen.tune, step=step(), **common)
         print(f"NUTS on the same model; it is stopped {chosen.seconds:.0f} s after its start.", flush=True)
-        deadline = Deadline(imports, chosen.seconds)
-        nuts_until = nutpie_until if find_spec("nutpie") else run_until  # the faster NUTS, where it is installed
-        runs[NUTS] = nuts_until(deadline, draws=chosen.nuts_draws, tune=chosen.nuts_tune, **common)
-
-    ours, nuts = (run.idata for run in runs.values())
-    summary = az.summary(ours)
-    chosen.figure.parent.mkdir(parents=True, exist_ok=True)
-    figure(runs, n_parameters=len(summary)).savefig(chosen.figure, dpi=150)
-    with pd.option_context("display.width", 160, "display.max_columns", None, "display.precision", 3):
-        print(f"\n{build.__name__}, ArviZ summary\n{summary}\n")
-        print("\n".join(lines_of(runs)))
-        if nuts is not None:
-            table = compare({build.__name__: ours, NUTS: nuts}, reference=NUTS).xs(build.__name__, level="run")
-            print(f"\n{build.__name__} against {NUTS}, shifts in posterior sd\n{table[COMPARED]}")
-            print(f"{(table['differs'] != '').sum()} of {len(table)} parameters differ beyond Monte Carlo error")
-    print(f"\nFigure: {chosen.figure}")
-
-
-def seconds_since_start() -> float:
-    """Return how long ago this process began."""
-    try:
-        import psutil
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "psutil, which knows when a process began, is not installed. Run `pip install 'pymc-austerity[demo]'`."
-        ) from error
-    return time.time() - psutil.Process().create_time()
-
-
-def lines_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return how long each run took and what the first, of the step, read, a line each."""
-    lines = []
+        by_nuts = sample_by_nutpie if find_spec("nutpie") else sample  # the faster NUTS, where it is installed
+        nuts = by_nuts(imports, chosen.seconds, draws=chosen.nuts_draws, tune=chosen.nuts_tune, **common)
+    runs = {step.__name__: ours, "NUTS": nuts}
+    print(f"\n{step.__name__}, ArviZ summary\n{az.summary(ours.idata)}\n")
     for name, run in runs.items():
         if run.idata is None:
-            lines.append(f"{name:10} was stopped after {run.seconds:.0f} s, still tuning")
+            print(f"{name:10} was stopped after {run.ended:.0f} s, still tuning")
             continue
-        sizes, (seconds, effective) = run.idata["posterior"].sizes, effective_draws(run)
-        lines.append(
-            f"{name:10} {sizes['chain']} x {sizes['draw']:,} draws, the first {run.arrivals[0]:.0f} s after the start "
-            f"of the process, the last after {seconds[-1]:.0f} s{'' if run.finished else ' (stopped there)'}; "
-            f"effective draws of the slowest parameter: {effective[-1]:,.0f}"
+        sizes, stopped = run.idata["posterior"].sizes, "" if run.finished else " (stopped there)"
+        print(
+            f"{name:10} {sizes['chain']} x {sizes['draw']:,} draws, the first {run.began:.0f} s after the start of the "
+            f"process, the last after {run.ended:.0f} s{stopped}; effective draws of the slowest parameter: "
+            f"{effective_draws(run)[1][-1]:,.0f}"
         )
-    usage = data_usage(next(iter(runs.values())).idata)
-    return [*lines, f"{'rows':10} {usage['mean']:,.3g} read a draw, of {usage['total_rows']:,.0f}"]
+    usage = data_usage(ours.idata)
+    print(f"{'rows':10} {usage['mean']:,.3g} read a draw, of {usage['total_rows']:,.0f}")
+    if nuts.idata is not None:
+        print(f"\n{compare({step.__name__: ours.idata, 'NUTS': nuts.idata}, reference='NUTS')}")
+    chosen.figure.parent.mkdir(parents=True, exist_ok=True)
+    figure(runs).savefig(chosen.figure, dpi=150)
+    print(f"\nFigure: {chosen.figure}")
 
 
 def _rows(chosen: argparse.Namespace) -> tuple[pd.DataFrame, np.ndarray, str]:
@@ -116,6 +105,87 @@ def _rows(chosen: argparse.Namespace) -> tuple[pd.DataFrame, np.ndarray, str]:
     if chosen.rand:
         return *rand_health_insurance(), "who saw a doctor in the RAND Health Insurance Experiment"
     return *synthetic(chosen.rows, chosen.seed), "a made-up table"
+
+
+def sample(before: float, limit: float, **options: Any) -> Run:
+    """Sample the model of the context with ``pm.sample``, until `limit` seconds have passed; `before` count as well."""
+    zero, kept = time.perf_counter() - before, set[int]()
+    began, stopped = np.inf, False
+
+    def callback(trace: Any, draw: Any) -> None:
+        nonlocal began, stopped
+        if not draw.tuning and draw.chain not in kept:
+            kept.add(draw.chain)
+            began = time.perf_counter() - zero
+        if time.perf_counter() - zero > limit:
+            stopped = True
+            raise KeyboardInterrupt  # which is how PyMC lets a callback end a run
+
+    try:
+        idata = pm.sample(callback=callback, **options)
+    except ValueError:
+        if not stopped:
+            raise
+        idata = None  # PyMC makes no result of a run that was stopped while tuning
+    enough = idata is not None and idata["posterior"].sizes["draw"] >= _FEWEST_DRAWS
+    return Run(idata if enough else None, began, time.perf_counter() - zero, not stopped)
+
+
+def sample_by_nutpie(before: float, limit: float, *, random_seed: int, **options: Any) -> Run:
+    """Sample the model of the context with nutpie's NUTS, as `sample` does."""
+    import nutpie
+
+    zero = time.perf_counter() - before
+    compiled = nutpie.compile_pymc_model(pm.modelcontext(None))
+    started = time.perf_counter() - zero
+    sampler = nutpie.sample(compiled, seed=random_seed, blocking=False, **options)
+    try:
+        idata, finished = sampler.wait(timeout=max(0.0, limit - started)), True
+    except TimeoutError:
+        with warnings.catch_warnings():  # of fewer draws than chains
+            warnings.simplefilter("ignore", UserWarning)
+            idata, finished = sampler.abort(), False
+    ended = time.perf_counter() - zero
+    # Chains that were stopped differ in length; the shorter ones are filled up with NaN.
+    first = next(iter(idata["posterior"].data_vars.values()))
+    n_draws = int(first.notnull().all([dim for dim in first.dims if dim != "draw"]).sum())
+    if n_draws < _FEWEST_DRAWS:
+        return Run(None, np.inf, ended, finished)
+    idata = idata.isel(draw=slice(0, n_draws))
+    # nutpie keeps no times, and takes as long as it evaluates gradients, whose numbers it keeps.
+    tuning, drawing = (float(idata[g]["n_steps"].sum()) for g in ("warmup_sample_stats", "sample_stats"))
+    return Run(idata, started + (ended - started) * tuning / (tuning + drawing), ended, finished)
+
+
+def effective_draws(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Return seconds since the start of the process, and the effective draws of the slowest parameter by then."""
+    assert run.idata is not None
+    posterior = run.idata["posterior"]
+    kept = np.unique(np.maximum(_FEWEST_DRAWS, (_SHARES * posterior.sizes["draw"]).astype(int)))
+    ess = [az.ess(posterior.isel(draw=slice(0, k))) for k in kept]
+    smallest = [min(float(values.min()) for values in of.values()) for of in ess]
+    return run.began + (run.ended - run.began) * kept / posterior.sizes["draw"], np.array(smallest)
+
+
+def figure(runs: Mapping[str, Run]) -> Figure:
+    """Return a figure of what was gained in how many seconds, above the marginals where both runs made draws."""
+    results = {name: run.idata for name, run in runs.items() if run.idata is not None}
+    sheet = plt.figure(figsize=(11, 9.6), layout="constrained")
+    above, below = cast("np.ndarray", sheet.subfigures(2, 1, height_ratios=(3.6, 6)))
+    axes = above.subplots()
+    for name, run in runs.items():
+        if run.idata is None:
+            axes.axvline(run.ended, linestyle=":", color="0.3", label=f"{name}: stopped, still tuning")
+        else:
+            axes.plot(*effective_draws(run), marker=".", label=name if run.finished else f"{name}, stopped")
+    axes.set(xlabel="seconds from the start of the process", ylabel="effective draws, slowest parameter", yscale="log")
+    axes.set_xlim(left=0)
+    axes.legend(frameon=False)
+    panels = below.subplots(3, 4).ravel()
+    n = len(plot_comparison(results, reference="NUTS", max_panels=12, axes=panels)) if len(results) > 1 else 0
+    for unused in panels[n:]:
+        unused.set_axis_off()
+    return sheet
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def synthetic(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 9))
     y = rng.random(n_rows) < special.expit(-0.5 + X @ np.linspace(-0.8, 0.8, 9))
-    return pd.DataFrame(X).rename(columns=lambda column: f"x{column}"), y.astype(int)
+    return pd.DataFrame(X).add_prefix("x"), y.astype(int)
 
 
 def rand_health_insurance() -> tuple[pd.DataFrame, np.ndarray]:
@@ -47,21 +47,16 @@ def rows_from_file(path: Path) -> tuple[pd.DataFrame, np.ndarray]:
     with np.load(path) as arrays:
         if missing := {"X", "y"} - set(arrays.files):
             raise ValueError(
-                f"{path}: no array {' and '.join(sorted(missing))} (found {arrays.files}), so there is "
-                "nothing to regress. Save it with numpy.savez(path, X=..., y=...)."
+                f"{path}: no array {' and '.join(sorted(missing))} (found {arrays.files}). Save it with "
+                "numpy.savez(path, X=..., y=...)."
             )
         X, y = arrays["X"], arrays["y"]
     if X.ndim != 2 or y.shape != X.shape[:1] or not X.size:
-        raise ValueError(
-            f"{path}: X has shape {X.shape} and y {y.shape}; X must be (rows, covariates) and y (rows,), so "
-            "that row i of one belongs to row i of the other."
-        )
+        raise ValueError(f"{path}: X has shape {X.shape} and y {y.shape}; they must be (rows, covariates) and (rows,).")
     for name, array in {"X": X, "y": y}.items():
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"{path}: {name} holds {array.dtype}, not numbers. Encode categories as numbers.")
-        if not np.isfinite(array).all():
-            raise ValueError(f"{path}: {name} holds NaN or infinite values. Remove or impute those rows.")
-    return pd.DataFrame(X).rename(columns=lambda column: f"x{column}"), y
+        if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+            raise ValueError(f"{path}: {name} holds {array.dtype} with NaN, infinite values or what is no number.")
+    return pd.DataFrame(X).add_prefix("x"), y
 
 
 def kind_of(y: np.ndarray) -> str:
