@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,6 @@ def check_arguments(caller: str, given: Mapping[str, Any], annotations: Mapping[
         wanted = " or ".join(str(word) for word in words if word != "None")
         error = ValueError if is_real(value) and wanted == "a whole number" else TypeError
         raise error(f"{caller}: {name}={short(value)} must be {wanted}.")
-
-
-def check_fields(instance: Any) -> None:
-    """Check the fields of a dataclass so."""
-    described = {field.name: field.type for field in fields(instance)}
-    check_arguments(type(instance).__name__, {name: getattr(instance, name) for name in described}, described)
 
 
 def is_whole(value: Any, least: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from pymc_austerity.argument_kinds import check_arguments, is_short, short
 
 P = ParamSpec("P")
 Returned = TypeVar("Returned")
+Described = TypeVar("Described")
 
 
 def model_of(model: Any, caller: str) -> Model:
@@ -74,17 +75,14 @@ def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returne
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
         described, caller = signature(function), function.__qualname__.split(".")[0]
-        parameters = described.parameters
+        parameters = _named(described)
         annotations = {name: p.annotation for name, p in parameters.items()}
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> Returned:
             if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
                 check_names(caller, kwargs, list(parameters))
-            try:
-                given = described.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{caller}: {error}. It is called as {caller}({_usage(described)}).") from None
+            given = bound(caller, described, args, kwargs)
             if isinstance(given.get("idata"), Model) and "model" in parameters:
                 meant = f"{caller}(idata, {'' if list(parameters)[1] == 'model' else 'model='}model)"
                 raise TypeError(f"{caller} wants the run first, and then a pymc.Model. Did you mean {meant}?")
@@ -99,12 +97,26 @@ def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returne
     return decorate
 
 
-def _usage(described: Signature) -> str:
-    """Return the arguments of a function, with = after those that are named or may be left out."""
-    parameters = described.parameters.values()
-    named = (p.kind is p.KEYWORD_ONLY or p.default is not p.empty for p in parameters)
-    of_kind = (f"**{p.name}" if p.kind is p.VAR_KEYWORD else p.name for p in parameters)
-    return ", ".join(f"{name}=" if is_named else name for name, is_named in zip(of_kind, named))
+def takes_fields(described: type[Described]) -> type[Described]:
+    """Check the arguments of a public dataclass as `takes` does those of a function."""
+    described.__init__ = takes()(described.__init__)  # type: ignore[method-assign]
+    return described
+
+
+def bound(caller: str, described: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name; raise a TypeError that says how it is called where some are missing."""
+    try:
+        return described.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        named = (p.kind is p.KEYWORD_ONLY or p.default is not p.empty for p in _named(described).values())
+        of_kind = (f"**{p.name}" if p.kind is p.VAR_KEYWORD else p.name for p in _named(described).values())
+        usage = ", ".join(f"{name}=" if is_named else name for name, is_named in zip(of_kind, named))
+        raise TypeError(f"{caller}: {error}. It is called as {caller}({usage}).") from None
+
+
+def _named(described: Signature) -> dict[str, Parameter]:
+    """Return the parameters that a caller names."""
+    return {name: parameter for name, parameter in described.parameters.items() if name not in ("self", "cls")}
 
 
 def check_names(caller: str, given: Iterable[str], names: Sequence[str], more: str = "") -> None:
@@ -150,12 +162,16 @@ def finite_values(argument: str, given: Any, shapes: Mapping[str, tuple[int, ...
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
     """Return a sentence that names what may have been meant, and all choices."""
+    if not names:
+        return "It takes none."
     closest = _closest(name, names)
     return (f"Did you mean {closest}? " if closest else "") + f"Choose from {', '.join(names)}."
 
 
 def shown(value: Any) -> str:
     """Return what was passed in a few words: its type, and itself where that is short."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} in place of an object of it"
     kind, text = type(value).__name__, repr(value)
     return f"{kind} {text}" if is_short(text) else f"an object of type {kind}"
 

@@ -20,6 +20,7 @@ from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import CHUNK, InOrder
 from pymc_austerity.rows.in_order import is_at, move_to
+from pymc_austerity.user_input import takes_fields
 
 
 class OnAllRows(AcceptanceTest):
@@ -40,6 +41,7 @@ class OnAllRows(AcceptanceTest):
         return _comparing_sums(reader.terms_at, self.decide, self.threshold)
 
 
+@takes_fields
 @dataclass(frozen=True)
 class Exact(OnAllRows):
     """The Metropolis–Hastings test on all rows: the oracle of every other test."""

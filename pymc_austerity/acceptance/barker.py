@@ -18,6 +18,7 @@ from pymc_austerity.acceptance.correction import correction
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.moments import Moments, absolute_moments, standard_error, third_central_moment
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.user_input import takes_fields
 
 #: Standard deviation of the logistic distribution.
 _LOGISTIC_SD = np.pi / np.sqrt(3)
@@ -138,6 +139,7 @@ def barker_probability(log_ratio: float) -> float:
     return float(special.expit(log_ratio))
 
 
+@takes_fields
 @dataclass(frozen=True)
 class ExactBarker(OnAllRows):
     """Barker's test on all rows: the oracle of `Barker`.

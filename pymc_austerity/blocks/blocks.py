@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.blocks.arrays import Arrays
 from pymc_austerity.blocks.arrow_streams import ArrowStreams, exports_stream, refuse_read_once
 from pymc_austerity.blocks.checkpoint import Checkpoint
@@ -20,9 +19,10 @@ from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.table import BlockTable
 from pymc_austerity.blocks.yielded import DaskPartitions, Yielded
 from pymc_austerity.rows import Slots
-from pymc_austerity.user_input import check_seed, shown
+from pymc_austerity.user_input import check_seed, shown, takes_fields
 
 
+@takes_fields
 @dataclass(frozen=True)
 class Blocks:
     """Rows on disk, or made on demand, that a step reads in a few passes before sampling.
@@ -120,7 +120,6 @@ class Blocks:
     checkpoint: Any = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         known = ParquetFiles.takes(self.source) or exports_stream(self.source)
         if not (known or callable(self.source) or isinstance(self.source, Iterable)):
             raise TypeError(

@@ -14,6 +14,7 @@ from pytensor.graph.basic import Constant
 from pymc_austerity.diagnostics.results import SamplingResult, group
 from pymc_austerity.likelihood.model_arrays import arrays_of_model
 from pymc_austerity.likelihood.model_graph import array_of
+from pymc_austerity.user_input import shown
 
 #: Statistics of a draw, the same for all of a run: numbers of the model and of the data that it belongs to.
 MODEL_DIGEST, DATA_DIGEST = "model_digest", "data_digest"
@@ -48,10 +49,12 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
 
 
 def check_step_of(step: Any, model: Model, to_draw: bool = False) -> None:
-    """Refuse a step that was built for another model by a ValueError.
+    """Refuse a step that was built for another model by a ValueError, and a class of steps by a TypeError.
 
     To judge draws, the same model built again will do; `to_draw`, PyMC asks for the very variables.
     """
+    if isinstance(step, type):
+        raise TypeError(f"step= wants a step that was built, and got {shown(step)}.")
     own = getattr(step, "vars", ()) or ()
     remedy = "Build the step within 'with model:'."
     known = {value.name for value in model.value_vars}

@@ -9,15 +9,15 @@ from pymc.exceptions import SamplingError
 
 from pymc_austerity.acceptance import DECIDED, Looks
 from pymc_austerity.acceptance.decision import decide_against_threshold
-from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.diagnostics.built_steps import Deciding, decider_of
 from pymc_austerity.kernel import Chain
-from pymc_austerity.user_input import check_seed, takes
+from pymc_austerity.user_input import check_seed, takes, takes_fields
 
 #: So many rows are read twice: the log ratio of all but one is another.
 _FEW_ROWS = 100
 
 
+@takes_fields
 @dataclass(frozen=True, eq=False)
 class Trial:
     """Proposals (θ, θ′) of a chain, reduced to what the analysis of a test needs.
@@ -47,7 +47,6 @@ class Trial:
     replacement: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
         ratio, noise = np.asarray(self.log_ratio, dtype=float), np.asarray(self.noise_sd, dtype=float)
         if ratio.ndim != 1 or ratio.shape != noise.shape or not ratio.size:
             raise ValueError(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pymc_austerity.argument_kinds import check_fields, is_number, is_real, is_whole
+from pymc_austerity.argument_kinds import is_number, is_real, is_whole
+from pymc_austerity.user_input import takes_fields
 
 
 @runtime_checkable
@@ -38,6 +39,7 @@ class Constant:
         return self.final
 
 
+@takes_fields
 @dataclass(frozen=True)
 class Annealing:
     """Temperature that falls geometrically from `start` to `final` over `steps` transitions of tuning.
@@ -70,7 +72,6 @@ class Annealing:
     final: float = 1.0
 
     def __post_init__(self) -> None:
-        check_fields(self)
         _check_schedule(self.start, self.steps, self.final)
 
     def at(self, t: int) -> float:
@@ -79,6 +80,7 @@ class Annealing:
         return float(self.start ** (1 - done) * self.final**done)
 
 
+@takes_fields
 @dataclass(frozen=True)
 class TemperatureDrop:
     """Temperature `start` for the first `steps` transitions of tuning, then `final` at once.
@@ -108,7 +110,6 @@ class TemperatureDrop:
     final: float = 1.0
 
     def __post_init__(self) -> None:
-        check_fields(self)
         _check_schedule(self.start, self.steps, self.final)
 
     def at(self, t: int) -> float:

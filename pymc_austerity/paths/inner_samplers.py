@@ -17,9 +17,9 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
-from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.compat import as_sampling_result
 from pymc_austerity.paths.subset_model import SubsetModel
+from pymc_austerity.user_input import takes_fields
 
 Subset = Mapping[str, NDArray[Any]]
 Draw = Callable[..., Any]
@@ -42,13 +42,13 @@ class _Settings:
     target_accept: float = 0.8
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if min(self.draws, self.chains) < 1 or self.tune < 0 or not 0 < self.target_accept < 1:
             raise ValueError(
                 f"{self} needs draws= and chains= of at least 1, tune= from 0 on, and target_accept= in (0, 1)."
             )
 
 
+@takes_fields
 @dataclass(frozen=True)
 class NutpieNUTS(_Settings):
     """NUTS by nutpie, on one compiled model that is handed new data.
@@ -83,6 +83,7 @@ class NutpieNUTS(_Settings):
         return draw
 
 
+@takes_fields
 @dataclass(frozen=True)
 class PyMCNUTS(_Settings):
     """PyMC's own NUTS on one compiled log-density, put back to its first state for every subset.

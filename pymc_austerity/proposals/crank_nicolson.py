@@ -7,16 +7,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pymc_austerity.argument_kinds import check_fields, is_number
+from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing, without_data
 from pymc_austerity.proxy import SurrogateState, towards_target
+from pymc_austerity.user_input import takes_fields
 
 #: Acceptance rate that tuning of ρ aims at, as a share of the best that the test allows.
 _TARGET = 0.6
 
 
+@takes_fields
 @dataclass(frozen=True)
 class CrankNicolson(Proposal):
     """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for the normal approximation of the surrogate.
@@ -55,7 +57,6 @@ class CrankNicolson(Proposal):
     degrees_of_freedom: float | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if not (self.rho == "adapt" or (is_number(self.rho) and 0 <= self.rho < 1)):
             raise ValueError(
                 f"CrankNicolson(rho={self.rho!r}) must lie in [0, 1): at 1 the chain would never move. Leave it out to "

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.argument_kinds import check_fields, is_number, is_whole
+from pymc_austerity.argument_kinds import is_number, is_whole
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
@@ -32,6 +32,7 @@ from pymc_austerity.proposals.random_walk import (
 from pymc_austerity.proxy import product
 from pymc_austerity.proxy.linear_maps import transposed_product
 from pymc_austerity.rows.sources import draw_subset
+from pymc_austerity.user_input import takes_fields
 
 #: Acceptance rates at which ℓ²·E a(Δ), Δ ~ N(−ℓ⁶/2, ℓ⁶), is largest: ℓ² is the size of a step, and Δ its log ratio in
 #: many dimensions (Roberts and Rosenthal 1998); a is min(1, exp Δ) or Barker's 1/(1 + exp −Δ).
@@ -42,6 +43,7 @@ _OPTIMAL_LENGTH = 1.65
 _MAX_DENSE = 200
 
 
+@takes_fields
 @dataclass(frozen=True, eq=False)
 class Langevin(Proposal):
     """Langevin proposal θ′ = θ + (a/2) M ∇log π(θ) + √a M^{1/2} z, the gradient estimated from a batch of rows.
@@ -108,7 +110,6 @@ class Langevin(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.step_size is not None and not (is_number(self.step_size) and self.step_size > 0):
             raise ValueError(
                 f"Langevin(step_size={self.step_size}) must be positive and finite: with 0 the chain never moves. "

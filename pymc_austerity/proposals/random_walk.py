@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_austerity.argument_kinds import check_fields, is_number
+from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_moments, proposal_factor
 from pymc_austerity.proposals.proposal import Move, Proposal, Target, without_data
 from pymc_austerity.proxy import towards_target
+from pymc_austerity.user_input import takes_fields
 
 #: A discrete variable keeps at least this standard deviation: below, rounding would hold it in place.
 _MIN_DISCRETE_SD = 0.5
@@ -145,6 +146,7 @@ def check_reachable(target_accept: float | None, best_rate: float) -> None:
         )
 
 
+@takes_fields
 @dataclass(frozen=True, eq=False)
 class RandomWalk(Proposal):
     """Gaussian random walk θ′ = θ + s·increment, with the scale s adapted while tuning.
@@ -178,7 +180,6 @@ class RandomWalk(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.scale is not None and self.cov is not None:
             raise ValueError("RandomWalk was given both scale and cov, which contradict each other. Keep one.")
         if self.scale is not None and not np.all(np.isfinite(self.scale) & (np.asarray(self.scale) > 0)):
@@ -222,6 +223,7 @@ class RandomWalk(Proposal):
         return walk_state(factor, discrete, target, np.empty(0), np.empty((0, 0)), np.empty(0))
 
 
+@takes_fields
 @dataclass(frozen=True)
 class AdaptiveMetropolis(Proposal):
     """Gaussian random walk whose covariance follows that of the chain while tuning.
@@ -245,7 +247,6 @@ class AdaptiveMetropolis(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         check_target(self.target_accept)
 
     def for_model(self, target: Target) -> Move:

@@ -8,14 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_austerity.argument_kinds import check_fields, is_number
+from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.distributions import _REMEDY, _TOLERANCE, _require_orthonormal
 from pymc_austerity.likelihood import Block, Surroundings
 from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target
 from pymc_austerity.proposals.random_walk import WalkState, adapt_walk, check_target, target_rate, walk_state
+from pymc_austerity.user_input import takes_fields
 
 
+@takes_fields
 @dataclass(frozen=True)
 class StiefelWalk(Proposal):
     """Symmetric random walk on matrices with orthonormal columns (or rows, where there are more columns than rows).
@@ -74,7 +76,6 @@ class StiefelWalk(Proposal):
     target_accept: float | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.scale is not None and not (is_number(self.scale) and self.scale > 0):
             raise ValueError(
                 f"StiefelWalk(scale={self.scale}) must be positive and finite: it is the standard deviation of an "

@@ -7,11 +7,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pymc_austerity.argument_kinds import check_fields, is_number, is_whole
+from pymc_austerity.argument_kinds import is_number, is_whole
 from pymc_austerity.compile.cache import built_once, njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing
 from pymc_austerity.proxy import SurrogateState, Trajectory, path_search, product
+from pymc_austerity.user_input import takes_fields
 
 #: Path lengths to choose from, in quarter periods: shorter ones are for proxies that are poor far from the start.
 _LENGTHS = (1.0, 0.5, 0.25, 0.125)
@@ -23,6 +24,7 @@ _TRIALS = 25
 _OVERHEAD = 30.0
 
 
+@takes_fields
 @dataclass(frozen=True)
 class SurrogateHMC(Proposal):
     """Hamiltonian transitions on the surrogate π̃ = exact prior × exp(summed proxy), at no cost in rows.
@@ -68,7 +70,6 @@ class SurrogateHMC(Proposal):
     transitions: int | Literal["adapt"] = 1
 
     def __post_init__(self) -> None:
-        check_fields(self)
         for name, advice in (("step_size", "0.5"), ("path_length", "1.5")):
             value = getattr(self, name)
             if value != "adapt" and not (is_number(value) and value > 0):

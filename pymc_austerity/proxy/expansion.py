@@ -18,13 +18,13 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.argument_kinds import check_fields
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import BothSides, Density, KnownSum, RowLikelihood
 from pymc_austerity.proxy.linear_maps import LinearMap, product
+from pymc_austerity.user_input import takes_fields
 
 #: Where the remainder shrinks by less than this share of 2^(order + 1) when the step halves, the derivative is wrong.
 _ORDER_SLACK = 0.75
@@ -34,6 +34,7 @@ _STEPS = (1.0, 0.25, 0.0625)
 _ROUNDING = 1e-9
 
 
+@takes_fields
 @dataclass(frozen=True)
 class Taylor:
     """Taylor expansion of every row's log-likelihood around a centre near the posterior mode.
@@ -63,7 +64,6 @@ class Taylor:
     centre: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.order not in (1, 2, 3):
             raise ValueError(
                 f"Taylor(order={self.order}) must be 1, 2 or 3: sums of higher derivatives do not fit in memory. Use 2."

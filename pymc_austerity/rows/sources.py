@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.user_input import takes_fields
 
 #: ``draw(rng, state, start, stop)``: numbers of the stored rows at these positions of the current test.
 DrawRows = Callable[..., np.ndarray]
@@ -145,6 +146,7 @@ def draw_in_order(rng: np.random.Generator, state: Any, start: int, stop: int) -
     return np.arange(start, stop)
 
 
+@takes_fields
 @dataclass(frozen=True)
 class Uniform(RowSource):
     """Rows drawn uniformly without replacement inside a test, independently between tests.

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from pymc_austerity.argument_kinds import check_fields, is_number
+from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
+from pymc_austerity.user_input import takes_fields
 
 _Rows = TypeVar("_Rows")
 
@@ -87,6 +88,7 @@ def weigh_rows(table: Any, numbers: np.ndarray, new: np.ndarray, old: np.ndarray
         old[k] *= weight
 
 
+@takes_fields
 @dataclass(frozen=True)
 class Weighted:
     """Rows drawn with replacement, in proportion to the typical size of their remainder.
@@ -112,7 +114,6 @@ class Weighted:
     floor: float = 0.2
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if not (is_number(self.floor) and 0 < self.floor <= 1):
             raise ValueError(
                 f"Weighted(floor={self.floor}) must lie in (0, 1]: without a floor a row with a small weight that "

@@ -17,7 +17,7 @@ from pymc_austerity.likelihood import ModelData
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.steps.draw_statistics import METHOD, progress_columns, progress_fields
 from pymc_austerity.steps.process import OneThread, in_worker
-from pymc_austerity.user_input import check_names, check_seed, model_of, variables_of
+from pymc_austerity.user_input import bound, check_names, check_seed, model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -35,11 +35,13 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Check model, variables, and names of arguments."""
-        parameters = signature(cls.__init__).parameters
+        described = signature(cls.__init__)
+        parameters = described.parameters
         names = list(parameters)[1:]
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):  # which a subclass hands on
             of_moves = "What tuning aims at, and everything else about the moves, belongs to the proposal=."
             check_names(cls.__name__, kwargs, names, of_moves if "proposal" in names else "")
+        bound(cls.__name__, described, (None, *args), kwargs)
         annotations = {n: p.annotation for n, p in parameters.items() if n not in ("vars", "observed")}  # checked below
         check_arguments(cls.__name__, kwargs, annotations)
         check_seed(kwargs.get("rng"), cls.__name__)

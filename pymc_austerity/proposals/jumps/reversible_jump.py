@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.argument_kinds import check_fields, is_whole
+from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.likelihood import Block, RowLikelihood
 from pymc_austerity.likelihood.prior_laws import NORMAL
@@ -20,8 +20,10 @@ from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpSt
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
 from pymc_austerity.proposals.proposal import Move, Proposal, Target, adapt_nothing
 from pymc_austerity.proxy import Prepared, SelectedCoefficients, select_coefficients
+from pymc_austerity.user_input import takes_fields
 
 
+@takes_fields
 @dataclass(frozen=True, eq=False)
 class ReversibleJump(Proposal):
     """Include and exclude coefficients, exchange them, and move those included: variable selection for any test.
@@ -118,7 +120,6 @@ class ReversibleJump(Proposal):
     transitions: int = 100
 
     def __post_init__(self) -> None:
-        check_fields(self)
         for name in ("birth_scale", "update_scale", "excluded"):
             value = getattr(self, name)
             if value is not None and not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0)):
