@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.blocks.arrays import Arrays
-from pymc_austerity.blocks.arrow_streams import ArrowStreams, exports_stream, refuse_read_once
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
+from pymc_austerity.blocks.dask_partitions import DaskPartitions
 from pymc_austerity.blocks.parquet import ParquetFiles
 from pymc_austerity.blocks.passes import Cluster, Passes, Threads
 from pymc_austerity.blocks.source import Source
+from pymc_austerity.blocks.streams import Streams, exports_stream
 from pymc_austerity.blocks.table import BlockTable
-from pymc_austerity.blocks.yielded import DaskPartitions, Yielded
 from pymc_austerity.rows import Slots
 from pymc_austerity.user_input import check_seed, shown, takes_fields
 
@@ -124,8 +124,8 @@ class Blocks:
         if not (known or callable(self.source) or isinstance(self.source, Iterable)):
             raise TypeError(
                 f"Blocks({shown(self.source)}): no source of rows. Give paths of Parquet files, a pyarrow dataset, a "
-                "Dask or Polars data frame, a DuckDB relation, a dict of arrays, or a function that yields dicts of "
-                "arrays or returns a stream of Arrow."
+                "Dask or Polars data frame (of a lazy one its method, frame.collect), a DuckDB relation, a dict of "
+                "arrays, or a function that yields dicts of arrays or returns a stream of Arrow."
             )
         if isinstance(self.source, list | tuple | set | Mapping) and not self.source:
             raise ValueError(
@@ -176,7 +176,6 @@ class Blocks:
         return BlockTable(Passes(source, reader, executor, checkpoint), slots, self.chains, progressbar)
 
     def _open(self) -> Source:
-        refuse_read_once(self.source)
         if ParquetFiles.takes(self.source):
             return ParquetFiles(self.source, self.filter)
         if self.filter is not None:
@@ -187,9 +186,4 @@ class Blocks:
             return DaskPartitions(self.source)
         if Arrays.takes(self.source):
             return Arrays(self.source)
-        if exports_stream(self.source):
-            return ArrowStreams(self.source, self.n_rows)
-        made = self.source() if callable(self.source) else None
-        if exports_stream(made):
-            return ArrowStreams(self.source, self.n_rows, made)
-        return Yielded(self.source, self.n_rows, made)
+        return Streams(self.source, self.n_rows)

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from pymc_austerity.blocks.arrow_columns import is_arrow, of_arrow
 from pymc_austerity.blocks.source import BadRowError, Block, Loaded, Part, length_of
 from pymc_austerity.rows import Rows
 
 _one_at_a_time = Lock()
 
+_REMEDY = "Leave such rows out (filter= of files, WHERE in a query), or impute them."
 #: Rows whose columns are put side by side at once.
 _SOME_ROWS = 1_024
 
@@ -119,6 +121,13 @@ class Reader:
 
 def as_column(values: Any, block: Block, name: str) -> np.ndarray | pd.Categorical:
     """Return a column as it was yielded, nothing of it missing, as an array or as categories."""
+    if is_arrow(values):
+        if values.null_count:
+            _missing(block, values.is_null().to_numpy(zero_copy_only=False), name)
+        try:
+            return of_arrow(values)
+        except ValueError as error:
+            raise ValueError(f"{block.where}: column {name!r} {error}") from None
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         column = pd.Categorical(values)
     elif np.ma.isMaskedArray(values):
@@ -144,7 +153,7 @@ def _refuse(block: Block, bad: np.ndarray, said: Callable[[int], str]) -> None:
 
 
 def _missing(block: Block, bad: np.ndarray, name: str) -> None:
-    _refuse(block, bad, lambda row: f"column {name!r} is missing. Leave such rows out, or impute them.")
+    _refuse(block, bad, lambda row: f"column {name!r} is missing. {_REMEDY}")
 
 
 def _codes(column: np.ndarray | pd.Categorical, labels: pd.Index, block: Block, name: str) -> np.ndarray:

@@ -7,30 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-import pandas as pd
-
-from pymc_austerity.blocks.source import BadRowError, Block, Part, cut, refuse_duplicates, require_columns
+from pymc_austerity.blocks.arrow_columns import as_bytes, import_pyarrow
+from pymc_austerity.blocks.source import Block, Part, cut, refuse_duplicates, require_columns
 from pymc_austerity.digests import digest_of_all
 
 #: Rows that are decoded at once, where a row group has more.
 _BATCH = 131_072
 #: Batches that pyarrow reads ahead: its default of 16 would hold a million rows beside the one that is worked on.
 _AHEAD = 2
-
-
-def import_pyarrow() -> Any:
-    """Return pyarrow, or say how to install it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.dataset
-    except ImportError as error:
-        raise ImportError(
-            "Blocks reads Parquet and Arrow by pyarrow, which is not installed. Install it by pip install "
-            "'pymc-austerity[parquet]', or give a function that yields dicts of arrays."
-        ) from error
-    return pyarrow
 
 
 class ParquetFiles:
@@ -82,7 +66,8 @@ class ParquetFiles:
     def takes(source: Any) -> bool:
         """Whether this is what it reads."""
         one = source[0] if isinstance(source, list | tuple) and source else source
-        return isinstance(one, str | os.PathLike) or type(one).__module__.startswith("pyarrow")
+        known = type(one).__module__.startswith("pyarrow") and not hasattr(one, "read_next_batch")
+        return isinstance(one, str | os.PathLike) or known
 
     def count(self) -> int:
         """Return the number of rows, from the files' own account of themselves where nothing is filtered."""
@@ -202,18 +187,8 @@ class FilePart(Part):
         pa = import_pyarrow()
         for fragment, where, first, *_ in self.spans:
             for batch in _batches(pa, fragment, where, self):
-                taken = {name: column_of(pa, batch.column(name), where, first, name) for name in self.columns}
-                yield Block(where, first, taken)
+                yield Block(where, first, {name: batch.column(name) for name in self.columns})
                 first += batch.num_rows
-
-
-def as_bytes(batch: Any) -> np.ndarray:
-    """Return a batch as a stream of Arrow holds it: what it holds, and nothing of what it is a slice of."""
-    pa = import_pyarrow()
-    with pa.BufferOutputStream() as sink:
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        return np.frombuffer(sink.getvalue(), np.uint8)
 
 
 def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any]:
@@ -224,32 +199,3 @@ def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any
         raise ValueError(
             f"{where} cannot be read: {error}. If the file was changed after its first pass, build the step again."
         ) from error
-
-
-def column_of(pa: Any, column: Any, where: str, first: int, name: str) -> Any:
-    """Return a column as an array, or as categories."""
-    if column.null_count:
-        row = int(np.flatnonzero(pa.compute.is_null(column).to_numpy(zero_copy_only=False))[0])
-        raise BadRowError(
-            where, first + row, f"column {name!r} is missing. Leave such rows out by filter=, or impute them."
-        )
-    if isinstance(column, pa.DictionaryArray) and pa.types.is_string_view(column.dictionary.type):  # of Polars
-        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.large_string()))
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
-    if pa.types.is_decimal(column.type):  # of sums and of literals in SQL
-        column = column.cast(pa.float64())
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        column = column.dictionary_encode()
-    if isinstance(column, pa.DictionaryArray):
-        numbers = column.indices.to_numpy(zero_copy_only=False)
-        return pd.Categorical.from_codes(numbers, column.dictionary.to_pandas().to_numpy())
-    if pa.types.is_fixed_size_list(kind):
-        return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), kind.list_size)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return column.to_numpy(zero_copy_only=False)
-    raise ValueError(
-        f"{where}: column {name!r} is of type {kind}, which is no number. Store it as one, or give a function that "
-        "yields dicts of arrays."
-    )

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import cloudpickle
@@ -152,23 +153,36 @@ def checksum_of(rows: Rows) -> int:
 class Passes:
     """Passes over the rows of a source, whose every row is checked in the first and compared in later ones.
 
-    `seen` holds the checksums of the parts, once they were read.
+    `seen` holds the checksums of the parts, once they were read. What was added to a source that had been read is
+    behind it: rows `before` it are numbered, and not read.
     """
 
-    def __init__(self, source: Source, reader: Reader, executor: Executor, checkpoint: Checkpoint):
+    def __init__(
+        self, source: Source, reader: Reader, executor: Executor, checkpoint: Checkpoint, before: Passes | None = None
+    ):
         self.reader, self.executor, self.seen = reader, executor, cast("list[int] | None", None)
-        self._source, self._checkpoint = source, checkpoint
-        self._n_rows = source.count()
+        self._sources: tuple[Source, ...] = (source,) if before is None else (*before._sources, source)
+        self._checkpoint = checkpoint
+        self._before, self.n_before = ([], 0) if before is None else (before.seen or [], len(before))
+        self._n_rows = self.n_before + source.count()
         if self._n_rows < 1:
-            raise ValueError("Blocks: the source has no rows. Check its paths, and filter=.")
+            raise ValueError("Blocks: the source has no rows. Check its paths, its filter= or the WHERE of its query.")
 
     def __len__(self) -> int:
         return self._n_rows
 
     @property
-    def _size(self) -> int:
-        """Rows of a part."""
-        return max(1, min(PIECE, _PIECE_BYTES // self.reader.row_bytes))
+    def n_read(self) -> int:
+        """Rows that a pass reads."""
+        return self._n_rows - self.n_before
+
+    def _parts(self) -> Iterator[tuple[int, int, Part]]:
+        """Yield the number of every part, that of its first row, and the part."""
+        size, start = max(1, min(PIECE, _PIECE_BYTES // self.reader.row_bytes)), 0
+        parts = chain.from_iterable(source.parts(self.reader.names, size) for source in self._sources)
+        for number, part in enumerate(parts):
+            yield number, start, part
+            start += part.n_rows
 
     def each(
         self,
@@ -177,15 +191,14 @@ class Passes:
         more: Callable[[int, int, int], tuple[Any, ...]] = lambda number, start, stop: (),
     ) -> Iterator[Any]:
         """Yield what ``work(rows, *more(number, start, stop))`` returns for each part, in their order."""
-        known, checksums, n = self.seen, [], 0
+        known, checksums, n = self.seen, list(self._before), self.n_before
 
         def assigned() -> Iterator[Assigned]:
-            start = 0
-            for number, part in enumerate(self._source.parts(self.reader.names, self._size)):
-                # A part beyond those of the first pass is none of them, whatever its rows.
-                checksum = None if known is None else known[number] if number < len(known) else -1
-                yield Assigned(part, checksum, more(number, start, start + part.n_rows))
-                start += part.n_rows
+            for number, start, part in self._parts():
+                if number >= len(self._before):
+                    # A part beyond those of the first pass is none of them, whatever its rows.
+                    checksum = None if known is None else known[number] if number < len(known) else -1
+                    yield Assigned(part, checksum, more(number, start, start + part.n_rows))
 
         for result in self.executor.each(Worked(self.reader, work), assigned()):
             checksums.append(result.checksum)
@@ -203,41 +216,41 @@ class Passes:
         if n != self._n_rows:
             found = "more" if n > self._n_rows else f"{n:,}"
             raise ValueError(
-                f"Blocks: a pass read {found} rows where {self._n_rows:,} were expected. Correct n_rows=, or leave the "
-                "files alone until sampling begins."
+                f"Blocks: a pass read {found} rows where {self._n_rows:,} were expected. Correct n_rows= if it is "
+                "wrong; otherwise leave files alone until sampling begins, and have a function or a query return the "
+                "same rows each time."
             )
         self.seen = checksums
 
     @property
     def files(self) -> ParquetFiles:
         """The source; refused where it has no files to which others may be added."""
-        if not isinstance(self._source, ParquetFiles) or not self._source.has_paths:
+        source = self._sources[-1]
+        if not isinstance(source, ParquetFiles) or not source.has_paths:
             raise ValueError(
                 "Blocks: files are added to a folder, and this source is none that was given by its path. Build the "
                 "step again, and it reads all rows."
             )
-        return self._source
+        return source
 
-    def over(self, source: ParquetFiles) -> Passes:
+    def over(self, source: ParquetFiles, before: Passes | None = None) -> Passes:
         """Return passes over other files for the same model, of which nothing is kept on disk."""
-        return Passes(source, self.reader, self.executor, Checkpoint(None, {}))
+        return Passes(source, self.reader, self.executor, Checkpoint(None, {}), before)
 
     def place(self, row: int) -> str:
         """Say in which file, or block, the row of a number is, and which there."""
-        for part in self._source.parts(self.reader.names, self._size):
-            if row < part.n_rows:
-                for block in part.blocks():
-                    n = len(self.reader.arrays(block)[0])
-                    if row < n:
-                        return f"{block.where}, row {block.first + row}"
-                    row -= n
-            row -= part.n_rows
+        for _, start, part in self._parts():
+            for block in part.blocks() if row < start + part.n_rows else ():
+                n = len(self.reader.arrays(block)[0])
+                if row < start + n:
+                    return f"{block.where}, row {block.first + row - start}"
+                start += n
         raise IndexError(row)
 
     def read_again(self) -> None:
         """Compare some parts with their checksums: the first, and the middle and last where they can be read alone."""
-        known, start = cast("list[int]", self.seen), 0
-        for number, part in enumerate(self._source.parts(self.reader.names, self._size)):
+        known = cast("list[int]", self.seen)
+        for number, start, part in self._parts():
             if number and isinstance(part, Loaded):  # all parts between would have to be made
                 break
             if number in (0, len(known) // 2) or number >= len(known) - 1:
@@ -245,7 +258,6 @@ class Passes:
                 (result,) = self.executor.each(Worked(self.reader, _nothing), [Assigned(part, checksum, ())])
                 if result.checksum != checksum:
                     self._checkpoint.refuse_rows(result.where, start, result.n_rows, checksum, result.checksum)
-            start += part.n_rows
 
     def remembered(self, name: str, about: Sequence[np.ndarray], learn: Callable[[], Sequence[Any]]) -> tuple[Any, ...]:
         """Return what a pass learns from these rows, from the checkpoint where it is there."""

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
+from pymc_austerity.blocks.arrow_columns import by_itself
+from pymc_austerity.user_input import shown
+
 
 class Block(NamedTuple):
     """Consecutive rows, from number `first` of a file or whatever else they are in; columns of one length."""
@@ -55,6 +58,11 @@ class Loaded(Part):
         """Yield them."""
         yield from self.held
 
+    def __reduce__(self) -> Any:
+        # A slice of a column of Arrow would travel with all that it is a slice of.
+        held = [b._replace(columns={name: by_itself(column) for name, column in b.columns.items()}) for b in self.held]
+        return Loaded, (self.n_rows, tuple(held))
+
 
 class BadRowError(ValueError):
     """Rows that a model cannot take, with the place where they are."""
@@ -94,7 +102,9 @@ def cut(blocks: Iterable[Block], size: int) -> Iterator[Loaded]:
 
 def length_of(column: Any) -> int:
     """Return the number of rows of a column, as it was yielded."""
-    return int(np.shape(column)[0])
+    if not hasattr(column, "__len__") or not getattr(column, "shape", (1,)):
+        raise ValueError(f"Blocks: a column is {shown(column)}, and an array with an entry for each row was expected.")
+    return len(column)
 
 
 def _rows(column: Any, start: int, stop: int) -> Any:

@@ -13,13 +13,15 @@ from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import Pool, Reservoir, Rows, Slots, Work, no_op
 from pymc_austerity.rows.by_bounds import BoundPool
+from pymc_austerity.rows.grown import Known, NotKnownError, require_same
 
 
 class BlockTable:
     """All rows of a source, as passes read them.
 
     Every row is checked in the first pass, and in later ones compared with what it was. The pool that is drawn for
-    sampling has `slots`, and is for `shares` chains.
+    sampling has `slots`, and is for `shares` chains. Of a table to which files were added what a pass learnt from the
+    others is `known`; passes read the new ones alone, and the pool goes on from there.
     """
 
     def __init__(self, passes: Passes, slots: Slots, shares: int, progressbar: bool):
@@ -29,6 +31,23 @@ class BlockTable:
         self.reading_passes = 0.0
         #: By the kind of a pool, what its pass was about, its slots, and rows that are read always.
         self.pools: dict[str, tuple[list[np.ndarray], Reservoir, list[np.ndarray]]] = {}
+        self.known: Known | None = None
+        self._before: BlockTable | None = None
+
+    def with_added_files(self, about: tuple[np.ndarray, ...], result: Any) -> BlockTable | None:
+        """Return the table with the files that were added to its folder; None where there are none.
+
+        The `result` is that of a pass over the rows of this table, `about` what it was about.
+        """
+        if (added := self.passes.files.added()) is None:
+            return None
+        table = BlockTable(self.passes.over(added, self.passes), self.slots, self.shares, self.shown)
+        table.known, table._before, self._before = Known(len(self), about, result), self, None
+        return table
+
+    def read_anew(self) -> BlockTable:
+        """Return a table of all files that are in its folder now, of which nothing is known."""
+        return BlockTable(self.passes.over(self.passes.files.again()), self.slots, self.shares, self.shown)
 
     def __len__(self) -> int:
         return len(self.passes)
@@ -40,13 +59,8 @@ class BlockTable:
 
     @property
     def n_known(self) -> int:
-        """None are known before they are read."""
-        return 0
-
-    @property
-    def n_parts(self) -> int:
-        """Parts that the rows were read in."""
-        return len(self.passes.seen or ())
+        """Number of the first rows that passes need not look at again."""
+        return self.passes.n_before
 
     @property
     def digest(self) -> int:
@@ -62,23 +76,37 @@ class BlockTable:
         return self.passes.place(row)
 
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
-        """Yield what is learnt from each part of the rows, in their order."""
-        return self.passes.each(OnOneThread(work.released()), advance)
+        """Yield what is known of the first rows, and what is learnt from each part of the others, in their order."""
+        if self.known is not None:
+            yield self.known.of_first(work)
+            advance(self.known.n)
+        yield from self.passes.each(OnOneThread(work.released()), advance)
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return what a pass learns, from the checkpoint where it is there."""
         return self.passes.remembered(type(work).__name__, work.about, learn)
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
-        """Return the rows with these numbers for each of several samples, or all rows for None, in one pass."""
+        """Return the rows with these numbers for each of several samples, or all rows for None, in one pass.
+
+        Of rows that are not read again as many are taken from a sample that was drawn before: which they are is chance
+        in any case.
+        """
         chosen = [np.arange(len(self)) if numbers is None else np.sort(numbers) for numbers in wanted]
-        n_arrays = self._n_arrays
         checksums, *arrays = self.passes.remembered("Samples", chosen, lambda: sampled(self.passes, chosen, self.shown))
         if self.passes.seen is None:  # the samples were kept by an earlier set-up
             self.passes.seen = checksums.tolist()
             self.passes.read_again()
-        samples = [Rows(tuple(arrays[k : k + n_arrays])) for k in range(0, len(arrays), n_arrays)]
-        self.reading_passes += 1
+        samples = [Rows(tuple(arrays[k : k + self._n_arrays])) for k in range(0, len(arrays), self._n_arrays)]
+        if self._before is not None:
+            first = self._before.some(len(self))
+            numbers = [np.arange((of < self.n_known).sum()) % len(first[0]) for of in chosen]
+            both = [
+                zip(Rows(first).take(of).arrays, new.arrays, strict=True)
+                for of, new in zip(numbers, samples, strict=True)
+            ]
+            samples = [Rows(tuple(map(np.concatenate, of_sample))) for of_sample in both]
+        self.reading_passes += self.passes.n_read / len(self)
         self.example = samples[0]
         return samples
 
@@ -93,7 +121,7 @@ class BlockTable:
         assert example is not None
 
         def learn() -> list[np.ndarray]:
-            reservoir = drawn_by_size(self.passes, slots, sizes_of, example, advance)
+            reservoir = drawn_by_size(self.passes, slots, sizes_of, example, advance, self._started("Pool", about)[0])
             self.pools["Pool"] = about, reservoir, []
             pool = reservoir.pool(self.shares)
             return [*pool.rows.arrays, pool.weight]
@@ -103,15 +131,29 @@ class BlockTable:
 
     def bounded(self, bounds_of: Work, span: float) -> tuple[BoundPool, Rows]:
         """Draw the pool in proportion to bounds, in one pass in which they are found too."""
-        about, slots = [*bounds_of.about, np.array(span)], self.slots._replace(floor=0.0)
+        about, slots = list(bounds_of.about), self.slots._replace(floor=0.0)
 
         def learn() -> list[Any]:
-            reservoir, always = drawn_by_bounds(self.passes, slots, bounds_of, span, self.shown)
-            self.pools["BoundPool"] = about[:-1], reservoir, always
+            started, first = self._started("BoundPool", about)
+            reservoir, added = drawn_by_bounds(self.passes, slots, bounds_of, span, self.shown, started)
+            always = [np.concatenate(of) for of in zip(first, added, strict=True)] if first else added
+            self.pools["BoundPool"] = about, reservoir, always
             return reservoir.bounded(always)
 
-        self.reading_passes += 1
-        return bound_pool(self.passes.remembered("BoundPool", about, learn), self)
+        self.reading_passes += self.passes.n_read / len(self)
+        size, total, *arrays = self.passes.remembered("BoundPool", [*about, np.array(span)], learn)
+        always = np.arange(len(size) - slots.n)
+        return BoundPool(size, float(total), always, len(self), self.shares), Rows(tuple(arrays))
+
+    def _started(self, kind: str, about: Sequence[np.ndarray]) -> tuple[Reservoir | None, list[np.ndarray]]:
+        """Return the slots of the table before, and its rows that are read always, where there is one."""
+        if self._before is None:
+            return None, []
+        if kind not in self._before.pools:
+            raise NotKnownError("the pool came from a checkpoint, which does not keep how it was drawn")
+        before, reservoir, always = self._before.pools[kind]
+        require_same(about, before)
+        return reservoir.copy(), always
 
 
 def sampled(passes: Passes, chosen: Sequence[np.ndarray], shown: bool) -> list[np.ndarray]:
@@ -121,17 +163,10 @@ def sampled(passes: Passes, chosen: Sequence[np.ndarray], shown: bool) -> list[n
         return tuple(c[slice(*np.searchsorted(c, [start, stop]))] - start for c in chosen)
 
     with setup_progress(shown) as progress:
-        task = progress.add_task("Samples", total=len(passes), what=f"{len(passes):,} rows")
+        task = progress.add_task("Samples", total=passes.n_read, what=f"{passes.n_read:,} rows")
         found = list(passes.each(_taken, lambda n: progress.advance(task, n), here))
     joined = [np.concatenate(parts) for sample in zip(*found, strict=True) for parts in zip(*sample, strict=True)]
     return [np.array(passes.seen, np.int64), *joined]
-
-
-def bound_pool(found: Sequence[Any], table: BlockTable) -> tuple[BoundPool, Rows]:
-    """Return the pool of what `Reservoir.bounded` returns, for the chains of a table."""
-    size, total, *arrays = found
-    always = np.arange(len(size) - table.slots.n)
-    return BoundPool(size, float(total), always, len(table), table.shares), Rows(tuple(arrays))
 
 
 def _itself(rows: Rows) -> Rows:

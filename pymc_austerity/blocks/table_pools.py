@@ -19,61 +19,49 @@ _RAISED = 1e-6
 
 
 def drawn_by_size(
-    passes: Passes, slots: Slots, sizes_of: Work, example: Rows, advance: Callable[[int], None]
+    passes: Passes,
+    slots: Slots,
+    sizes_of: Work,
+    example: Rows,
+    advance: Callable[[int], None],
+    started: Reservoir | None = None,
 ) -> Reservoir:
-    """Return slots with rows in proportion to their sizes, the average of which is guessed from the `example`."""
+    """Return slots with rows in proportion to their sizes, the average of which is guessed from the `example`.
+
+    Slots that are `started` hold rows of the parts before those that are read.
+    """
     work = Offers(OnOneThread(sizes_of.released()), slots)
-    average = float(np.mean(work.sizes_of(example)))
-    reservoir = Reservoir(slots, average, len(passes))
-    _fill(passes, reservoir, work, advance)
+    reservoir = started or Reservoir(slots, float(np.mean(work.sizes_of(example))), len(passes))
+    for offer in _offered(passes, reservoir, work, advance):
+        reservoir.let_in(offer)
     if not reservoir.is_full:  # the sample misjudged the average, by a factor
         reservoir = Reservoir(slots)
-        _fill(passes, reservoir, work, no_op)
+        for offer in _offered(passes, reservoir, work, no_op):
+            reservoir.let_in(offer)
     return reservoir
 
 
-def drawn_further(
-    passes: Passes, reservoir: Reservoir, sizes_of: Work, n_parts: int, advance: Callable[[int], None]
-) -> None:
-    """Let rows into slots that were filled from `n_parts` parts before."""
-    _fill(passes, reservoir, Offers(OnOneThread(sizes_of.released()), reservoir.slots), advance, n_parts)
-
-
-def _fill(passes: Passes, reservoir: Reservoir, work: Offers, advance: Callable[[int], None], n_parts: int = 0) -> None:
-    for offer in _offered(passes, reservoir, work, advance, n_parts):
-        reservoir.let_in(offer)
-
-
 def drawn_by_bounds(
-    passes: Passes,
-    slots: Slots,
-    bounds_of: Work,
-    span: float,
-    shown: bool,
-    started: Reservoir | None = None,
-    n_parts: int = 0,
+    passes: Passes, slots: Slots, bounds_of: Work, span: float, shown: bool, started: Reservoir | None = None
 ) -> tuple[Reservoir, list[np.ndarray]]:
-    """Return slots with rows in proportion to their bounds, and the rows that are read always.
-
-    Slots that are `started` were filled from `n_parts` parts before.
-    """
+    """Return slots with rows in proportion to their bounds, and the rows that are read always."""
     work, reservoir = BoundedOffers(OnOneThread(bounds_of.released()), slots, span), started or Reservoir(slots)
     read_always: list[tuple[np.ndarray, ...]] = []
     with setup_progress(shown) as progress:
-        task = progress.add_task("Bounds", total=len(passes), what=f"{len(passes):,} rows")
-        for offer, always in _offered(passes, reservoir, work, lambda n: progress.advance(task, n), n_parts):
+        task = progress.add_task("Bounds", total=passes.n_read, what=f"{passes.n_read:,} rows")
+        for offer, always in _offered(passes, reservoir, work, lambda n: progress.advance(task, n)):
             reservoir.let_in(offer)
             read_always.append(always)
     return reservoir, [np.concatenate(of_array) for of_array in zip(*read_always, strict=True)]
 
 
 def _offered(
-    passes: Passes, reservoir: Reservoir, work: Callable[..., Any], advance: Callable[[int], None], n_parts: int
+    passes: Passes, reservoir: Reservoir, work: Callable[..., Any], advance: Callable[[int], None]
 ) -> Iterator[Any]:
     shared = passes.executor.shares_memory
 
     def more(number: int, start: int, stop: int) -> tuple[Any, ...]:
-        return n_parts + number, reservoir.keys if shared else reservoir.limits
+        return number, reservoir.keys if shared else reservoir.limits
 
     return passes.each(work, advance, more)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import NumbaPerformanceWarning
 
 from pymc_austerity.acceptance import AcceptanceTest
-from pymc_austerity.blocks import BlockTable, grown_table
+from pymc_austerity.blocks import BlockTable
 from pymc_austerity.bounds import Bound, EvaluateBound
 from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.cache import cached
@@ -36,7 +36,7 @@ from pymc_austerity.proposals import AdaptiveMetropolis, CrankNicolson, Move, Pr
 from pymc_austerity.proxy import Prepared
 from pymc_austerity.proxy.preparation import Kept, NoProxyError, ToLearn
 from pymc_austerity.rows import BoundTable, Rows, RowSource, Table, largest_count, number_in_table
-from pymc_austerity.rows.grown import GrownRows, Known
+from pymc_austerity.rows.grown import GrownRows, Known, NotKnownError
 from pymc_austerity.rows.weighted import AliasTable
 
 _log = logging.getLogger("pymc_austerity")
@@ -229,7 +229,8 @@ def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:
         return None
     weights = prepared.table if isinstance(prepared.table, AliasTable) else None
     bounds = [c for c in decider.bound_constants if isinstance(c, BoundTable)]
-    grown = GrownRows(rows.arrays, rows.first, known=Known(n, *known, weights, bounds[0] if bounds else None))
+    first_bounds = bounds[0] if bounds else None
+    grown = GrownRows(rows.arrays, rows.first, known=Known(n, *known), weights=weights, bounds=first_bounds)
     found = _learnt_further(decider, parts, grown)
     return None if found is None else replace(found, parts=replace(found.parts, rows=rows))
 
@@ -240,7 +241,7 @@ def _learnt_further(decider: Decider, parts: Parts, rows: Table) -> Decider | No
     assert decider.parts.prepared is not None
     try:
         learnt = _learn(replace(parts, rows=rows), decider.compiled, decider.parts.prepared.kept)
-    except (NoProxyError, grown_table.NotKnownError) as error:
+    except (NoProxyError, NotKnownError) as error:
         _log.info(f"{added}: {error}, so all are learnt from anew.")
         return None
     _log.info(f"{added}, of which everything is kept; only the new ones are learnt from.")
@@ -255,12 +256,12 @@ def with_added_files(decider: Decider, table: BlockTable) -> tuple[Decider, Bloc
     parts, compiled = decider.parts, decider.compiled
     assert parts.prepared is not None
     known = parts.prepared.sums_known(parts.fixed)
-    grown = grown_table.with_added_files(table, grown_table.KnownSum(*(known or ((), None))))
+    grown = table.with_added_files(*(known or ((), None)))
     if grown is None:
         return None
     if known is not None and (found := _learnt_further(decider, parts, grown)) is not None:
         return found, grown
-    anew = grown_table.read_anew(table)
+    anew = table.read_anew()
     return _complete(_learn(replace(parts, rows=anew), compiled), compiled), anew
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from pymc.model import Model
 
 from pymc_austerity.blocks import Blocks, BlockTable
-from pymc_austerity.blocks.grown_table import GrownBlockTable, read_anew
 from pymc_austerity.diagnostics.same_data import check_step_of
 from pymc_austerity.groups import Coordinates
 from pymc_austerity.likelihood import ModelData
@@ -41,10 +40,10 @@ def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | S
         )
     own = None if known is None or known.likelihood.counts is not None else (known, step.coordinates)
     table = step.table
-    if isinstance(table, GrownBlockTable):  # of which it does not know all rows by their numbers
+    if table is not None and table.known is not None:  # of which it does not know all rows by their numbers
         if table.passes.files.added() is not None:
             raise ValueError(
                 "loo: files were added since step= read them. Call its read_added_files, and sample again."
             )
-        table = read_anew(table)
+        table = table.read_anew()
     return RowsOfStep(own, table, step.model_key.data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,15 +16,27 @@ from pymc_austerity.rows.weighted import AliasTable, row_table, sizes_drawn_by
 _WEIGHED_AGAIN = 1_000
 
 
+class NotKnownError(RuntimeError):
+    """A pass is about something else than that of the first rows was, so that these have to be read again."""
+
+
 class Known(NamedTuple):
-    """What has been learnt from the first rows."""
+    """What has been learnt from the first rows of a table: what a pass was about (`Work.about`), and its result."""
 
     n: int
-    #: What a pass was about (`Work.about`), and its result.
     about: tuple[np.ndarray, ...]
     result: Any
-    weights: AliasTable | None
-    bounds: BoundTable | None
+
+    def of_first(self, work: Work) -> Any:
+        """Return what a pass learns from the first rows."""
+        require_same(work.about, self.about)
+        return self.result
+
+
+def require_same(about: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> None:
+    """Raise `NotKnownError` where a pass is about something else than one before."""
+    if len(about) != len(known) or not all(map(np.array_equal, about, known)):
+        raise NotKnownError("they would be expanded, or weighed, otherwise than the first were")
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,8 @@ class GrownRows(Rows):
     """Rows of which the first are known.  In another process they are `Rows`."""
 
     known: Known = field(kw_only=True)
+    weights: AliasTable | None = field(kw_only=True)
+    bounds: BoundTable | None = field(kw_only=True)
 
     @property
     def new(self) -> Rows:
@@ -44,20 +58,16 @@ class GrownRows(Rows):
         return self.known.n
 
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
-        """Yield what is known of the first rows, where the pass is about the same, and what is learnt from the new."""
-        about = work.about
-        if len(about) != len(self.known.about) or not all(map(np.array_equal, about, self.known.about)):
-            yield work(self, advance=advance)
-            return
+        """Yield what is known of the first rows, and what is learnt from the new."""
+        yield self.known.of_first(work)
         advance(self.known.n)
-        yield self.known.result
         yield work(self.new, advance=advance)
 
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> AliasTable:
         """Weigh the new rows, and find what the first were weighed by."""
-        if self.known.weights is None:
+        if self.weights is None:
             return super().weighed(sizes_of, floor, advance)  # type: ignore[return-value]
-        before = sizes_drawn_by(self.known.weights, floor)
+        before = sizes_drawn_by(self.weights, floor)
         few = np.sort(np.argpartition(-before, min(_WEIGHED_AGAIN, before.size) - 1)[:_WEIGHED_AGAIN])
         unit = sizes_of(self.take(few)).sum(dtype=float) / max(before[few].sum(dtype=float), np.finfo(float).tiny)
         advance(self.known.n)
@@ -65,7 +75,7 @@ class GrownRows(Rows):
 
     def bounded(self, bounds_of: Work, span: float) -> tuple[BoundTable, Rows]:
         """Find the bounds of the new rows, and of those of the first that were read always."""
-        before = self.known.bounds
+        before = self.bounds
         if before is None:
             return super().bounded(bounds_of, span)
         sizes = np.concatenate([before.size, bounds_of(self.new)])

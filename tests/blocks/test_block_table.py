@@ -263,7 +263,7 @@ REFUSED = {
     "an empty path": (lambda: "", {}, ValueError, r"Blocks\(''\): the path is empty"),
     "an empty path of several": (lambda: ["a.parquet", " "], {}, ValueError, r"Blocks\(' '\): the path is empty"),
     "a number among paths": (lambda: ["a.parquet", 3], {}, TypeError, "3 is among the paths"),
-    "a generator": (lambda: cut(10)(), {"n_rows": N}, TypeError, "an iterator can be read once"),
+    "a generator": (lambda: cut(10)(), {"n_rows": N}, TypeError, "it can be read once"),
     "no number of rows": (lambda: cut(10), {}, ValueError, "n_rows: a source that yields blocks must say"),
     "no source": (lambda: 3, {}, TypeError, "no source of rows"),
     "arrays of unequal length": (lambda: {**ROWS, "x": ROWS["x"][:5]}, {}, ValueError, "differ in length"),

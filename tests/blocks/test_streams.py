@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import arrow_streams
-from pymc_austerity.blocks.arrow_streams import ArrowStreams
+from pymc_austerity.blocks import streams
 from pymc_austerity.blocks.columns import Container
+from pymc_austerity.blocks.streams import Streams
 
 pa = pytest.importorskip("pyarrow")
 duckdb = pytest.importorskip("duckdb")
@@ -197,22 +197,63 @@ def test_a_query_that_changes_is_noticed():
 
 
 BAD = {
-    "a missing number": ("SELECT *, NULL::DOUBLE AS z FROM FLIGHTS", "the stream, row 0: column 'z' is missing"),
-    "a date": ("SELECT *, DATE '2020-01-01' AS z FROM FLIGHTS", "column 'z' is of type date32"),
+    "a missing number": ("SELECT *, NULL::DOUBLE AS z FROM FLIGHTS", "row 0: column 'z' is missing.* WHERE in a query"),
+    "a date": ("SELECT *, DATE '2020-01-01' AS z FROM FLIGHTS", r"column 'z' is of type date32.* \(CAST in a query"),
     "no such column": (QUERY, "the stream has no column 'z', only"),
+    "no rows": ("SELECT a AS z FROM FLIGHTS WHERE a > 99", "has no rows. Check its paths, its filter= or the WHERE"),
+    "uneven lists": ("SELECT CASE WHEN a > 0 THEN [1] ELSE [1, 2] END AS z FROM FLIGHTS", "lists of different lengths"),
+    "a gap in a list": ("SELECT [1, NULL] AS z FROM FLIGHTS", "column 'z' has lists with missing entries"),
+    "other rows": (
+        "SELECT a AS z FROM FLIGHTS USING SAMPLE 50%",
+        "a query return the same rows each time|not what they",
+    ),
 }
 
 
 @pytest.mark.parametrize(("query", "message"), BAD.values(), ids=BAD)
 def test_columns_that_cannot_be_taken_are_named(query, message):
+    def pass_twice():
+        arrays_of(table_of(lambda: duckdb.sql(query), [CONTAINERS[1]._replace(dtype=np.dtype(float))],
+                           columns={"y": "z"}, codes={}))  # fmt: skip
+
     with pytest.raises(ValueError, match=message):
-        table_of(lambda: duckdb.sql(query), CONTAINERS[1:2], columns={"y": "z"}, codes={})
+        pass_twice()
+
+
+COLUMNS = {
+    "sum of whole numbers": ("SELECT sum(y) AS z FROM FLIGHTS GROUP BY unused ORDER BY unused", "int64", FLIGHTS["y"]),
+    "sum beyond int64": ("SELECT 10::HUGEINT**25 AS z FROM FLIGHTS", "float64", np.full(N, 1e25)),
+    "array of arrays": ("SELECT [[a, b], [b, a]]::DOUBLE[2][2] AS z FROM FLIGHTS", "float64",
+                        FLIGHTS[["a", "b", "b", "a"]].to_numpy().reshape(N, 2, 2)),
+    "lists": ("SELECT [a, b] AS z FROM FLIGHTS", "float64", FLIGHTS[["a", "b"]].to_numpy()),
+    "truth": ("SELECT a > 0 AS z FROM FLIGHTS", "int8", FLIGHTS["a"] > 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "kind", "expected"), COLUMNS.values(), ids=COLUMNS)
+def test_columns_of_sql_become_arrays(query, kind, expected):
+    containers = [Container("z", np.dtype(kind), expected.shape[1:])]
+    (found,) = arrays_of(table_of(lambda: duckdb.sql(query), containers, columns={}, codes={}))
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+NO_STREAMS = {
+    "a lazy frame": (pl.from_pandas(FLIGHTS).lazy(), "no source of rows.* its method, frame.collect"),
+    "a function that returns one": (lambda: pl.from_pandas(FLIGHTS).lazy(), "the function returned .*LazyFrame"),
+    "a number in place of a column": (lambda: iter([{"y": 1}]), "a column is int 1, and an array"),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), NO_STREAMS.values(), ids=NO_STREAMS)
+def test_what_yields_no_rows_is_refused(source, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        table_of(source, CONTAINERS[1:2], columns={}, codes={}, n_rows=N)
 
 
 @pytest.mark.parametrize("short", [1, 2**30], ids=["each by itself", "put together"])
 def test_a_row_of_a_later_batch_is_named(short, monkeypatch):
     """Batches of 777 rows that make one part are blocks, whose rows are numbered on."""
-    monkeypatch.setattr(arrow_streams, "_SHORT", short)
+    monkeypatch.setattr(streams, "_SHORT", short)
     values = np.zeros(2_000)
     values[1_900] = np.nan
     batches = pa.table({"a": values}).to_batches(max_chunksize=777)
@@ -230,7 +271,7 @@ def test_filter_is_for_files():
 
 def test_parts_travel_as_they_are():
     """A part of a large batch is not sent with the batch."""
-    parts = list(ArrowStreams(pl.from_pandas(FLIGHTS), None).parts(["a", "city"], 100))
+    parts = list(Streams(pl.from_pandas(FLIGHTS), None).parts(["a", "city"], 100))
     assert len(parts) == 100
     sent = pickle.dumps(parts[3])
     assert len(sent) < 5_000
@@ -241,6 +282,6 @@ def test_parts_travel_as_they_are():
 
 def test_identity_follows_the_rows():
     first, again, other = (
-        ArrowStreams(pl.from_pandas(t), None).identity(["a"]) for t in (FLIGHTS, FLIGHTS, -FLIGHTS[["a"]])
+        Streams(pl.from_pandas(t), None).identity(["a"]) for t in (FLIGHTS, FLIGHTS, -FLIGHTS[["a"]])
     )
     assert first == again != other

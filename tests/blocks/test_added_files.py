@@ -6,7 +6,7 @@ import pytest
 from draws_at_hand import run_of
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import Container, grown_table, passes
+from pymc_austerity.blocks import Container, passes, table_pools
 from pymc_austerity.diagnostics.results import group
 
 pa = pytest.importorskip("pyarrow")
@@ -77,15 +77,17 @@ def test_a_pool_goes_on_as_if_there_had_been_one_pass(kind, tmp_path, monkeypatc
     for of in (before, twice):
         draw(of)
     put(tmp_path, 2, 2 * N, 3 * N)
-    known = grown_table.KnownSum((), None)
-    pools = []
-    for of, n_parts in ((before, 2), (twice, 0)):
-        grown = grown_table.with_added_files(of, known)
-        grown._parts_before = n_parts
+    pools, offered = [], table_pools.Slots.offer
+    whole = of_pool(draw(table_of(tmp_path)))
+    for of in (before, twice):
+        grown = of.with_added_files((), None)
         grown.samples([np.arange(100)])
-        pools.append(draw(grown))
+        pools.append(of_pool(draw(grown)))
         assert len(grown) == 3 * N
-    rest, other, whole = (of_pool(pool) for pool in (*pools, draw(table_of(tmp_path))))
+        # Control: the parts numbered anew.
+        anew = lambda slots, rows, sizes, number, limits: offered(slots, rows, sizes, number - 2, limits)  # noqa: E731
+        monkeypatch.setattr(table_pools.Slots, "offer", anew)
+    rest, other = pools
     for found, expected in zip(rest, whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert not np.allclose(other[0], whole[0])
