@@ -13,15 +13,16 @@ from numba.extending import is_jitted
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.bounds.linear_bound import Lipschitz
-from pymc_austerity.bounds.lipschitz import find_linear_predictors
+from pymc_austerity.bounds.linear_bound import find_lipschitz
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan, ZeroBound
+from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.bounds.whitened_bound import REMAINDER_CHOICES, WhitenedBound, sizes_from_graph
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import ModelData, RowLikelihood
+from pymc_austerity.rows import largest_count
 from pymc_austerity.tried_setup import check_time
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -35,9 +36,11 @@ class Given(Bound):
     graph: Variable | None = None
     function: Callable[..., Any] | None = None
 
-    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
+    def constants(
+        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
+    ) -> tuple[Any, ...]:
         """Return the largest count: what was given is a bound for a row of the table."""
-        return (largest_count,)
+        return (1.0 if rows is None else largest_count(rows),)
 
     def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Compile what was given."""
@@ -73,12 +76,11 @@ def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -
     if bound == "scan":
         return Scan()
     if bound == "lipschitz":
+        few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
         try:
-            return Lipschitz(find_linear_predictors(model, data.terms, data.likelihood))
-        except NotImplementedError as reason:
-            raise UnsupportedModelError(
-                f"No bound on the log ratio of a row is known for this model: {reason}. {_CHOICES}"
-            ) from None
+            return find_lipschitz(data.likelihood, few, data.fixed)
+        except NoRemainderBoundError as reason:
+            raise UnsupportedModelError(f"{reason} {_CHOICES}") from None
     if callable(bound) and not isinstance(bound, type):
         return _given(bound, data.likelihood.theta_size)
     raise (ValueError if isinstance(bound, str) else TypeError)(

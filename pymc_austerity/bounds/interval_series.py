@@ -234,8 +234,9 @@ def affine(centre: np.ndarray, slopes: Mapping[int, np.ndarray], radius: float) 
     """Return centre + Σ slope·s for some of the variables."""
 
     def value() -> Interval:
-        with np.errstate(invalid="ignore"):
-            reach = sum(np.where(slope == 0, 0.0, np.abs(slope) * radius) for slope in slopes.values())
+        if np.isinf(radius):
+            return iv.everything(np.asarray(centre))
+        reach = sum(np.abs(slope) * radius for slope in slopes.values())
         return iv.outwards(centre - reach, centre + reach)
 
     known: Terms = {((number, 1),): iv.point(slope) for number, slope in slopes.items()}

@@ -1,20 +1,24 @@
-"""Bounds of rows that read θ through linear predictors: by Lipschitz constants, or by the third derivative."""
+"""Bounds that all rows share, from limits on the slope of their log-likelihood or on its third derivative."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pytensor.tensor as pt
 
-from pymc_austerity.bounds.lipschitz import LinearPredictor
+from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region
+from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.rows import Rows
 
 
 @njit
 def _distance(radius, reach, a, b):  # type: ignore[no-untyped-def]
-    """Return the smaller of the two bounds on L_i |x_iᵀ(a − b)|."""
+    """Return the smaller of the two bounds on c_i^(1/k)‖a − b‖."""
     squares, weighted = 0.0, 0.0
     for d in range(a.size):
         step = abs(a[d] - b[d])
@@ -24,58 +28,91 @@ def _distance(radius, reach, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _through_predictor(constants, at):  # type: ignore[no-untyped-def]
+def _by_slope(constants, at):  # type: ignore[no-untyped-def]
     radius, reach = constants
     return _distance(radius[0], reach, at.theta_new, at.theta), 0
 
 
-@dataclass(frozen=True)
-class Lipschitz(Bound):
-    """The bound of a log-likelihood that reads θ through linear predictors with a known Lipschitz constant.
+@njit
+def _by_third_derivative(constants, at):  # type: ignore[no-untyped-def]
+    radius, reach = constants
+    new = _distance(radius[0], reach, at.theta_new, at.centre)
+    return new**3 + _distance(radius[0], reach, at.theta, at.centre) ** 3, 0
 
-    With L_i the constant of row i and x_i the gradient of its predictor, |l_i| ≤ L_i |x_iᵀ(θ′ − θ)|, which is at most
-    max_i L_i‖x_i‖ · ‖θ′ − θ‖ (Bardenet et al. 2014, section 4.2) and at most Σ_d max_i L_i|x_id| · |θ′_d − θ_d|.  The
-    smaller of the two is taken.
+
+@dataclass(frozen=True, eq=False)
+class Lipschitz(Bound):
+    """The bound of a log-likelihood whose slope is limited, wherever θ and the variables of other steps are.
+
+    With c_i the most that row i changes with a unit of ‖θ′ − θ‖, and c_id with one of entry d alone, |l_i| is at most
+    max_i c_i · ‖θ′ − θ‖ (Bardenet et al. 2014, section 4.2) and Σ_d max_i c_id · |θ′_d − θ_d|, the smaller of the two.
     """
 
-    predictors: tuple[LinearPredictor, ...]
-    evaluate: ClassVar[EvaluateBound] = staticmethod(_through_predictor)
+    bounds: RemainderBounds | None  # of the order below, by θ and the others; None in another process
+    theta_size: int
+    cubic: Cubic | None = None  # the bound on what an expansion of second order leaves, where it is known
+    evaluate: ClassVar[EvaluateBound] = staticmethod(_by_slope)
+    order: ClassVar[int] = 0  # of the expansion whose remainder is bounded; of order 0, that is the change itself
 
-    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
-        """Return max_i L_i‖x_i‖ and max_i L_i|x_id|, summed over the observed variables."""
-        found = [p.extremes() for p in self.predictors]
-        radius, reach = sum(radius for radius, _ in found), np.sum([reach for _, reach in found], axis=0)
-        return np.array([largest_count * radius]), largest_count * reach
+    def constants(
+        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
+    ) -> tuple[Any, ...]:
+        """Return the largest c_i and c_id, or their cubic roots."""
+        assert self.bounds is not None
+        size = self.bounds.theta_size
+        columns = np.eye(size)[:, : self.theta_size]
+        # Of several predictors of one row the bounds along single entries do not add up.
+        adds = self.order == 0 or self.bounds.numbers_read(np.zeros(size), columns, fixed, rows) == 1
+        factors = [columns, *(columns[:, [d]] for d in range(self.theta_size if adds else 0))]
+        largest = [self.bounds(np.zeros(size), factor, np.inf, fixed, rows).max() for factor in factors]
+        roots = np.power(largest, 1 / (1 + self.order))
+        return roots[:1], roots[1:] if adds else np.full(self.theta_size, np.inf)
 
     def of_remainder(self, order: int) -> Bound | None:
-        """Return the bound from the third derivative, where every predictor has one."""
-        known = all(p.third is not None and not p.reads_others for p in self.predictors)
-        return Cubic(self.predictors) if known and order == 2 else None
+        """Return the bound from the third derivative, where there is one."""
+        return self.cubic if order == 2 else None
+
+    def __reduce__(self) -> Any:
+        return type(self), (None, self.theta_size, self.cubic)
 
 
-@njit
-def _through_third_derivative(constants, at):  # type: ignore[no-untyped-def]
-    radius, reach = constants
-    total = 0.0
-    for k in range(radius.size):
-        total += _distance(radius[k], reach[k], at.theta_new, at.centre) ** 3
-        total += _distance(radius[k], reach[k], at.theta, at.centre) ** 3
-    return total, 0
+class Cubic(Lipschitz):
+    """The bound on what a second-order expansion leaves, by Taylor's theorem: c_i‖θ − θ̂‖³ at either end of a move.
 
-
-@dataclass(frozen=True)
-class Cubic(Bound):
-    """The bound on what a second-order expansion leaves, by Taylor's theorem along a linear predictor.
-
-    With T_i a sixth of the largest |∂³ℓ_i/∂η³|, the remainder at θ is at most T_i |x_iᵀ(θ − θ̂)|³.  For a logistic
-    regression T_i = √3/108 (Bardenet, Doucet and Holmes 2017).
+    For a logistic regression c_i = √3/108 · ‖x_i‖³ (Bardenet, Doucet and Holmes 2017).
     """
 
-    predictors: tuple[LinearPredictor, ...]
-    evaluate: ClassVar[EvaluateBound] = staticmethod(_through_third_derivative)
+    evaluate: ClassVar[EvaluateBound] = staticmethod(_by_third_derivative)
+    order: ClassVar[int] = 2
 
-    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
-        """Return max_i T_i^⅓‖x_i‖ and max_i T_i^⅓|x_id|, for each observed variable."""
-        found = [p.cubic_extremes() for p in self.predictors]
-        root = np.cbrt(largest_count)
-        return root * np.array([radius for radius, _ in found]), root * np.array([reach for _, reach in found])
+    def of_remainder(self, order: int) -> Bound | None:
+        """Return itself."""
+        return self
+
+
+def find_lipschitz(likelihood: RowLikelihood, few: Rows, fixed: tuple[np.ndarray, ...]) -> Lipschitz:
+    """Return the bound by slopes, or raise NoRemainderBoundError where they have no limit; tried on a few rows."""
+    slopes = Lipschitz(RemainderBounds(_of_all_variables(likelihood), order=0), likelihood.theta_size)
+    if not np.isfinite(slopes.constants(None, few, fixed)[0]).all():
+        raise NoRemainderBoundError(
+            "No bound on the log ratio of a row is known for this model: there is no limit as "
+            f"{sorted(likelihood.read)} move, as of normal errors, of a probit, or of errors whose scale is a free "
+            "variable."
+        )
+    try:
+        cubic = Cubic(RemainderBounds(likelihood), likelihood.theta_size)
+        known = np.isfinite(cubic.constants(None, few, fixed)[0]).all()
+    except NoRemainderBoundError:
+        known = False
+    return replace(slopes, cubic=cubic) if known else slopes
+
+
+def _of_all_variables(likelihood: RowLikelihood) -> RowLikelihood:
+    """Return the likelihood with the variables of other steps behind θ."""
+    if not likelihood.other_blocks:
+        return likelihood
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
+    none = pt.dvector("others", shape=(0,))
+    return replace(
+        likelihood, theta=psi, others=none, blocks=likelihood.psi_blocks, other_blocks=(), row_log_likelihood=rows
+    )

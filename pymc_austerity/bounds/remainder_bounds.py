@@ -54,18 +54,19 @@ class RemainderBounds:
     """
 
     def __init__(self, likelihood: RowLikelihood, order: int = 2):
-        if order not in (2, 3):
-            raise ValueError(f"order={order!r} must be 2 or 3, the order of the expansion whose remainder is bounded.")
-        self.order = order
+        if order not in (0, 2, 3):
+            raise ValueError(f"order={order!r} must be 0, 2 or 3, of the expansion whose remainder is bounded.")
+        self.order, self.theta_size = order, likelihood.theta_size
+        self._none_known = f"No bound on the {'remainder' if order else 'log ratio'} of a row is known"
         if likelihood.others in set(ancestors([likelihood.row_log_likelihood])):
             names = sorted({b.name for b in likelihood.other_blocks} & likelihood.read)
             raise NoRemainderBoundError(
-                f"No bound on the remainder of a row is known: the rows read {names}, which another step moves. Let "
+                f"{self._none_known}: the rows read {names}, which another step moves. Let "
                 "one step move all variables that the rows read, or use PenaltyMH, which needs no bound."
             )
         if op := left_in_single(likelihood.row_log_likelihood):
             raise NoRemainderBoundError(
-                f"No bound on the remainder of a row is known: the rows compute {op} in single precision, whose "
+                f"{self._none_known}: the rows compute {op} in single precision, whose "
                 "rounding is larger than what an expansion leaves. PenaltyMH needs no bound."
             )
         self._names = sorted(likelihood.read)
@@ -96,8 +97,8 @@ class RemainderBounds:
                     c[chunk] = self._bound(read, radius)
         except NoRemainderBoundError as reason:
             raise NoRemainderBoundError(
-                f"No bound on the remainder of a row is known for this model: as a function of {self._names}, its "
-                f"log-likelihood takes {reason}. PenaltyMH needs no bound."
+                f"{self._none_known} for this model: as a function of {self._names}, its log-likelihood takes "
+                f"{reason}. PenaltyMH needs no bound."
             ) from None
         return c
 

@@ -12,7 +12,7 @@ from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.likelihood.linked_functions import both_sides_at
-from pymc_austerity.rows import CHUNK, BoundTable, Rows, RowSource, largest_count
+from pymc_austerity.rows import CHUNK, BoundTable, Rows, RowSource
 from pymc_austerity.rows.by_bounds import RowsByBounds, bound_table
 
 
@@ -48,17 +48,15 @@ class Bound:
     #: The compiled function, where it is the same for all constants.
     evaluate: ClassVar[EvaluateBound] = staticmethod(no_bound)
 
-    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
-        """Return what the compiled function needs of the data as they are now.
-
-        `region` is that of the proxy, where there is one, and `largest_count` how many rows of the table a row of the
-        step stands for at most.
-        """
+    def constants(
+        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
+    ) -> tuple[Any, ...]:
+        """Return what the compiled function needs of the data as they are now, and of the region of the proxy."""
         return ()
 
     def learn(self, region: Region | None, rows: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the constants, and the rows that are drawn from."""
-        return self.constants(region, largest_count(rows)), rows
+        return self.constants(region, rows, () if region is None else region.fixed), rows
 
     def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound where rows read a function of θ alone and `likelihood` is the model of that, or None."""
@@ -122,7 +120,9 @@ class ZeroBound(Bound):
     known_by_sums: ClassVar[bool] = True
     evaluate: ClassVar[EvaluateBound] = staticmethod(no_span)
 
-    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[tuple[()], BoundTable]:
+    def constants(
+        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
+    ) -> tuple[tuple[()], BoundTable]:
         """Return a table of one row with the bound zero."""
         return (), bound_table(np.zeros(1))
 

@@ -185,10 +185,17 @@ def _sign(of: Enclosure, x: Variable) -> Series:
     return _unknown_where(of.of_known(np.sign(value.lo)), np.sign(value.lo) != np.sign(value.hi))
 
 
+class _Absolute(elementary.Elementary):
+    """The absolute value, whose slope alone is known."""
+
+    def range(self, order: int, x: iv.Interval) -> iv.Interval:
+        if order > 1:
+            raise NoRemainderBoundError(_WORDS[scalar.Abs])
+        return super().range(order, x)
+
+
 def _absolute(of: Enclosure, x: Variable) -> Series:
-    if of.log_of(x) is not None:
-        return of(x)
-    raise NoRemainderBoundError(_WORDS[scalar.Abs])
+    return of(x) if of.log_of(x) is not None else of(x).through(_Absolute([np.abs, np.sign], [(0.0,), ()]))
 
 
 def _identity(of: Enclosure, x: Variable) -> Series:

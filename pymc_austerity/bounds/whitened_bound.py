@@ -90,7 +90,9 @@ class WhitenedBound(Bound):
     likelihood: RowLikelihood | None = None  # that it was read from
     in_cones: bool = True  # whether rows may be put in cones
 
-    def constants(self, region: Region | None = None, largest_count: float = 1.0) -> tuple[Any, ...]:
+    def constants(
+        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
+    ) -> tuple[Any, ...]:
         """Return the whitening of the region, and the rows in proportion to their bounds."""
         assert region is not None
         return self.learn(region, region.rows)[0]

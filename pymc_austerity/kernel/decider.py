@@ -35,7 +35,7 @@ from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import AdaptiveMetropolis, CrankNicolson, Move, Proposal, RandomWalk, SurrogateHMC, Target
 from pymc_austerity.proxy import Prepared
 from pymc_austerity.proxy.preparation import Kept, NoProxyError, ToLearn
-from pymc_austerity.rows import BoundTable, Rows, RowSource, Table, largest_count, number_in_table
+from pymc_austerity.rows import BoundTable, Rows, RowSource, Table, number_in_table
 from pymc_austerity.rows.grown import GrownRows, Known, NotKnownError
 from pymc_austerity.rows.weighted import AliasTable
 
@@ -214,7 +214,7 @@ def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Deci
     parts = replace(decider.parts, rows=rows, fixed=tuple(fixed))
     if parts.plan.proxy is not None:
         return _with_rows_added(decider, parts) or _complete(_learn(parts, decider.compiled), decider.compiled)
-    return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, largest_count(rows)))
+    return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, rows, parts.fixed))
 
 
 def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:
@@ -340,7 +340,7 @@ def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...]
         )
         if move.reads_rows and not row_source.complete:
             raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
-        bound_constants = bound_constants or bound.constants(None, largest_count(parts.stored))
+        bound_constants = bound_constants or bound.constants(None, parts.stored, parts.fixed)
         evaluate_bound = bound.build(bound_constants)
         if compiled.selected is not None and bound.reads_theta:
             evaluate_bound = compiled.selected.bound_at_theta(evaluate_bound)

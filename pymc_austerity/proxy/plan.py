@@ -44,8 +44,8 @@ class ProxyPlan:
             return self
         if self.required:
             raise UnsupportedModelError(
-                f"proxy={self.proxy}: no bound is known on what it leaves of a row of this model (known at order 2: "
-                "Bernoulli, Binomial and Categorical with logit_p). Use bound='scan', or proxy=None, or a test that "
+                f"proxy={self.proxy}: no bound is known on what it leaves of a row of this model (known at order 2 "
+                "where the third derivative has a limit). Use bound='scan', or proxy=None, or a test that "
                 "needs no bound, such as MinibatchBarker or PenaltyMH."
             )
         return self.without()

@@ -97,9 +97,9 @@ class MHSubLhd(RowStep):
     bound : {"lipschitz", "scan"} or callable, default "lipschitz"
         A number that no row's change of log-likelihood exceeds.
 
-        ``"lipschitz"`` finds it from the model where the log-likelihood reads the variables through a linear predictor
-        with a known Lipschitz constant: Bernoulli and Binomial with ``logit_p``, Categorical with ``logit_p``, and
-        Laplace, Student-t, Cauchy and Logistic errors of a fixed scale.  Other models are refused with the reason.
+        ``"lipschitz"`` finds it from the model where the slope of the log-likelihood has a limit: Bernoulli, Binomial
+        and Categorical by logits, and Laplace, Student-t, Cauchy and Logistic errors of a fixed scale.  Other models
+        are refused with the reason.
 
         ``"scan"`` takes the maximum over all rows at every draw; these N evaluations are counted in ``n_rows``.
 

@@ -22,7 +22,6 @@ from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.proxy.third_derivatives import check_triples
-from pymc_austerity.rows import largest_count
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
@@ -235,7 +234,7 @@ def _predict_third_order(decider: Decider) -> float:
     try:
         check_triples(decider.parts.likelihood)
         region = prepared.region(decider.parts.fixed, decider.parts.stored)._replace(order=3)
-        return _predict(decider, decider.bound.constants(region, largest_count(decider.parts.stored)))
+        return _predict(decider, decider.bound.constants(region))
     except UnsupportedModelError:
         return np.inf
 
