@@ -1,7 +1,7 @@
 """Reading what ``pm.sample`` returns, with ArviZ 0.x and 1.x alike."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -213,3 +213,26 @@ def check_labels(labels: Mapping[str, pd.Index], reference: str) -> None:
 def as_dataset(result: "xr.Dataset | xr.DataTree") -> xr.Dataset:
     """Return what an ArviZ function gave as a Dataset: ArviZ 1.x may wrap it in a DataTree."""
     return result.to_dataset() if isinstance(result, xr.DataTree) else result
+
+
+def named_arrays(
+    model: Model, arrays: Mapping[str, np.ndarray], first: Mapping[str, Any], replaced: int = 0
+) -> xr.Dataset:
+    """Return arrays of variables of a model with the names and coordinates of their axes.
+
+    The `first` axes are given, with their coordinates; the last of them stand for so many of the variables' own as are
+    `replaced`.
+    """
+    variables, coords = {}, dict(first)
+    for name, array in arrays.items():
+        n_own = array.ndim - len(first) + replaced
+        named = model.named_vars_to_dims.get(name) or (None,) * n_own
+        dims = [dim or f"{name}_dim_{k}" for k, dim in enumerate(named[:n_own])][replaced:]
+        coords |= {dim: list(of) for dim in dims if (of := model.coords.get(dim)) is not None}
+        variables[name] = ((*first, *dims), array)
+    return xr.Dataset(variables, coords)
+
+
+def quantile_name(q: float) -> str:
+    """Return what the summaries call a quantile."""
+    return f"q{q:g}"

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from pymc.model import Model
 from pymc.pytensorf import compile as compile_draws
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.traversal import ancestors
 
+from pymc_austerity.blocks import Blocks
 from pymc_austerity.compat import as_sampling_result, replace_parts
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.diagnostics import SamplingResult
-from pymc_austerity.diagnostics.results import group
+from pymc_austerity.diagnostics.results import group, named_arrays, quantile_name
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
 from pymc_austerity.prediction.new_groups import new_groups, with_new_groups
 from pymc_austerity.prediction.new_rows import NewRows
-from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows
+from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows, read_rows_of_run, require_rows
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.user_input import check_seed, model_of, takes
 
@@ -29,7 +33,7 @@ _AT_ONCE = 10_000_000
 _CALLER = "posterior_predictive"
 
 
-@takes()
+@takes(data=Blocks)
 def posterior_predictive(
     idata: SamplingResult,
     model: Model | None = None,
@@ -37,6 +41,7 @@ def posterior_predictive(
     rows: Any = None,
     new: Any = None,
     quantiles: Sequence[float] | None = None,
+    data: Blocks | None = None,
     observed: str | None = None,
     random_seed: RandomGenerator = None,
     progressbar: bool = True,
@@ -64,6 +69,8 @@ def posterior_predictive(
     quantiles : sequence of float, optional
         Returns mean, standard deviation and these quantiles of each outcome in place of the draws, for any number of
         rows.
+    data : Blocks, optional
+        The rows of a run with ``data=``, of which `rows` are chosen.  They are read in two passes.
     observed : str, optional
         Of observed variables of different length, the one whose rows are meant.
     random_seed : int or Generator, optional
@@ -81,7 +88,8 @@ def posterior_predictive(
     Raises
     ------
     TypeError, ValueError
-        For draws of another model or of other data, rows that there are not, and models in which it is not clear which
+        For draws of another model or of other data, rows that there are not, `rows` of a run with ``data=`` where it is
+        not given, and models in which it is not clear which
         axis of the data has the rows, or that have a parameter for each row.  For `new` without all that outcomes are
         drawn from, and new groups whose prior is not one of each by itself, as of random walks and sums of zero.
 
@@ -116,6 +124,10 @@ def posterior_predictive(
         raise ValueError(f"{_CALLER}: quantiles={tuple(quantiles)!r} must lie between 0 and 1.")
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
+    if new is not None and data is not None:
+        raise ValueError(f"{_CALLER}: new= and data= both say what the rows are. Leave data= out.")
+    if new is None:
+        require_rows(idata, data)
     check_draws_of(model, idata)
     lengths = observed_lengths(model)
     if observed is not None and observed not in lengths:
@@ -128,15 +140,21 @@ def posterior_predictive(
     same = [name for name, length in lengths.items() if length == subset.n_rows]
     names = same if observed is None else [observed]
     given = None if new is None else NewRows(new, model, subset, names)
-    n_rows = subset.n_rows if given is None else given.n
-    numbers = chosen_rows(slice(None) if rows is None else rows, n_rows, random_seed, _CALLER)
+    run = None if data is None else read_rows_of_run(idata, model, data, observed, progressbar)
+    n_rows = len(run.table) if run is not None else subset.n_rows if given is None else given.n
+    numbers = places = chosen_rows(slice(None) if rows is None else rows, n_rows, random_seed, _CALLER)
+    if run is not None:  # the chosen rows of the table in place of those of the model
+        columns, places = run.columns(numbers), np.arange(len(numbers))
+        arrays = (replace(of, values=columns[of.label]) for of in subset.arrays if of.label in columns)
+        subset = replace(subset, arrays=tuple(arrays))
     predictive = Predictive(group(idata, "posterior"), model, subset, names, given, random_seed)
-    drawn = predictive(numbers, quantiles, progressbar)
+    drawn = predictive(places, quantiles, progressbar).assign_coords({ROW: numbers})
     if given is not None:
         return as_sampling_result({"predictions": drawn})
-    subset.put(subset.take(numbers))
+    subset.put(subset.take(places))
     seen = {name: subset.model.rvs_to_values[subset.model[name]].eval(mode=BY_NUMPY) for name in names}
-    return as_sampling_result({"posterior_predictive": drawn, "observed_data": predictive.named(seen, {ROW: numbers})})
+    observed_data = named_arrays(model, seen, {ROW: numbers}, 1)
+    return as_sampling_result({"posterior_predictive": drawn, "observed_data": observed_data})
 
 
 class Predictive:
@@ -154,9 +172,10 @@ class Predictive:
         copy = subset.model
         draws = {str(rv.name): rv.type(rv.name) for rv in copy.free_RVs}
         outputs = [replace_parts(copy[name], {copy[of]: draw for of, draw in draws.items()}) for name in names]
-        if new is not None:
-            for groups in new_groups(model, new, names):
-                outputs = with_new_groups(outputs, subset, draws, groups, new.of_groups)
+        self._new_groups = [] if new is None else new_groups(model, new, names)
+        for groups in self._new_groups:
+            assert new is not None
+            outputs = with_new_groups(outputs, subset, draws, groups, new.of_groups)
         read = set(ancestors(outputs))
         inputs = {name: draw for name, draw in draws.items() if draw in read}
         if missing := [name for name in inputs if name not in posterior]:
@@ -177,45 +196,46 @@ class Predictive:
             task = progress.add_task("Predictions", total=n_draws * -(-len(numbers) // size), what=what)
             for start in range(0, len(numbers), size):
                 drawn = self._drawn(numbers[start : start + size], lambda: progress.advance(task))
-                found.append(drawn if quantiles is None else [_summarised(of, quantiles) for of in drawn])
-        axis = 2 if quantiles is None else 1
-        joined = dict(zip(self._names, (np.concatenate(of, axis=axis) for of in zip(*found, strict=True)), strict=True))
-        first = self._chains if quantiles is None else {"summary": ["mean", "sd", *(f"q{q:g}" for q in quantiles)]}
-        return self.named(joined, {**first, ROW: numbers})
+                found.append(named_arrays(self._model, drawn, {**self._chains, ROW: numbers[start : start + size]}, 1))
+                if quantiles is not None:
+                    found[-1] = found[-1].map(partial(_summarised, quantiles=quantiles))
+        return xr.concat(found, ROW)
 
-    def _drawn(self, numbers: np.ndarray, advance: Callable[[], None]) -> list[np.ndarray]:
+    def _drawn(self, numbers: np.ndarray, advance: Callable[[], None]) -> dict[str, np.ndarray]:
         self._subset.put(self._rows.take(numbers))
         shape, found = tuple(of.size for of in self._chains.values()), list[np.ndarray]()
         for place in np.ndindex(shape):
             try:
                 with np.errstate(all="ignore"):
                     outcomes = self._function(*(values[place] for values in self._values))
-            except IndexError as error:
-                raise ValueError(
-                    f"{_CALLER}: new= has a number of a group, or another index, beyond those of the model, and no "
-                    f"variable is known whose prior a new one could be drawn from ({str(error).splitlines()[0]}). Give "
-                    "numbers that the model has."
-                ) from None
+            except (IndexError, ValueError) as error:
+                if self._rows is self._subset or not (self._new_groups or isinstance(error, IndexError)):
+                    raise
+                said = str(error).splitlines()[0]
+                raise ValueError(f"{_CALLER}: {self._why_not(said)}") from None
             found = found or [np.empty((*shape, *of.shape), of.dtype) for of in outcomes]
             for of_all, of_draw in zip(found, outcomes, strict=True):
                 of_all[place] = of_draw
             advance()
-        return found
+        return dict(zip(self._names, found, strict=True))
 
-    def named(self, arrays: Mapping[str, np.ndarray], first: Mapping[str, Any]) -> xr.Dataset:
-        """Return arrays with names and coordinates of their axes, the first of which are given."""
-        variables, coords = {}, dict(first)
-        for name, array in arrays.items():
-            dims = self._model.named_vars_to_dims.get(name, ())
-            further = [dims[k] if k < len(dims) and dims[k] else f"{name}_dim_{k}" for k in range(1, array.ndim)]
-            further = further[: array.ndim - len(first)]
-            coords |= {dim: list(of) for dim in further if (of := self._model.coords.get(dim)) is not None}
-            variables[name] = ((*first, *further), array)
-        return xr.Dataset(variables, coords)
+    def _why_not(self, said: str) -> str:
+        if self._new_groups:
+            lengths = [groups.n_known for groups in self._new_groups]
+            return (
+                f"new= has groups that the model has not seen, and outcomes are drawn from data with an entry for each "
+                f"of {lengths} groups ({said}). Hold these in a pm.Data, and give their entries of the new groups in "
+                "new= too."
+            )
+        return (
+            "new= has a number of a group, or another index, beyond those of the model, and no variable is known whose "
+            f"prior a new one could be drawn from ({said}). Give numbers that the model has."
+        )
 
 
-def _summarised(drawn: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
+def _summarised(drawn: xr.DataArray, quantiles: Sequence[float]) -> xr.DataArray:
     """Return mean, sd and quantiles over chains and draws, on a first axis."""
-    axes = 0, 1
-    of_all = np.quantile(drawn, quantiles, axis=axes) if len(quantiles) else np.empty((0, *drawn.shape[2:]))
-    return np.concatenate([[drawn.mean(axis=axes), drawn.std(axis=axes, ddof=1)], of_all])
+    over = "chain", "draw"
+    of_all = drawn.quantile(quantiles, over, skipna=False).drop_vars("quantile")
+    names = pd.Index(["mean", "sd", *map(quantile_name, quantiles)], name="summary")
+    return xr.concat([drawn.mean(over), drawn.std(over, ddof=1), *of_all], names)

@@ -114,9 +114,18 @@ class RowsOfRun:
 
     def at_numbers(self, numbers: np.ndarray, progressbar: bool, what: str) -> np.ndarray:
         """Return the log-likelihood of the rows with these numbers at all draws, shape (S, n)."""
+        return self.at_draws(self.rows(numbers), progressbar, what)
+
+    def rows(self, numbers: np.ndarray) -> Rows:
+        """Return the rows with these numbers, in that order."""
         order = np.argsort(numbers, kind="stable")  # in which a table returns its rows
-        (some,) = self.table.samples([numbers[order]])
-        return self.at_draws(some, progressbar, what)[:, np.argsort(order)]
+        return self.table.samples([numbers[order]])[0].take(np.argsort(order))
+
+    def columns(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the rows of a table with these numbers, by the names of the model's containers."""
+        assert isinstance(self.table, BlockTable)
+        containers = self.table.passes.reader.containers
+        return dict(zip((c.name for c in containers), self.rows(numbers).arrays, strict=True))
 
     def at_draws(self, rows: Rows, progressbar: bool, what: str) -> np.ndarray:
         """Return the log-likelihood of some rows at all draws, shape (S, n)."""
@@ -145,11 +154,7 @@ def read_rows_of_run(
     read = None if known is None else known.table
     if not group(idata, "posterior").sizes:
         raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
-    if data is None and read is None and is_elsewhere(recorded(idata, DATA_DIGEST)):
-        raise ValueError(
-            "idata: these draws were made with data=, on rows that the model does not hold; those in it are an "
-            "example. Pass the same pma.Blocks(...) as data=."
-        )
+    require_rows(idata, read or data)
     if with_groups is not None:
         own, coordinates = with_groups.data, with_groups.coordinates
     elif known is not None and known.own is not None:
@@ -167,6 +172,15 @@ def read_rows_of_run(
     names = tuple(str(term.name) for term in own.terms.all)
     values = RowValues(own.likelihood, own.fixed)
     return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names, coordinates)
+
+
+def require_rows(idata: SamplingResult, elsewhere: Blocks | Table | None) -> None:
+    """Refuse to take the rows of the model for those of a run with ``data=``."""
+    if elsewhere is None and is_elsewhere(recorded(idata, DATA_DIGEST)):
+        raise ValueError(
+            "idata: these draws were made with data=, on rows that the model does not hold; those in it are an "
+            "example. Pass the same pma.Blocks(...) as data=."
+        )
 
 
 def _flat_draws(idata: SamplingResult, model: Model, likelihood: RowLikelihood, coordinates: Coordinates) -> np.ndarray:

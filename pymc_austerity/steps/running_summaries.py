@@ -11,6 +11,7 @@ from pymc.backends.ndarray import NDArray
 from pymc.model import Model
 
 from pymc_austerity.diagnostics import SamplingResult
+from pymc_austerity.diagnostics.results import named_arrays, quantile_name
 from pymc_austerity.steps.running_moments import ChainMoments, summarised
 from pymc_austerity.user_input import model_of, takes
 
@@ -47,8 +48,8 @@ class RunningSummaries(NDArray):
 
     Means and standard deviations are exact.  R-hat compares the halves of the chains (without ranks).  Effective draws
     are those of means of batches, of about √n draws: within some 20 % at a thousand draws a chain, on average over
-    entries.  The rank of a quantile q is right to √(q(1 − q)/80), .02 for that of 5 % and .06 for the median, and to
-    less with a smaller `thin`.
+    entries.  The rank of a quantile q is right to √(q(1 − q)/80), some .03 for that of 5 % and .06 for the median,
+    and better with a smaller `thin`.
 
     Memory is 56 bytes an entry and chain, and 4 an entry for each draw that is kept.
 
@@ -171,18 +172,16 @@ class RunningSummaries(NDArray):
         """
         if not self._chains:
             raise ValueError("RunningSummaries: there are no draws after tuning yet. Give it to pm.sample(trace=).")
-        found = {}
+        found, labels = {}, list[str]()
         for name in self._summarised:
             of = summarised([chain[name] for chain in self._chains.values() if name in chain])
-            if self._quantiles:
-                of |= {f"q{q:g}": at for q, at in zip(self._quantiles, self._quantiles_of(name), strict=True)}
-            found[name] = xr.DataArray(
-                np.array(list(of.values())), dims=("summary", *self._dims(name)),
-                coords={"summary": list(of), **self._coordinates_of(name)},
-            )  # fmt: skip
-        return xr.Dataset(found)
+            of |= dict(zip(map(quantile_name, self._quantiles), self._quantiles_of(name), strict=True))
+            found[name], labels = np.array(list(of.values())), list(of)
+        return named_arrays(self.model, found, {"summary": labels})
 
     def _quantiles_of(self, name: str) -> np.ndarray:
+        if not self._quantiles:
+            return np.empty(0)
         kept = [np.ravel(draw) for of_chain in list(self._kept.values()) for draw in of_chain.get(name, [])]
         found = np.empty((len(self._quantiles), kept[0].size))
         for start in range(0, kept[0].size, _AT_ONCE):
@@ -192,16 +191,13 @@ class RunningSummaries(NDArray):
 
     def thinned(self) -> xr.Dataset:
         """Return the draws that were kept, by chain and draw; chains that stopped early end in NaN."""
-        found = {}
+        found, n = {}, max((len(draws) for of in self._kept.values() for draws in of.values()), default=0)
         for name in self._summarised if self._kept else ():
-            of_chains = [np.array(self._kept[chain][name]) for chain in sorted(self._kept)]
-            whole = np.full((len(of_chains), max(map(len, of_chains)), *self._all_shapes[name]), np.nan, np.float32)
-            for k, draws in enumerate(of_chains):
-                whole[k, : len(draws)] = draws
-            found[name] = xr.DataArray(
-                whole, dims=("chain", "draw", *self._dims(name)), coords=self._coordinates_of(name)
-            )
-        return xr.Dataset(found)
+            found[name] = np.full((len(self._kept), n, *self._all_shapes[name]), np.nan, np.float32)
+            for k, chain in enumerate(sorted(self._kept)):
+                for draw, value in enumerate(self._kept[chain].get(name, [])):
+                    found[name][k, draw] = value
+        return named_arrays(self.model, found, {"chain": sorted(self._kept), "draw": range(n)})
 
     def saved_with(self, idata: SamplingResult) -> SamplingResult:
         """Return the run with the summaries, and the draws that were kept, as groups of its own.
@@ -218,14 +214,6 @@ class RunningSummaries(NDArray):
             else:
                 idata.add_groups({name: of}, warn_on_custom_groups=False)
         return idata
-
-    def _dims(self, name: str) -> tuple[str, ...]:
-        known = self.model.named_vars_to_dims.get(name, (None,) * len(self._all_shapes[name]))
-        return tuple(dim or f"{name}_dim_{k}" for k, dim in enumerate(known))
-
-    def _coordinates_of(self, name: str) -> dict[str, Any]:
-        coords = {dim: self.model.coords.get(dim) for dim in self._dims(name)}
-        return {dim: list(of) for dim, of in coords.items() if of is not None}
 
 
 def _require_names(summarise: Any, known: Sequence[str]) -> None:

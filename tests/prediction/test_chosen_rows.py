@@ -64,7 +64,9 @@ def test_log_likelihood_of_several_variables():
     np.testing.assert_allclose(one["w"][..., 0], full["w"][..., 7])
 
 
-def test_log_likelihood_of_blocks():
+def in_blocks():
+    """Return a model of all rows, one of an example, draws, and the table."""
+
     def define(x, seen):
         with pm.Model() as model:
             b = pm.Normal("b", 0, 1, shape=3)
@@ -72,10 +74,41 @@ def test_log_likelihood_of_blocks():
         return model
 
     whole, example = define(X, SEEN.astype(int)), define(X[:100], SEEN[:100].astype(int))
-    idata, rows = draws_of(whole, 0.05, draws=20), [2_000, 3, 1_500]
-    table = pma.Blocks({"x": X, "seen": SEEN.astype(int)})
+    return whole, example, draws_of(whole, 0.05, draws=20), pma.Blocks({"x": X, "seen": SEEN.astype(int)})
+
+
+def test_log_likelihood_of_blocks():
+    whole, example, idata, table = in_blocks()
+    rows = [2_000, 3, 1_500]
     in_memory = pma.log_likelihood(idata, whole, rows=rows, **QUIET)
     xr.testing.assert_allclose(in_memory, pma.log_likelihood(idata, example, rows=rows, data=table, **QUIET))
+
+
+@pytest.mark.parametrize("quantiles", [None, [0.1]])
+def test_predictions_of_blocks_are_of_the_table(quantiles):
+    """In the order in which rows were asked for, with the outcomes of the table."""
+    whole, example, idata, table = in_blocks()
+    options = {"rows": [2_000, 3, 1_500], "random_seed": 1, "quantiles": quantiles, **QUIET}
+    found, expected = (
+        pma.posterior_predictive(idata, model, **options, data=data)
+        for model, data in ((example, table), (whole, None))
+    )
+    for name in ("posterior_predictive", "observed_data"):
+        xr.testing.assert_equal(group(found, name), group(expected, name))
+
+
+def test_predictions_of_an_example_are_refused():
+    """Rows of the containers are not those of the run; new rows are whatever they are."""
+    _, example, _, table = in_blocks()
+    with example:
+        step = pma.PenaltyMH(data=table, progressbar=False)
+        idata = pm.sample(20, tune=20, chains=2, cores=1, step=step, compute_convergence_checks=False, **QUIET)
+    with pytest.raises(ValueError, match="on rows that the model does not hold.*as data="):
+        pma.posterior_predictive(idata, example, rows=[3], **QUIET)
+    new = {"new": {"x": X[:2]}, **QUIET}
+    assert group(pma.posterior_predictive(idata, example, **new), "predictions")["y"].shape == (2, 20, 2)
+    with pytest.raises(ValueError, match="new= and data= both say"):
+        pma.posterior_predictive(idata, example, data=table, **new)
 
 
 def regression():

@@ -107,7 +107,8 @@ def test_quantiles_are_those_of_the_draws(at_hand, monkeypatch):
     ("new", "message"),
     [
         ({"x": [0.0]}, r"lacks \['day', 'shop_of'\]"),
-        ({"x": [0.0], "shop_of": [G], "day": [1]}, "read size with an entry for each of 60 groups"),
+        ({"x": [0.0], "shop_of": [G], "day": [1]}, r"data with an entry for each of \[60\] groups.*new= too"),
+        ({"x": X[:G, 0], "shop_of": G + np.arange(G), "day": [1] * G}, r"data with an entry for each of \[60\] groups"),
         ({"x": [0.0], "shop_of": [G], "day": [1], "size": [1.0, 2.0]}, r"'size' of shape \(2,\), and 1 new groups"),
         ({"x": [0.0], "shop_of": [0.5], "day": [1]}, "has 0.5 in row 0 of 'shop_of'"),
         ({"x": [np.nan], "shop_of": [0], "day": [1]}, "has nan in row 0 of 'x'"),
@@ -129,13 +130,21 @@ def walk():
     return pm.GaussianRandomWalk("u", shape=G, init_dist=pm.Normal.dist())
 
 
+def of_data():
+    return pm.Normal("u", pm.Data("a", np.arange(G)), 1, shape=G)
+
+
 def few():
     return pm.Normal("u", 0, 1, shape=3)
 
 
 @pytest.mark.parametrize(
     ("prior", "at", "message"),
-    [(walk, lambda g: g, "ties groups to each other"), (few, lambda g: pm.math.abs(g), "no variable is known")],
+    [
+        (walk, lambda g: g, "ties groups to each other"),
+        (of_data, lambda g: g, r"data with an entry for each of \[60\] groups"),
+        (few, lambda g: pm.math.abs(g), "no variable is known"),
+    ],
 )
 def test_groups_without_a_prior_of_their_own(prior, at, message):
     with pm.Model() as model:
