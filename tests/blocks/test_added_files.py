@@ -7,6 +7,7 @@ from draws_at_hand import run_of
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import Container, passes, table_pools
+from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.diagnostics.results import group
 
 pa = pytest.importorskip("pyarrow")
@@ -129,11 +130,64 @@ def test_draws_are_those_of_all_files(tmp_path):
         steps[0].read_added_files()
 
 
-def test_what_has_no_files_is_refused():
+@pytest.mark.parametrize("make", [pma.PenaltyMH, pma.MHSS])
+def test_a_folder_that_doubles_five_times(make, tmp_path, monkeypatch):
+    """New files alone are read, three times, where the expansion stays; one that is missed would widen draws by 41 %."""
+    n, read, draws = 500, [], []
+    rows_of, options = Reader.rows, {"pool": 200_000, "chains": 2}
+    monkeypatch.setattr(
+        Reader, "rows", lambda self, part, known=False: read.append(part.n_rows) or rows_of(self, part, known)
+    )
+    put(tmp_path, 0, 0, n)
+    with model_of(200):
+        growing = make(data=pma.Blocks(tmp_path, **options), progressbar=False)
+        stayed = 0
+        for k in range(5):
+            put(tmp_path, k + 1, n * 2**k, n * 2 ** (k + 1))
+            read.clear()
+            before = growing.decider.parts.prepared.kept.psi
+            assert growing.read_added_files() == n * 2**k
+            if np.array_equal(growing.decider.parts.prepared.kept.psi, before):
+                assert read == [n * 2**k] * 3
+                stayed += 1
+        anew = make(data=pma.Blocks(tmp_path, **options), progressbar=False)
+        for step in (growing, anew):
+            run = pm.sample(1_500, tune=200, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
+                            compute_convergence_checks=False)  # fmt: skip
+            draws.append(np.array([group(run, "posterior")[name].to_numpy().ravel() for name in "ab"]))
+    assert stayed >= 3
+    sd = draws[1].std(axis=1)
+    assert np.abs(draws[0].mean(axis=1) - draws[1].mean(axis=1)).max() < 0.15 * sd.max()
+    np.testing.assert_allclose(draws[0].std(axis=1), sd, rtol=0.1)
+
+
+def test_files_that_move_the_posterior_far_are_said(tmp_path, caplog):
+    """All files are learnt from anew, and the posterior is that of all."""
+    put(tmp_path, 0, 0, N)
+    with model_of(200), caplog.at_level("INFO", "pymc_austerity"):
+        step = pma.PenaltyMH(data=pma.Blocks(tmp_path, pool=50_000, chains=2), progressbar=False)
+        others = pa.table({"x": -X[: 2 * N], "seen": SEEN[: 2 * N]})
+        pq.write_table(others, tmp_path / "1.parquet")
+        assert step.read_added_files() == 2 * N
+    assert f"{2 * N:,} rows were added to {N:,}: the posterior has moved by" in caplog.text
+    assert step.decider.n_table == 3 * N
+    assert step.decider.parts.prepared.kept.psi[1] < 0
+
+
+SOURCES = {
+    "arrays": lambda: {"x": X, "seen": SEEN},
+    "a query": lambda: (
+        lambda: pytest.importorskip("duckdb").sql("SELECT 0.1 * range AS x, range % 2 AS seen FROM range(200)")
+    ),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_what_has_no_files_is_refused(source):
     with model_of(200):
         step = pma.PenaltyMH(progressbar=False)
         with pytest.raises(ValueError, match="built without data="):
             step.read_added_files()
-        step = pma.PenaltyMH(data=pma.Blocks({"x": X, "seen": SEEN}, pool=10_000), progressbar=False)
-        with pytest.raises(ValueError, match="this source is none that was given by its path"):
+        step = pma.PenaltyMH(data=pma.Blocks(source(), pool=10_000), progressbar=False)
+        with pytest.raises(ValueError, match="this source is none that was given by its path. Build the step again"):
             step.read_added_files()
