@@ -9,43 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_austerity.blocks.dask_partitions import Partition
 from pymc_austerity.blocks.source import Block, Loaded, Part, refuse_duplicates, require_columns
 from pymc_austerity.digests import digest_of
-from pymc_austerity.rows import require_whole
-from pymc_austerity.rows.mapped import MappedFile, received, sent
+from pymc_austerity.rows.mapped import MappedFile
 
 
-@dataclass(frozen=True)
-class Slices(Part):
-    """Some rows of arrays; mapped files travel as their paths."""
-
-    start: int
-    n_rows: int
-    arrays: Mapping[str, Any]
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield the slices."""
-        require_whole([a for a in self.arrays.values() if isinstance(a, np.ndarray)])
-        yield Block("the arrays", self.start, {name: np.asarray(a) for name, a in self.arrays.items()})
-
-    def on(self, client: Any) -> Any:
-        """Return the part, or where its arrays are Dask's the future of it."""
-        lazy = {name: a for name, a in self.arrays.items() if hasattr(a, "__dask_graph__")}
-        if not lazy:
-            return self
-        computed = dict(zip(lazy, client.compute(list(lazy.values())), strict=True))
-        return client.submit(_with_arrays, self.start, self.n_rows, {**self.arrays, **computed}, pure=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        arrays = {name: sent(a) if isinstance(a, np.ndarray) else a for name, a in self.arrays.items()}
-        return {"start": self.start, "n_rows": self.n_rows, "arrays": arrays}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, arrays={name: received(a) for name, a in state["arrays"].items()})
+class Slices(Loaded):
+    """Rows of arrays, which can be read without those before them."""
 
 
-def _with_arrays(start: int, n_rows: int, arrays: Mapping[str, Any]) -> Part:
-    return Loaded(n_rows, (Block("the arrays", start, arrays),))
+def _block(start: int, arrays: Mapping[str, Any]) -> tuple[Block, ...]:
+    return (Block("the arrays", start, arrays),)
 
 
 class Arrays:
@@ -80,7 +55,13 @@ class Arrays:
         require_columns(columns, list(self._arrays), "there is", "array")
         for start in range(0, self._n_rows, size):
             stop = min(start + size, self._n_rows)
-            yield Slices(start, stop - start, {name: _slice(self._arrays[name], start, stop) for name in columns})
+            some = {name: _slice(self._arrays[name], start, stop) for name in columns}
+            if any(hasattr(of, "__dask_graph__") for of in some.values()):
+                import dask
+
+                yield Partition(stop - start, dask.delayed(_block)(start, some))
+            else:
+                yield Slices(stop - start, _block(start, some))
 
 
 def _identity(array: Any) -> str:
@@ -106,6 +87,9 @@ class _Later:
     array: Any
     start: int
     stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.array[self.start : self.stop], dtype)

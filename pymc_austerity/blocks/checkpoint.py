@@ -143,9 +143,7 @@ class Checkpoint:
 
 
 def _from_where_they_differ(*texts: str) -> list[str]:
-    """Return long texts from shortly before where they differ."""
-    if max(map(len, texts)) <= _SHOWN:
-        return list(texts)
+    """Return some letters of long texts, from shortly before where they differ."""
     same = next((k for k, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1), 0)
-    start = max(0, same - _SAME)
+    start = max(0, same - _SAME) if max(map(len, texts)) > _SHOWN else 0
     return [f"{'…' * (start > 0)}{t[start : start + _SHOWN]}{'…' * (start + _SHOWN < len(t))}" for t in texts]

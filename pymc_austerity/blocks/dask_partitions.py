@@ -12,36 +12,26 @@ from pymc_austerity.blocks.streams import checked
 
 @dataclass(frozen=True)
 class Partition(Part):
-    """A partition of a frame, or of a sequence of dicts of arrays, computed when its rows are read."""
+    """Rows that Dask computes when they are read, or where they lie on the cluster."""
 
-    number: int
     n_rows: int
-    columns: tuple[str, ...]
-    delayed: Any
+    delayed: Any  # of the blocks
 
     def blocks(self) -> Iterator[Block]:
-        """Compute the partition."""
-        yield from _blocks(self.number, self.columns, self.delayed.compute())
+        """Compute them."""
+        yield from self.delayed.compute()
 
     def on(self, client: Any) -> Any:
-        """Return the future of the partition, which is computed, or lies, on the cluster."""
-        return client.submit(_loaded, self.number, self.n_rows, self.columns, client.compute(self.delayed), pure=False)
+        """Return the future of the part."""
+        return client.submit(Loaded, self.n_rows, client.compute(self.delayed), pure=False)
 
 
-def _loaded(number: int, n_rows: int, columns: tuple[str, ...], computed: Any) -> Part:
-    return Loaded(n_rows, tuple(_blocks(number, columns, computed)))
-
-
-def _blocks(number: int, columns: Sequence[str], computed: Any) -> Iterator[Block]:
-    where = f"partition {number}"
-    if hasattr(computed, "columns"):
-        yield Block(where, 0, {name: computed[name] for name in columns})
-        return
-    first = 0
-    for block in computed:
-        taken = checked(block, where, columns)
-        yield Block(where, first, taken)
-        first += _length(taken)
+def _blocks(number: int, columns: Sequence[str], computed: Any) -> tuple[Block, ...]:
+    where, first, found = f"partition {number}", 0, list[Block]()
+    for block in [{name: computed[name] for name in columns}] if hasattr(computed, "columns") else computed:
+        found.append(Block(where, first, checked(block, where, columns)))
+        first += _length(found[-1].columns)
+    return tuple(found)
 
 
 def _length(block: Mapping[str, Any]) -> int:
@@ -76,9 +66,11 @@ class DaskPartitions:
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield the partitions, of whatever size."""
+        import dask
+
         chosen = self._collection
         if self._is_frame:
             require_columns(columns, list(chosen.columns), "the frame has")
             chosen = chosen[list(columns)]
         for number, (delayed, n) in enumerate(zip(chosen.to_delayed(), self._lengths, strict=True)):
-            yield Partition(number, n, tuple(columns), delayed)
+            yield Partition(n, dask.delayed(_blocks)(number, tuple(columns), delayed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from pymc_austerity.blocks.arrow_columns import as_bytes, import_pyarrow
@@ -29,7 +30,6 @@ class ParquetFiles:
             dataset = _opened(pa, dataset)
         refuse_duplicates(dataset.schema.names, "Blocks")
         self._dataset, self._filter = dataset, filter
-        self._counted: list[Span] | None = None
         self._files = self._listed()
 
     @property
@@ -71,11 +71,11 @@ class ParquetFiles:
 
     def count(self) -> int:
         """Return the number of rows, from the files' own account of themselves where nothing is filtered."""
-        return sum(span.n_rows for span in self._spans())
+        return sum(span.n_rows for span in self._spans)
 
     def identity(self, columns: Sequence[str]) -> str:
         """Return the files with their sizes and when they were last written, or a digest of a table, and the filter."""
-        paths = dict.fromkeys(path for span in self._spans() if (path := getattr(span.fragment, "path", "")))
+        paths = dict.fromkeys(path for span in self._spans if (path := getattr(span.fragment, "path", "")))
         if not paths:
             named = [name for name in columns if name in self._dataset.schema.names]
             digest = digest_of_all(map(as_bytes, self._dataset.to_batches(columns=named)))
@@ -91,7 +91,7 @@ class ParquetFiles:
         def part() -> FilePart:
             return FilePart(n, tuple(waiting), chosen, self._dataset.schema, self._filter)
 
-        for span in self._spans():
+        for span in self._spans:
             if waiting and n + span.n_rows > size:
                 yield part()
                 waiting, n = [], 0
@@ -103,15 +103,14 @@ class ParquetFiles:
         if waiting:
             yield part()
 
+    @cached_property
     def _spans(self) -> list[Span]:
-        """Return the row groups in order, or the whole files where they have none."""
-        if self._counted is None:
-            self._counted = [
-                span
-                for number, fragment in enumerate(self._dataset.get_fragments(filter=self._filter))
-                for span in self._spans_of(fragment, getattr(fragment, "path", "") or f"fragment {number}")
-            ]
-        return self._counted
+        """The row groups in order, or the whole files where they have none."""
+        return [
+            span
+            for number, fragment in enumerate(self._dataset.get_fragments(filter=self._filter))
+            for span in self._spans_of(fragment, getattr(fragment, "path", "") or f"fragment {number}")
+        ]
 
     def _spans_of(self, fragment: Any, where: str) -> Iterator[Span]:
         splits, first = hasattr(fragment, "split_by_row_group"), 0

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_austerity.blocks.arrow_columns import by_itself
+from pymc_austerity.rows.mapped import received, require_whole, sent
 from pymc_austerity.user_input import shown
 
 
@@ -49,19 +50,30 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Loaded(Part):
-    """Rows that are at hand."""
+    """Rows that are at hand, in mapped files or in a store; what lies in mapped files travels as the path of these."""
 
     n_rows: int
     held: tuple[Block, ...]
 
     def blocks(self) -> Iterator[Block]:
         """Yield them."""
-        yield from self.held
+        for block in self.held:
+            require_whole([column for column in block.columns.values() if isinstance(column, np.ndarray)])
+            yield block
 
     def __reduce__(self) -> Any:
         # A slice of a column of Arrow would travel with all that it is a slice of.
-        held = [b._replace(columns={name: by_itself(column) for name, column in b.columns.items()}) for b in self.held]
-        return Loaded, (self.n_rows, tuple(held))
+        held = [b._replace(columns={name: _sent(column) for name, column in b.columns.items()}) for b in self.held]
+        return _received, (self.n_rows, held)
+
+
+def _sent(column: Any) -> Any:
+    return sent(column) if isinstance(column, np.ndarray) else by_itself(column)
+
+
+def _received(n_rows: int, held: Iterable[Block]) -> Loaded:
+    here = [b._replace(columns={name: received(column) for name, column in b.columns.items()}) for b in held]
+    return Loaded(n_rows, tuple(here))
 
 
 class BadRowError(ValueError):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pymc_austerity.blocks.passes import Passes
-from pymc_austerity.blocks.table_pools import OnOneThread, drawn_by_bounds, drawn_by_size
+from pymc_austerity.blocks.table_pools import OnOneThread, drawn
 from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import Pool, Reservoir, Rows, Slots, Work, no_op
@@ -118,10 +119,10 @@ class BlockTable:
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> Pool:
         """Draw the pool, in one pass in which the rows are weighed too."""
         about, example, slots = [*sizes_of.about, np.array(floor)], self.example, self.slots._replace(floor=floor)
-        assert example is not None
 
         def learn() -> list[np.ndarray]:
-            reservoir = drawn_by_size(self.passes, slots, sizes_of, example, advance, self._started("Pool", about)[0])
+            started, _ = self._started("Pool", about)
+            reservoir, _ = drawn(self.passes, slots, sizes_of, advance, example=example, started=started)
             self.pools["Pool"] = about, reservoir, []
             pool = reservoir.pool(self.shares)
             return [*pool.rows.arrays, pool.weight]
@@ -135,7 +136,10 @@ class BlockTable:
 
         def learn() -> list[Any]:
             started, first = self._started("BoundPool", about)
-            reservoir, added = drawn_by_bounds(self.passes, slots, bounds_of, span, self.shown, started)
+            with setup_progress(self.shown) as progress:
+                task = progress.add_task("Bounds", total=self.passes.n_read, what=f"{self.passes.n_read:,} rows")
+                advance = partial(progress.advance, task)
+                reservoir, added = drawn(self.passes, slots, bounds_of, advance, span=span, started=started)
             always = [np.concatenate(of) for of in zip(first, added, strict=True)] if first else added
             self.pools["BoundPool"] = about, reservoir, always
             return reservoir.bounded(always)

@@ -132,7 +132,7 @@ def test_draws_are_those_of_all_files(tmp_path):
 
 @pytest.mark.parametrize("make", [pma.PenaltyMH, pma.MHSS])
 def test_a_folder_that_doubles_five_times(make, tmp_path, monkeypatch):
-    """New files alone are read, three times, where the expansion stays; one that is missed would widen draws by 41 %."""
+    """New files alone are read, three times, where the expansion stays; to miss one would widen draws by 41 %."""
     n, read, draws = 500, [], []
     rows_of, options = Reader.rows, {"pool": 200_000, "chains": 2}
     monkeypatch.setattr(
