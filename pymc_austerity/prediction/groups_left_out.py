@@ -17,7 +17,6 @@ from pymc.model import Model
 from pymc.util import get_untransformed_name, is_transformed_name
 from scipy.special import logsumexp
 
-from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.groups import GroupsNotFoundError, ModelWithGroups, read_groups
 from pymc_austerity.prediction.loo_surrogate import (
     SurrogateOfRows,
@@ -39,56 +38,29 @@ _FAR, _NARROWEST, _WIDEST = 4.0, 1e-3, 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped:
-    """How rows lie in groups."""
+class GroupsOfRun:
+    """The groups of a run, as units that are left out."""
 
+    run: RowsOfRun
     labels: np.ndarray  # of the groups that have rows, shape (n,)
     of_rows: np.ndarray  # the place of each row's group among these, shape (N,)
     own: np.ndarray  # where the effects of each group lie in ψ, shape (n, K); none where K = 0
     prior_terms: np.ndarray  # the place of each group among the terms of the prior, shape (n,)
     log_prior: CompiledRows | None  # log p(u_g | φ) of all groups that the model has, as a function of ψ
-
-
-@dataclass(frozen=True, eq=False)
-class GroupsOfRun:
-    """The groups of a run, as units that are left out."""
-
-    run: RowsOfRun
-    grouped: Grouped
     unit: ClassVar[str] = "group"
-
-    @property
-    def labels(self) -> np.ndarray:
-        """What the groups are called."""
-        return self.grouped.labels
 
     def at_draws(self, numbers: np.ndarray, progressbar: bool) -> np.ndarray:
         """Return log p(y_g | φ) of the groups with these numbers at all draws, shape (S, n)."""
-        psi, some = self.run.psi, MarginalOfGroups(self.run, self.grouped, numbers)
-        found = np.empty((len(psi), len(numbers)))
-        with setup_progress(progressbar) as progress:
-            what = f"{len(numbers):,} groups at {len(psi):,} draws"
-            task = progress.add_task("Leave-one-group-out", total=len(psi), what=what)
-            for s, draw in enumerate(psi):
-                found[s] = some(draw)
-                progress.advance(task)
-        return found
+        some, what = MarginalOfGroups(self, numbers), f"{len(numbers):,} groups"
+        return self.run.over_draws(some, len(numbers), progressbar, "Leave-one-group-out", what)
 
     def rows_of(self, number: int) -> np.ndarray:
         """Return the numbers of the rows of a group."""
-        return np.flatnonzero(self.grouped.of_rows == number)
-
-    def at_draws_of(self, idata: SamplingResult, model: Model, number: int) -> np.ndarray:
-        """Return log p(y_g | φ) of a group at the draws of another run, shape (S,)."""
-        there = replace(self, run=self.run.with_draws(idata, model))
-        return there.at_draws(np.array([number]), False)[:, 0]
+        return np.flatnonzero(self.of_rows == number)
 
     def surrogate(self, rng: np.random.Generator, progressbar: bool) -> SurrogateOfRows:
         """Return the surrogate of every group: an expansion of log p(y_g | φ) about the mean of the draws."""
-        own, everything = (
-            self.grouped.own.ravel(),
-            MarginalOfGroups(self.run, self.grouped, np.arange(len(self.labels))),
-        )
+        own, everything = self.own.ravel(), MarginalOfGroups(self, np.arange(len(self.labels)))
         centre, away = middle_and_spread(self.run)
         away[:, own] = 0.0
         directions = spread_directions(away, [], np.setdiff1d(np.arange(len(centre)), own), rng)
@@ -106,13 +78,13 @@ class GroupsOfRun:
 class MarginalOfGroups:
     """Evaluates log p(y_g | φ) of some groups; it starts to look for the effects where ψ has them."""
 
-    def __init__(self, run: RowsOfRun, grouped: Grouped, numbers: np.ndarray):
-        place = np.full(len(grouped.labels), -1)
+    def __init__(self, groups: GroupsOfRun, numbers: np.ndarray):
+        run, place = groups.run, np.full(len(groups.labels), -1)
         place[numbers] = np.arange(len(numbers))
-        of_rows = place[grouped.of_rows]
-        (rows,) = run.table.samples([np.flatnonzero(of_rows >= 0)])
-        self._run, self._grouped, self._rows, self._of_rows = run, grouped, rows, of_rows[of_rows >= 0]
-        self._own, self._terms = grouped.own[numbers], grouped.prior_terms[numbers]
+        of_rows = place[groups.of_rows]
+        (self._rows,) = run.table.samples([np.flatnonzero(of_rows >= 0)])
+        self._values, self._log_prior, self._of_rows = run.values, groups.log_prior, of_rows[of_rows >= 0]
+        self._own, self._terms = groups.own[numbers], groups.prior_terms[numbers]
         size = self._own.shape[1]
         self._nodes, self._log_weights = quadrature(size or 1)
         effects = run.psi[:, self._own]
@@ -142,13 +114,13 @@ class MarginalOfGroups:
 
     def joint(self, psi: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Return log p(y_g, u_g | φ) at effects of each group, shape (n,)."""
-        psi, values = psi.copy(), self._run.values
+        psi, values = psi.copy(), self._values
         psi[self._own] = u
         total = np.bincount(self._of_rows, values(psi, self._rows.arrays), len(self._own))
-        if self._grouped.log_prior is None:
+        if self._log_prior is None:
             return total
         d = values.likelihood.theta_size
-        return total + self._grouped.log_prior(psi[:d], psi[d:], *values.fixed)[self._terms]
+        return total + self._log_prior(psi[:d], psi[d:], *values.fixed)[self._terms]
 
     def _derivatives(self, psi: np.ndarray, u: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return gradient and Hessian by z, with u + width·z, of the quadratic through points one width away."""
@@ -192,7 +164,7 @@ def read_groups_of_run(idata: Any, model: Model, by: Any, observed: Any, progres
     if isinstance(by, str):
         assert with_groups is not None
         assert numbers is not None
-        return GroupsOfRun(run, _by_factor(model, with_groups, numbers, _factor_named(model, with_groups, by)))
+        return _by_factor(run, model, with_groups, numbers, _factor_named(model, with_groups, by))
     labels = np.asarray(by)
     if labels.shape != (len(run.table),):
         raise ValueError(
@@ -202,10 +174,10 @@ def read_groups_of_run(idata: Any, model: Model, by: Any, observed: Any, progres
     if with_groups is not None and numbers is not None:
         for factor, of_factor in zip(with_groups.groups.factors, numbers, strict=True):
             if _is_same(np.unique(of_factor, return_inverse=True)[1], of_rows):
-                found = _by_factor(model, with_groups, numbers, factor)
-                return GroupsOfRun(run, replace(found, labels=distinct[_first_of(of_rows, found.of_rows)]))
-    none = np.empty((len(distinct), 0), np.int64)
-    return GroupsOfRun(run, Grouped(distinct, of_rows, none, np.arange(len(distinct)), None))
+                found = _by_factor(run, model, with_groups, numbers, factor)
+                _, first = np.unique(found.of_rows, return_index=True)
+                return replace(found, labels=labels[first])
+    return GroupsOfRun(run, distinct, of_rows, np.empty((len(distinct), 0), np.int64), np.arange(len(distinct)), None)
 
 
 def variables_of_factor(found: ModelWithGroups, factor: int) -> list[str]:
@@ -231,7 +203,7 @@ def _factor_named(model: Model, found: ModelWithGroups, by: str) -> int:
     )
 
 
-def _by_factor(model: Model, found: ModelWithGroups, numbers: np.ndarray, factor: int) -> Grouped:
+def _by_factor(run: RowsOfRun, model: Model, found: ModelWithGroups, numbers: np.ndarray, factor: int) -> GroupsOfRun:
     """Return the groups of one factor, with their effects; refuse those whose effects have no prior of their own."""
     groups, likelihood = found.groups, found.data.likelihood
     names, indices = variables_of_factor(found, factor), [k for k, of in enumerate(groups.factors) if of == factor]
@@ -258,7 +230,7 @@ def _by_factor(model: Model, found: ModelWithGroups, numbers: np.ndarray, factor
     coords = [model.coords[d] for n in names for d in model.named_vars_to_dims.get(n, ()) if model.coords.get(d)]
     labels = next((np.asarray(c) for c in coords if len(c) == end - first), np.arange(end - first))
     prior = CompiledRows([likelihood.theta, likelihood.others, *likelihood.fixed], groups.log_prior)
-    return Grouped(labels[levels - first], of_rows, groups.own[levels, :size], levels, prior)
+    return GroupsOfRun(run, labels[levels - first], of_rows, groups.own[levels, :size], levels, prior)
 
 
 def _is_crossed(of_rows: np.ndarray, other: np.ndarray) -> bool:
@@ -271,8 +243,3 @@ def _is_same(first: np.ndarray, second: np.ndarray) -> bool:
     """Whether two numberings put the same rows together."""
     n_pairs = np.unique(np.stack([first, second]), axis=1).shape[1]
     return n_pairs == first.max() + 1 == second.max() + 1
-
-
-def _first_of(values: np.ndarray, of_rows: np.ndarray) -> np.ndarray:
-    """Return the value that the first row of each group has."""
-    return values[np.unique(of_rows, return_index=True)[1]]

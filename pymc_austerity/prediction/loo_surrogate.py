@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -137,12 +138,10 @@ class SurrogateAround:
         return SurrogateOfRows(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _of_chunk(self, arrays: tuple[np.ndarray, ...]) -> SurrogateOfRows:
-        by = self._by_expansion if self.values.predictor is None else self._by_quadrature
         with np.errstate(all="ignore"):  # rows that are impossible at one of the points
-            return where_known(*by(arrays))
-
-    def _by_expansion(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        return by_expansion(lambda psi: self.values(psi, arrays), self.centre, self.directions)
+            if self.values.predictor is not None:
+                return where_known(*self._by_quadrature(arrays))
+            return where_known(*by_expansion(partial(self.values, arrays=arrays), self.centre, self.directions))
 
     def _by_quadrature(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         eta, of_eta, fixed = self.values.predictor, self.values.given_predictor, self.values.fixed

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -42,9 +43,7 @@ class CompiledRows:
 
     inputs: Sequence[Variable]
     graph: Variable
-
-    def __post_init__(self) -> None:
-        self._function: Any = None
+    _function: Any = field(default=None, init=False, repr=False)
 
     def __call__(self, *arrays: np.ndarray) -> np.ndarray:
         """Return the numbers."""
@@ -53,11 +52,8 @@ class CompiledRows:
                 self._function = _released(compile_part(self.inputs, [self.graph], **numba_options(None)))
         return uninterrupted(self._function, arrays)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"inputs": self.inputs, "graph": self.graph}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> Any:
+        return CompiledRows, (self.inputs, self.graph)
 
 
 def _released(of_model: Any) -> Any:
@@ -129,11 +125,18 @@ class RowsOfRun:
 
     def at_draws(self, rows: Rows, progressbar: bool, what: str) -> np.ndarray:
         """Return the log-likelihood of some rows at all draws, shape (S, n)."""
-        found = np.empty((len(self.psi), len(rows)))
+        at = partial(self.values, arrays=rows.arrays)
+        return self.over_draws(at, len(rows), progressbar, what, f"{len(rows):,} rows")
+
+    def over_draws(
+        self, values_at: Callable[[np.ndarray], np.ndarray], n: int, progressbar: bool, name: str, what: str
+    ) -> np.ndarray:
+        """Return `n` numbers at all draws, shape (S, n)."""
+        found = np.empty((len(self.psi), n))
         with setup_progress(progressbar) as progress:
-            task = progress.add_task(what, total=len(self.psi), what=f"{len(rows):,} rows at {len(self.psi):,} draws")
+            task = progress.add_task(name, total=len(found), what=f"{what} at {len(found):,} draws")
             for s, psi in enumerate(self.psi):
-                found[s] = self.values(psi, rows.arrays)
+                found[s] = values_at(psi)
                 progress.advance(task)
         return found
 

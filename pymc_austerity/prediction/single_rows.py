@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from pymc.model import Model
@@ -13,9 +13,13 @@ from scipy.special import logsumexp
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.paths.subset_model import subset_model
 from pymc_austerity.prediction.arviz_loo import LeftOut
+from pymc_austerity.prediction.groups_left_out import GroupsOfRun
 from pymc_austerity.prediction.loo_surrogate import SurrogateOfRows, surrogate_of_rows
 from pymc_austerity.prediction.rows_of_run import ROW, RowsOfRun
 from pymc_austerity.progress import setup_progress
+
+#: Draws, by the Kish number of the densities, that a mean of densities has to rest on.
+_FEWEST = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +45,6 @@ class SingleRows:
     def rows_of(self, number: int) -> np.ndarray:
         """Return the numbers of the rows that are left out together: one."""
         return np.array([number])
-
-    def at_draws_of(self, idata: SamplingResult, model: Model, number: int) -> np.ndarray:
-        """Return the log-likelihood of a row at the draws of another run, shape (S,)."""
-        return self.run.with_draws(idata, model).at_numbers(self.rows_of(number), False, "")[:, 0]
-
-
-#: Draws, by the Kish number of the densities, that a mean of densities has to rest on.
-_FEWEST = 50
-
-if TYPE_CHECKING:
-    from pymc_austerity.prediction.groups_left_out import GroupsOfRun
-    from pymc_austerity.prediction.single_rows import SingleRows
 
 
 def sampled_without(
@@ -80,7 +72,8 @@ def sampled_without(
             subset.put(subset.take(np.setdiff1d(np.arange(n_rows), of_rows)))
             with subset.model:
                 run = refit()
-            values = left_out.at_draws_of(run, model, numbers[which])
+            without = replace(left_out, run=left_out.run.with_draws(run, model))
+            values = without.at_draws(numbers[which : which + 1], False)[:, 0]
             elpd[which] = logsumexp(values) - np.log(len(values))
             if np.exp(2 * logsumexp(values) - logsumexp(2 * values)) >= _FEWEST:
                 k[which] = 0.0

@@ -93,7 +93,7 @@ def test_weights_given_the_effects_are_caught():
     """Weights given the effects of each draw, which were fitted to the group, are off by more than the integrals."""
     model, idata = model_of(centred), exact_draws()
     groups = read_groups_of_run(idata, model, "u", None, False)
-    plain = replace(groups, grouped=replace(groups.grouped, own=np.empty((G, 0), int), log_prior=None))
+    plain = replace(groups, own=np.empty((G, 0), int), log_prior=None)
     errors = []
     for of in (groups, plain):
         found = leave_out(of.at_draws(np.arange(G), False), 4, 1.0)
@@ -110,12 +110,12 @@ def test_integrals_over_effects_against_a_grid(define, scale):
     idata = draws_of(model, 0.3, draws=20)
     groups = read_groups_of_run(idata, model, "u", None, False)
     numbers = np.arange(0, G, 10)
-    some = MarginalOfGroups(groups.run, groups.grouped, numbers)
+    some = MarginalOfGroups(groups, numbers)
     blocks = {b.name: slice(b.start, b.stop) for b in groups.run.values.likelihood.psi_blocks}
     psi = groups.run.psi[3].copy()
     psi[blocks["s_log__"]] = np.log(scale)
     psi[blocks["u"]] *= scale
-    size = groups.grouped.own.shape[1]
+    size = groups.own.shape[1]
     grid = np.linspace(-1, 1, 121 if size == 2 else 4_001) * scale * (7 if define is slopes else 60)
     points = np.stack(np.meshgrid(*[grid] * size), axis=-1).reshape(-1, size)
     values = np.array([some.joint(psi, np.tile(point, (len(numbers), 1))) for point in points])
