@@ -71,11 +71,7 @@ def at_most(seconds: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
-def check_time(repeats: float = 0.0, of: Callable[[], object] | None = None) -> None:
-    """Give up a set-up whose time is over, or would be after `repeats` times what calling `of` takes."""
-    start, deadline = time.process_time(), _deadline.get()
-    if of is not None and deadline < float("inf"):
-        of()
-        deadline -= repeats * (time.process_time() - start)
-    if start > deadline:
+def check_time(seconds: float = 0.0) -> None:
+    """Give up a set-up whose time is over, or would be after what takes so many seconds of processor time."""
+    if time.process_time() + seconds > _deadline.get():
         raise SetupTooLongError

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -112,6 +114,10 @@ def _given(bound: Callable[..., Any], size: int) -> Given:
 
 #: Rows on which the graph is tried.
 _TRIED = 64
+#: Seconds above which it is said that bounds take long to find.
+_LONG = 60.0
+
+_log = logging.getLogger("pymc_austerity")
 
 
 def _not_expanded(*region: Any) -> np.ndarray:
@@ -156,11 +162,20 @@ def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) 
     few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
     factor = 1e-3 * np.eye(likelihood.theta_size)
     sizes(2, centre, factor, 1.0, data.fixed, few)
-    at_once = RemainderBounds(likelihood).rows_at_once(centre, factor, data.fixed, few)
-    more = data.rows.take(np.arange(min(len(data.rows), at_once // 4)))
+    bounds = RemainderBounds(likelihood)
+    numbers = bounds.numbers_read(centre, factor, data.fixed, few)
+    more = data.rows.take(np.arange(min(len(data.rows), bounds.rows_at_once(centre, factor, data.fixed, few) // 4)))
+    start = time.process_time()
+    sizes(2, centre, factor, 1.0, data.fixed, more)
     # Of fewer rows at once each takes up to twice as long.
-    check_time(len(data.rows) / len(more) / 2, lambda: sizes(2, centre, factor, 1.0, data.fixed, more))
-    return WhitenedBound(sizes, likelihood.theta_size, likelihood=likelihood)
+    seconds = len(data.rows) / len(more) / 2 * (time.process_time() - start)
+    check_time(seconds)
+    if seconds > _LONG:
+        _log.warning(
+            f"Each row reads the parameters through {numbers} numbers, and the bounds of {len(data.rows):,} rows take "
+            f"about {seconds / 60:.0f} minutes to find. PenaltyMH, which is approximate, needs none."
+        )
+    return WhitenedBound(sizes, likelihood.theta_size, likelihood=likelihood, numbers_read=numbers)
 
 
 def _checked(bound: Callable[..., Any], n_rows: int) -> Callable[..., np.ndarray]:

@@ -45,6 +45,7 @@ class Bound:
     reads_theta: ClassVar[bool] = True  # whether it is written in the variables of the step, and holds for these alone
     #: Whether sums over the data are sufficient statistics, so that all bounds are zero.
     known_by_sums: ClassVar[bool] = False
+    numbers_read: int = 1  # through which a row reads θ: finding bounds takes time with the fourth power of that
     #: The compiled function, where it is the same for all constants.
     evaluate: ClassVar[EvaluateBound] = staticmethod(no_bound)
 

@@ -89,6 +89,7 @@ class WhitenedBound(Bound):
     find: Callable[[RowLikelihood], WhitenedBound] | None = None
     likelihood: RowLikelihood | None = None  # that it was read from
     in_cones: bool = True  # whether rows may be put in cones
+    numbers_read: int = 1
 
     def constants(
         self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()

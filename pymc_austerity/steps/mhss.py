@@ -35,6 +35,8 @@ _PROPOSALS = 100
 _TRIPLES_A_ROW = 400
 #: Rows a draw below which there is nothing to save: a draw costs as much by itself.
 _LEAST_SAVED = 50
+#: Numbers through which a row reads θ above which bounds of third order take longer to find than they save.
+_MOST_NUMBERS = 3
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -187,8 +189,8 @@ class _ByBounds(OneDecision):
         """Compile the decision with a proxy of second order, and of third where that leaves few rows to be read."""
         second = super().assemble(parts, check, phases)
         plan = second.parts.plan
-        of_rows = second.compiled.selected is None and not plan.by_statistics
-        if not (self.may_choose_order and of_rows and second.row_source.complete):
+        of_rows = second.compiled.selected is None and not plan.by_statistics and second.row_source.complete
+        if not (self.may_choose_order and of_rows and second.bound.numbers_read <= _MOST_NUMBERS):
             return second
         with phases("Choosing the order"):
             n_second = _predict(second, second.bound_constants)

@@ -7,10 +7,13 @@ import pymc as pm
 import pytensor
 import pytest
 from evidence import MAX_Z, moment_z
+from pymc.distributions.transforms import ordered
 from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
+from pymc_austerity.bounds import chosen_bound
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
+from pymc_austerity.steps import mhss
 
 # Three successes in forty trials: far enough from normal for the surrogate to be wrong.
 
@@ -88,6 +91,22 @@ def test_the_order_is_that_which_reads_less_where_it_pays(run, caplog):
     assert second.predicted_rows > step.predicted_rows + 50
     of_few_rows, _ = run
     assert of_few_rows.decider.parts.prepared.order == 2  # there is nothing to save
+
+
+@pytest.mark.slow
+def test_third_order_and_long_bounds_of_ordinal_rows(monkeypatch, caplog):
+    """Rows that read θ through five numbers are not tried in third order, and long bounds are told of before."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=2_000)
+    with pm.Model() as model:
+        cut = pm.Normal("cut", 0, 2, shape=4, transform=ordered, initval=[-2, -1, 1, 2])
+        pm.OrderedLogistic("y", eta=pm.Normal("b") * x, cutpoints=cut, observed=rng.integers(0, 5, 2_000))
+    monkeypatch.setattr(mhss, "_predict_third_order", lambda decider: pytest.fail("tried"))
+    monkeypatch.setattr(mhss, "_LEAST_SAVED", -1)
+    monkeypatch.setattr(chosen_bound, "_LONG", 0.0)
+    step = pma.MHSS(model=model, rng=1, progressbar=False)
+    assert step.decider.bound.numbers_read == 5
+    assert "through 5 numbers, and the bounds of 2,000 rows take about" in caplog.text
 
 
 @pytest.mark.slow
