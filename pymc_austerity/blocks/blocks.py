@@ -35,12 +35,11 @@ class Blocks:
     ----------
     source : path, sequence of paths, dataset, data frame, relation, mapping, callable or iterable
         Parquet files or a folder of them, whose subfolders may be partitions; any dataset of pyarrow; whatever exports
-        a stream of Arrow again and again (``__arrow_c_stream__``: DuckDB relations, Polars frames), or a function
-        without arguments that returns such an object, ``lambda: duckdb.sql("...")`` for example, which is called for
-        each pass; a Dask data frame, or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps,
-        Zarr, Dask arrays), or a pandas data frame; or a function without arguments that returns an iterator of dicts
-        of arrays (blocks, of any lengths), or an object that can be iterated again and again and yields them.  Where
-        the model reads one container, arrays may come in place of dicts, as from
+        a stream of Arrow again and again (``__arrow_c_stream__``: DuckDB relations, Polars frames); a Dask data frame,
+        or a Dask bag of dicts of arrays; a dict of arrays that are sliced (memory maps, Zarr, Dask arrays), or a pandas
+        data frame; an object that yields blocks, dicts of arrays of any lengths, again and again; or a function without
+        arguments, called for each pass, that returns a stream of Arrow (``lambda: duckdb.sql("...")``) or yields
+        blocks.  Where the model reads one container, blocks may be arrays, as from
         ``pymc_extras.variational.parquet_source``.  Rows come in the same order in every pass.
     columns : mapping of str to str or sequence of str, optional
         From the name of a `pm.Data` to the column that it stands for, or to those of a matrix.  A container that is

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_austerity.blocks.arrow_columns import is_arrow, of_arrow
-from pymc_austerity.blocks.source import BadRowError, Block, Loaded, Part, length_of
+from pymc_austerity.blocks.source import BadRowError, Block, Part, length_of
 from pymc_austerity.rows import Rows
 
 _one_at_a_time = Lock()
@@ -67,18 +67,11 @@ class Reader:
             for array, of_container in zip(taken, columns, strict=True):
                 _put(array, of_container)
             if start < stop and not known:
-                self._check_rows(block, taken)
+                with _one_at_a_time:  # a function of PyTensor serves one thread
+                    wrong = self.wrong_row(taken)
+                if wrong is not None:
+                    raise BadRowError(block.where, block.first + wrong[0], wrong[1])
         return Rows(arrays), found[0][0].where if found else ""
-
-    def arrays(self, block: Block) -> tuple[np.ndarray, ...]:
-        """Return the data arrays of a block; refuse rows that are missing, not finite, or of an unknown group."""
-        return self.rows(Loaded(0, (block,)))[0].arrays
-
-    def _check_rows(self, block: Block, arrays: tuple[np.ndarray, ...]) -> None:
-        with _one_at_a_time:  # a function of PyTensor serves one thread
-            found = self.wrong_row(arrays)
-        if found is not None:
-            raise BadRowError(block.where, block.first + found[0], found[1])
 
     def _columns_of(self, block: Block, known: bool) -> list[list[np.ndarray]]:
         """Return the columns of each container, in its type or one that can be cast to it."""

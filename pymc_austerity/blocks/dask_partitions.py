@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,17 +30,13 @@ def _blocks(number: int, columns: Sequence[str], computed: Any) -> tuple[Block, 
     where, first, found = f"partition {number}", 0, list[Block]()
     for block in [{name: computed[name] for name in columns}] if hasattr(computed, "columns") else computed:
         found.append(Block(where, first, checked(block, where, columns)))
-        first += _length(found[-1].columns)
+        first += len(next(iter(found[-1].columns.values())))
     return tuple(found)
-
-
-def _length(block: Mapping[str, Any]) -> int:
-    return len(next(iter(block.values()), ()))
 
 
 def _lengths(blocks: Any) -> list[int]:
     """Return the rows of a partition of a bag, as a partition of another."""
-    return [sum(map(_length, blocks))]
+    return [sum(len(next(iter(block.values()), ())) for block in blocks)]
 
 
 class DaskPartitions:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pymc_austerity.blocks.arrow_columns import as_bytes, import_pyarrow
+from pymc_austerity.blocks.arrow_columns import as_bytes, import_pyarrow, is_arrow
 from pymc_austerity.blocks.source import Block, Part, cut, refuse_duplicates, require_columns
 from pymc_austerity.digests import digest_of_all
 
@@ -30,7 +30,7 @@ class ParquetFiles:
             dataset = _opened(pa, dataset)
         refuse_duplicates(dataset.schema.names, "Blocks")
         self._dataset, self._filter = dataset, filter
-        self._files = self._listed()
+        self._files = _stamps(dataset.filesystem, dataset.files) if self.has_paths else {}
 
     @property
     def has_paths(self) -> bool:
@@ -55,19 +55,11 @@ class ParquetFiles:
         now._dataset = pa.dataset.FileSystemDataset(new, of.schema, of.format, of.filesystem)
         return now if new else None
 
-    def _listed(self) -> dict[str, tuple[int, int]]:
-        """Return size and time of writing of the files that were given by paths."""
-        if not self.has_paths:
-            return {}
-        found = self._dataset.filesystem.get_file_info(self._dataset.files)
-        return {of.path: (of.size, of.mtime_ns) for of in found}
-
     @staticmethod
     def takes(source: Any) -> bool:
         """Whether this is what it reads."""
         one = source[0] if isinstance(source, list | tuple) and source else source
-        known = type(one).__module__.startswith("pyarrow") and not hasattr(one, "read_next_batch")
-        return isinstance(one, str | os.PathLike) or known
+        return isinstance(one, str | os.PathLike) or (is_arrow(one) and not hasattr(one, "read_next_batch"))
 
     def count(self) -> int:
         """Return the number of rows, from the files' own account of themselves where nothing is filtered."""
@@ -80,8 +72,8 @@ class ParquetFiles:
             named = [name for name in columns if name in self._dataset.schema.names]
             digest = digest_of_all(map(as_bytes, self._dataset.to_batches(columns=named)))
             return f"{self.count()} rows with the digest {digest}, {self._filter}"
-        found = next(self._dataset.get_fragments()).filesystem.get_file_info(list(paths))
-        return f"{[(f.path, f.size, f.mtime_ns) for f in found]}, {self._filter}"
+        stamps = _stamps(next(self._dataset.get_fragments()).filesystem, list(paths))
+        return f"{[(path, *stamp) for path, stamp in stamps.items()]}, {self._filter}"
 
     def parts(self, columns: Sequence[str], size: int) -> Iterator[Part]:
         """Yield all rows: those of a row group, or of several where they are small, of several files if need be."""
@@ -125,6 +117,11 @@ class ParquetFiles:
                 n = sum(g.num_rows for g in group.row_groups) if splits else group.count_rows()
             yield Span(group, where, first, n, splits)
             first += n
+
+
+def _stamps(filesystem: Any, paths: list[str]) -> dict[str, tuple[int, int]]:
+    """Return size and time of writing of files."""
+    return {of.path: (of.size, of.mtime_ns) for of in filesystem.get_file_info(paths)}
 
 
 def _opened(pa: Any, source: Any) -> Any:

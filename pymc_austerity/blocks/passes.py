@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import cloudpickle
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.blocks.parquet import ParquetFiles
-from pymc_austerity.blocks.source import Loaded, Part, Source
+from pymc_austerity.blocks.source import Loaded, Part, Source, length_of
 from pymc_austerity.rows import Rows, no_op
 
 #: Rows of a part, and the bytes that they take at most: enough to make a task of, few enough to hold some a core.
@@ -59,22 +59,13 @@ class Worked:
         return Result(found, len(rows), value, where)
 
 
-class Executor(Protocol):
-    """Where parts are worked on; with shared memory, what is assigned is not copied."""
-
-    shares_memory: ClassVar[bool]
-
-    def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
-        """Yield the results in the order of the parts, with only a few of them under way, so that memory is bounded."""
-
-
 class Threads:
-    """All cores of this machine, in this process."""
+    """All cores of this machine, in this process: what is assigned is not copied."""
 
     shares_memory: ClassVar[bool] = True
 
     def each(self, worked: Worked, parts: Iterable[Assigned]) -> Iterator[Result]:
-        """Yield the results in order."""
+        """Yield the results in the order of the parts, with only a few of them under way, so that memory is bounded."""
         n = os.cpu_count() or 1
         with ThreadPoolExecutor(n) as pool:
             futures = (pool.submit(worked, *assigned) for assigned in parts)
@@ -124,6 +115,9 @@ class Cluster:
         return bool(self.client.status == "running")
 
 
+Executor = Threads | Cluster
+
+
 def _call(worked: Worked, *assigned: Any) -> Result:
     return worked(*assigned)
 
@@ -158,7 +152,12 @@ class Passes:
     """
 
     def __init__(
-        self, source: Source, reader: Reader, executor: Executor, checkpoint: Checkpoint, before: Passes | None = None
+        self,
+        source: Source,
+        reader: Reader,
+        executor: Threads | Cluster,
+        checkpoint: Checkpoint,
+        before: Passes | None = None,
     ):
         self.reader, self.executor, self.seen = reader, executor, cast("list[int] | None", None)
         self._sources: tuple[Source, ...] = (source,) if before is None else (*before._sources, source)
@@ -241,7 +240,7 @@ class Passes:
         """Say in which file, or block, the row of a number is, and which there."""
         for _, start, part in self._parts():
             for block in part.blocks() if row < start + part.n_rows else ():
-                n = len(self.reader.arrays(block)[0])
+                n = length_of(next(iter(block.columns.values())))
                 if row < start + n:
                     return f"{block.where}, row {block.first + row - start}"
                 start += n
@@ -255,7 +254,7 @@ class Passes:
                 break
             if number in (0, len(known) // 2) or number >= len(known) - 1:
                 checksum = known[number] if number < len(known) else -1
-                (result,) = self.executor.each(Worked(self.reader, _nothing), [Assigned(part, checksum, ())])
+                (result,) = self.executor.each(Worked(self.reader, lambda rows: None), [Assigned(part, checksum, ())])
                 if result.checksum != checksum:
                     self._checkpoint.refuse_rows(result.where, start, result.n_rows, checksum, result.checksum)
 
@@ -267,7 +266,3 @@ class Passes:
             found = list(learn())
             self._checkpoint.keep(name, about, found)
         return tuple(found)
-
-
-def _nothing(rows: Rows) -> None:
-    """Learn nothing from rows whose checksum is wanted."""

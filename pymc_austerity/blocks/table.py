@@ -70,7 +70,7 @@ class BlockTable:
 
     def pieces(self) -> Iterator[Rows]:
         """Yield all rows, part by part."""
-        return self.passes.each(_itself)
+        return self.passes.each(lambda rows: rows)
 
     def place(self, row: int) -> str:
         """Say in which file, or block, the row of a number is, and which there."""
@@ -100,13 +100,11 @@ class BlockTable:
             self.passes.read_again()
         samples = [Rows(tuple(arrays[k : k + self._n_arrays])) for k in range(0, len(arrays), self._n_arrays)]
         if self._before is not None:
-            first = self._before.some(len(self))
-            numbers = [np.arange((of < self.n_known).sum()) % len(first[0]) for of in chosen]
-            both = [
-                zip(Rows(first).take(of).arrays, new.arrays, strict=True)
-                for of, new in zip(numbers, samples, strict=True)
-            ]
-            samples = [Rows(tuple(map(np.concatenate, of_sample))) for of_sample in both]
+            first = Rows(self._before.some(len(self)))
+            for k, of in enumerate(chosen):
+                before = first.take(np.arange((of < self.n_known).sum()) % len(first)).arrays
+                both = zip(before, samples[k].arrays, strict=True)
+                samples[k] = Rows(tuple(map(np.concatenate, both)))
         self.reading_passes += self.passes.n_read / len(self)
         self.example = samples[0]
         return samples
@@ -171,10 +169,6 @@ def sampled(passes: Passes, chosen: Sequence[np.ndarray], shown: bool) -> list[n
         found = list(passes.each(_taken, lambda n: progress.advance(task, n), here))
     joined = [np.concatenate(parts) for sample in zip(*found, strict=True) for parts in zip(*sample, strict=True)]
     return [np.array(passes.seen, np.int64), *joined]
-
-
-def _itself(rows: Rows) -> Rows:
-    return rows
 
 
 def _taken(rows: Rows, *numbers: np.ndarray) -> list[tuple[np.ndarray, ...]]:

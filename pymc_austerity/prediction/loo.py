@@ -67,11 +67,10 @@ def loo(
         from their prior given everything else.  Or a label for each row, of shape (N,); where these are the groups of
         such a variable they are taken for it, otherwise rows of one label are left out together.
     refit : callable, optional
-        Samples the model again, without arguments, as ``lambda: pm.sample(step=pma.MHSS())``.  It is called once for
-        each row, or group, of those evaluated whose Pareto k is larger than ArviZ's ``good_k``, within a copy of the
-        model that lacks it; the log predictive density at these draws replaces that of importance sampling, and its
-        Pareto k becomes 0.  Where so few of these draws make up the density that they do not tell it either, as of a
-        row beyond all predictions, Pareto k stays.
+        Samples the model again, without arguments, as ``lambda: pm.sample(step=pma.MHSS())``: once for each row, or
+        group, whose Pareto k is larger than ArviZ's ``good_k``, within a copy of the model that lacks it.  The density
+        at these draws replaces that of importance sampling, and Pareto k becomes 0; it stays where a few of these draws
+        make up the density, as of a row beyond all predictions.
     data : Blocks, optional
         The rows of a run with ``data=``, where its step is not at hand.  They are read in three passes, and with `step`
         in two.
@@ -119,13 +118,13 @@ def loo(
     `rows`; the others are drawn in strata by influence.  Estimates and standard errors are those of Magnusson et al.
     in strata.  They hold whatever the surrogate: where it is poor, ``subsampling_se`` is large.
 
-    Of a group that is left out the weights are the inverse of its likelihood with its own effects integrated out (by
-    Gauss–Hermite quadrature about their mode given each draw, up to five effects a group); given the effects, which
-    were fitted to the group, they would have no finite variance.  Time is that of 20 evaluations of the rows of these
-    groups a draw, of 70 with two effects.
+    The likelihood of a group that is left out has its effects integrated out, by Gauss–Hermite quadrature about their
+    mode given each draw, for up to five effects a group: with those of the draws, which were fitted to the group,
+    weights would have no finite variance.  Time is that of 20 evaluations of its rows a draw, of 70 with two effects.
 
     Time is that of 1 + 2 D evaluations of all rows, D the parameters that a row reads, and of `rows` rows at all draws;
-    memory 30 bytes a row and 40 `rows` × draws.
+    memory 30 bytes a row and 40 `rows` × draws.  What `step` keeps are sums over rows, which say nothing of each, so
+    that it saves a pass for reading and none for evaluating.
 
     References
     ----------
@@ -160,7 +159,7 @@ def loo(
             "tell how much the surrogate misses."
         )
     known = None if step is None else rows_of_step(step, model, data, observed)
-    in_blocks = data is not None or (known is not None and known.table is not None)
+    in_blocks = data is not None or (known is not None and known[1] is not None)
     if in_blocks and (by is not None or refit is not None):
         argument, why = ("by", "the rows of a group are") if by is not None else ("refit", "all other rows are")
         raise ValueError(
@@ -198,8 +197,7 @@ def _combined(
     left_out: SingleRows | GroupsOfRun, surrogate: SurrogateOfRows, strata: Strata, evaluated: LeftOut
 ) -> Any:
     """Return ArviZ's result for all rows or groups."""
-    n, numbers, unit = len(surrogate.elpd), strata.rows, left_out.unit
-    labels = left_out.labels
+    n, numbers, unit, labels = len(surrogate.elpd), strata.rows, left_out.unit, left_out.labels
     total = estimate_sum(surrogate.elpd, strata, evaluated.elpd)
     p = estimate_sum(surrogate.p, strata, evaluated.lpd - evaluated.elpd)
     pointwise = fill_in(surrogate.elpd, strata, evaluated.elpd, total)

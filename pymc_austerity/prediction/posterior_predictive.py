@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,8 +23,7 @@ from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group, named_arrays, quantile_name
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
-from pymc_austerity.prediction.new_groups import new_groups, with_new_groups
-from pymc_austerity.prediction.new_rows import NewRows
+from pymc_austerity.prediction.new_rows import NewGroups, NewRows, new_groups, with_new_groups
 from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows, read_rows_of_run, require_rows
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.user_input import check_seed, model_of, takes
@@ -122,12 +122,9 @@ def posterior_predictive(
         raise TypeError(f"{_CALLER}: say in rows= which rows, or how many, or give new ones in new=.")
     if quantiles is not None and not all(0 < q < 1 for q in quantiles):
         raise ValueError(f"{_CALLER}: quantiles={tuple(quantiles)!r} must lie between 0 and 1.")
-    if not group(idata, "posterior").sizes:
-        raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
     if new is not None and data is not None:
         raise ValueError(f"{_CALLER}: new= and data= both say what the rows are. Leave data= out.")
-    if new is None:
-        require_rows(idata, data)
+    require_rows(idata, data if new is None else new)
     check_draws_of(model, idata)
     lengths = observed_lengths(model)
     if observed is not None and observed not in lengths:
@@ -137,8 +134,7 @@ def posterior_predictive(
             f"{_CALLER}: the observed variables differ in length, {lengths}. Say in observed= which of them is meant."
         )
     subset = subset_model(model, None if observed is None else lengths[observed])
-    same = [name for name, length in lengths.items() if length == subset.n_rows]
-    names = same if observed is None else [observed]
+    names = [observed] if observed else [name for name, length in lengths.items() if length == subset.n_rows]
     given = None if new is None else NewRows(new, model, subset, names)
     run = None if data is None else read_rows_of_run(idata, model, data, observed, progressbar)
     n_rows = len(run.table) if run is not None else subset.n_rows if given is None else given.n
@@ -147,8 +143,9 @@ def posterior_predictive(
         columns, places = run.columns(numbers), np.arange(len(numbers))
         arrays = (replace(of, values=columns[of.label]) for of in subset.arrays if of.label in columns)
         subset = replace(subset, arrays=tuple(arrays))
-    predictive = Predictive(group(idata, "posterior"), model, subset, names, given, random_seed)
-    drawn = predictive(places, quantiles, progressbar).assign_coords({ROW: numbers})
+    posterior, seed = group(idata, "posterior"), int(get_random_generator(random_seed, copy=False).integers(2**30))
+    drawn = _drawn(posterior, model, subset, names, given, places, quantiles, seed, progressbar)
+    drawn = drawn.assign_coords({ROW: numbers})
     if given is not None:
         return as_sampling_result({"predictions": drawn})
     subset.put(subset.take(places))
@@ -157,80 +154,72 @@ def posterior_predictive(
     return as_sampling_result({"posterior_predictive": drawn, "observed_data": observed_data})
 
 
-class Predictive:
-    """Draws outcomes of any rows at all draws of a run, compiled once."""
+def _drawn(
+    posterior: xr.Dataset,
+    model: Model,
+    subset: SubsetModel,
+    names: Sequence[str],
+    new: NewRows | None,
+    numbers: np.ndarray,
+    quantiles: Sequence[float] | None,
+    seed: int,
+    progressbar: bool,
+) -> xr.Dataset:
+    """Return outcomes of the rows with these numbers at all draws, or mean, sd and quantiles of some at a time."""
+    copy, rows = subset.model, subset if new is None else new
+    draws = {str(rv.name): rv.type(rv.name) for rv in copy.free_RVs}
+    outputs = [replace_parts(copy[name], {copy[of]: draw for of, draw in draws.items()}) for name in names]
+    groups = [] if new is None else new_groups(model, new, names)
+    for of in groups:
+        assert new is not None
+        outputs = with_new_groups(outputs, subset, draws, of, new.of_groups)
+    read = set(ancestors(outputs))
+    inputs = {name: draw for name, draw in draws.items() if draw in read}
+    if missing := [name for name in inputs if name not in posterior]:
+        raise ValueError(f"idata: it has no draws of {missing}, which outcomes are drawn from.")
+    function = compile_draws(list(inputs.values()), outputs, random_seed=seed, mode=BY_NUMPY)
+    values = [posterior[name].to_numpy().astype(of.type.dtype, copy=False) for name, of in inputs.items()]
+    shape, chains = (posterior.sizes["chain"], posterior.sizes["draw"]), {d: posterior[d] for d in ("chain", "draw")}
+    n_draws = shape[0] * shape[1]
+    size = len(numbers) if quantiles is None else max(1, _AT_ONCE // n_draws)
+    found, what = list[xr.Dataset](), f"{len(numbers):,} rows at {n_draws:,} draws"
+    with setup_progress(progressbar) as progress:
+        task = progress.add_task("Predictions", total=n_draws * -(-len(numbers) // size), what=what)
+        for start in range(0, len(numbers), size):
+            some, outcomes = numbers[start : start + size], dict[str, np.ndarray]()
+            subset.put(rows.take(some))
+            for place in np.ndindex(shape):
+                with np.errstate(all="ignore"), _new_is_known(new, groups):
+                    at_draw = function(*(of[place] for of in values))
+                for name, outcome in zip(names, at_draw, strict=True):
+                    if name not in outcomes:
+                        outcomes[name] = np.empty((*shape, *outcome.shape), outcome.dtype)
+                    outcomes[name][place] = outcome
+                progress.advance(task)
+            named = named_arrays(model, outcomes, {**chains, ROW: some}, 1)
+            found.append(named if quantiles is None else named.map(partial(_summarised, quantiles=quantiles)))
+    return xr.concat(found, ROW)
 
-    def __init__(
-        self,
-        posterior: xr.Dataset,
-        model: Model,
-        subset: SubsetModel,
-        names: Sequence[str],
-        new: NewRows | None,
-        random_seed: RandomGenerator,
-    ):
-        copy = subset.model
-        draws = {str(rv.name): rv.type(rv.name) for rv in copy.free_RVs}
-        outputs = [replace_parts(copy[name], {copy[of]: draw for of, draw in draws.items()}) for name in names]
-        self._new_groups = [] if new is None else new_groups(model, new, names)
-        for groups in self._new_groups:
-            assert new is not None
-            outputs = with_new_groups(outputs, subset, draws, groups, new.of_groups)
-        read = set(ancestors(outputs))
-        inputs = {name: draw for name, draw in draws.items() if draw in read}
-        if missing := [name for name in inputs if name not in posterior]:
-            raise ValueError(f"idata: it has no draws of {missing}, which outcomes are drawn from.")
-        seed = int(get_random_generator(random_seed, copy=False).integers(2**30))
-        self._function = compile_draws(list(inputs.values()), outputs, random_seed=seed, mode=BY_NUMPY)
-        self._values = [posterior[name].to_numpy().astype(of.type.dtype, copy=False) for name, of in inputs.items()]
-        self._rows: SubsetModel | NewRows = subset if new is None else new
-        self._names, self._subset, self._model = names, subset, model
-        self._chains = {dim: posterior[dim] for dim in ("chain", "draw")}
 
-    def __call__(self, numbers: np.ndarray, quantiles: Sequence[float] | None, progressbar: bool) -> xr.Dataset:
-        """Return draws of the rows with these numbers, or mean, sd and quantiles from some rows at a time."""
-        n_draws = int(np.prod([of.size for of in self._chains.values()]))
-        size = len(numbers) if quantiles is None else max(1, _AT_ONCE // n_draws)
-        found, what = [], f"{len(numbers):,} rows at {n_draws:,} draws"
-        with setup_progress(progressbar) as progress:
-            task = progress.add_task("Predictions", total=n_draws * -(-len(numbers) // size), what=what)
-            for start in range(0, len(numbers), size):
-                drawn = self._drawn(numbers[start : start + size], lambda: progress.advance(task))
-                found.append(named_arrays(self._model, drawn, {**self._chains, ROW: numbers[start : start + size]}, 1))
-                if quantiles is not None:
-                    found[-1] = found[-1].map(partial(_summarised, quantiles=quantiles))
-        return xr.concat(found, ROW)
-
-    def _drawn(self, numbers: np.ndarray, advance: Callable[[], None]) -> dict[str, np.ndarray]:
-        self._subset.put(self._rows.take(numbers))
-        shape, found = tuple(of.size for of in self._chains.values()), list[np.ndarray]()
-        for place in np.ndindex(shape):
-            try:
-                with np.errstate(all="ignore"):
-                    outcomes = self._function(*(values[place] for values in self._values))
-            except (IndexError, ValueError) as error:
-                if self._rows is self._subset or not (self._new_groups or isinstance(error, IndexError)):
-                    raise
-                said = str(error).splitlines()[0]
-                raise ValueError(f"{_CALLER}: {self._why_not(said)}") from None
-            found = found or [np.empty((*shape, *of.shape), of.dtype) for of in outcomes]
-            for of_all, of_draw in zip(found, outcomes, strict=True):
-                of_all[place] = of_draw
-            advance()
-        return dict(zip(self._names, found, strict=True))
-
-    def _why_not(self, said: str) -> str:
-        if self._new_groups:
-            lengths = [groups.n_known for groups in self._new_groups]
-            return (
-                f"new= has groups that the model has not seen, and outcomes are drawn from data with an entry for each "
-                f"of {lengths} groups ({said}). Hold these in a pm.Data, and give their entries of the new groups in "
-                "new= too."
-            )
-        return (
-            "new= has a number of a group, or another index, beyond those of the model, and no variable is known whose "
-            f"prior a new one could be drawn from ({said}). Give numbers that the model has."
-        )
+@contextmanager
+def _new_is_known(new: NewRows | None, groups: Sequence[NewGroups]) -> Iterator[None]:
+    """Say what new rows have that the model has not, where outcomes cannot be drawn."""
+    try:
+        yield
+    except (IndexError, ValueError) as error:
+        if new is None or not (groups or isinstance(error, IndexError)):
+            raise
+        said = str(error).splitlines()[0]
+        if groups:
+            raise ValueError(
+                f"{_CALLER}: new= has groups that the model has not seen, and outcomes are drawn from data with an "
+                f"entry for each of {[of.n_known for of in groups]} groups ({said}). Hold these in a pm.Data, and give "
+                "their entries of the new groups in new= too."
+            ) from None
+        raise ValueError(
+            f"{_CALLER}: new= has a number of a group, or another index, beyond those of the model, and no variable is "
+            f"known whose prior a new one could be drawn from ({said}). Give numbers that the model has."
+        ) from None
 
 
 def _summarised(drawn: xr.DataArray, quantiles: Sequence[float]) -> xr.DataArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -154,21 +155,19 @@ def read_rows_of_run(
 
     `with_groups` is the model where it has been read already, and `known` what the step of the run has read.
     """
-    read = None if known is None else known.table
-    if not group(idata, "posterior").sizes:
-        raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
+    of_step, read, digest = (None, None, None) if known is None else known
     require_rows(idata, read or data)
     if with_groups is not None:
         own, coordinates = with_groups.data, with_groups.coordinates
-    elif known is not None and known.own is not None:
-        own, coordinates = known.own
+    elif of_step is not None:
+        own, coordinates = of_step
     else:
         own, coordinates = _in_effects(model, observed) if data is None else _as_it_is(model, observed, several=False)
     table: Table = read or (own.rows if data is None else open_table(data, model, own, progressbar))
     if isinstance(table, BlockTable):
         if table.passes.seen is None:
             table.samples([np.arange(1)])  # reads all rows once, so that they can be told from others
-        check_draws_of(model, idata, table.digest if known is None else known.data_digest)
+        check_draws_of(model, idata, digest or table.digest)
     else:
         check_draws_of(model, idata)
     psi = _flat_draws(idata, model, own.likelihood, coordinates)
@@ -178,7 +177,9 @@ def read_rows_of_run(
 
 
 def require_rows(idata: SamplingResult, elsewhere: Blocks | Table | None) -> None:
-    """Refuse to take the rows of the model for those of a run with ``data=``."""
+    """Refuse a run without draws, and to take the rows of the model for those of a run with ``data=``."""
+    if not group(idata, "posterior").sizes:
+        raise ValueError("idata: it has no posterior group, so there are no draws. Pass what pm.sample returned.")
     if elsewhere is None and is_elsewhere(recorded(idata, DATA_DIGEST)):
         raise ValueError(
             "idata: these draws were made with data=, on rows that the model does not hold; those in it are an "
@@ -210,17 +211,12 @@ def _as_it_is(
 def _in_effects(model: Model, observed: str | Sequence[str] | None) -> tuple[ModelData, Coordinates]:
     """Read a model in terms of the effects that its rows read, where these are computed from other variables."""
     own, coordinates = _as_it_is(model, observed)
-    try:
-        centred = centred_model(
-            own.derived or model, zero_sums=False
-        )  # all entries of a variable may change by themselves
-    except GroupsNotFoundError:
-        centred = None
-    if centred is None:
-        return own, coordinates
-    start = centred.to_effects(model.initial_point())
-    data = read_model(centred.model, centred.model.value_vars, observed, start).as_data_of(model)
-    return data, Coordinates(data.likelihood.blocks, tuple(centred.replaced), centred.to_effects, centred.from_effects)
+    with suppress(GroupsNotFoundError):  # all entries of a variable may change by themselves
+        if (centred := centred_model(own.derived or model, zero_sums=False)) is not None:
+            start, to, back = centred.to_effects(model.initial_point()), centred.to_effects, centred.from_effects
+            own = read_model(centred.model, centred.model.value_vars, observed, start).as_data_of(model)
+            coordinates = Coordinates(own.likelihood.blocks, tuple(centred.replaced), to, back)
+    return own, coordinates
 
 
 def chosen_rows(rows: Any, n_rows: int, random_seed: RandomGenerator, caller: str) -> np.ndarray:
@@ -239,7 +235,6 @@ def chosen_rows(rows: Any, n_rows: int, random_seed: RandomGenerator, caller: st
         )
     if not len(numbers):
         raise ValueError(f"{caller}: rows={short(rows)} leaves none of {n_rows:,} rows.")
-    if numbers.min() < 0 or numbers.max() >= n_rows:
-        wrong = numbers[(numbers < 0) | (numbers >= n_rows)][0]
-        raise ValueError(f"{caller}: rows= has {wrong}, and rows have the numbers from 0 to {n_rows - 1}.")
+    if (wrong := numbers[(numbers < 0) | (numbers >= n_rows)]).size:
+        raise ValueError(f"{caller}: rows= has {wrong[0]}, and rows have the numbers from 0 to {n_rows - 1}.")
     return numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pymc.model import Model
 
@@ -14,13 +14,8 @@ from pymc_austerity.likelihood import ModelData
 from pymc_austerity.steps import RowStep
 from pymc_austerity.user_input import shown
 
-
-class RowsOfStep(NamedTuple):
-    """The model as a step reads it, None where its rows were merged, and the table of ``data=``, if it has one."""
-
-    own: tuple[ModelData, Coordinates] | None
-    table: BlockTable | None
-    data_digest: int  # of the rows that the step has read
+#: The model as a step reads it, None where its rows were merged; its table of ``data=``; the digest of these rows.
+RowsOfStep = tuple[tuple[ModelData, Coordinates] | None, BlockTable | None, int]
 
 
 def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | Sequence[str] | None) -> RowsOfStep:
@@ -46,4 +41,4 @@ def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | S
                 "loo: files were added since step= read them. Call its read_added_files, and sample again."
             )
         table = table.read_anew()
-    return RowsOfStep(own, table, step.model_key.data)
+    return own, table, step.model_key.data

@@ -87,8 +87,8 @@ class RunningSummaries(NDArray):
         super().__init__(model=model)
         self._all_names, self._all_shapes = list(self.varnames), dict(self.var_shapes)
         large = [name for name, shape in self._all_shapes.items() if np.prod(shape) > _LARGE]
-        if summarise is not None:
-            _require_names(summarise, self._all_names)
+        if wrong := [name for name in summarise or () if name not in self._all_names]:
+            raise ValueError(f"RunningSummaries: {wrong} are no variables of the model. It has {self._all_names}.")
         self._summarised = large if summarise is None else list(summarise)
         if thin is not None and thin < 1:
             raise ValueError(f"RunningSummaries(thin={thin}) must be 1 or more, or None for no draws.")
@@ -214,8 +214,3 @@ class RunningSummaries(NDArray):
             else:
                 idata.add_groups({name: of}, warn_on_custom_groups=False)
         return idata
-
-
-def _require_names(summarise: Any, known: Sequence[str]) -> None:
-    if wrong := [name for name in summarise if name not in known]:
-        raise ValueError(f"RunningSummaries: {wrong} are no variables of the model. It has {known}.")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
-from pymc_austerity.blocks.source import BadRowError, Block
+from pymc_austerity.blocks.source import BadRowError, Block, Loaded
 
 X = Container("X", np.dtype("float64"), (2,))
 G = Container("g", np.dtype("int32"), ())
@@ -17,21 +17,25 @@ def reader(containers=(X, G, Y), columns=None, codes=None, coords=None, wrong_ro
     return Reader(tuple(containers), *found, wrong_row)
 
 
+def arrays_of(reader, block):
+    return reader.rows(Loaded(0, (block,)))[0].arrays
+
+
 def block(**changes):
     columns = {"a": np.arange(4.0), "b": np.ones(4, np.float32), "g": np.arange(4), "y": np.array([0, 1, 0, 1], bool)}
     return Block("part-7.parquet", 100, {**columns, **changes})
 
 
 def test_columns_become_arrays_of_the_types_of_the_model():
-    x, g, y = reader().arrays(block())
+    x, g, y = arrays_of(reader(), block())
     assert np.array_equal(x, np.column_stack([np.arange(4.0), np.ones(4)]))
     assert [a.dtype for a in (x, g, y)] == [np.float64, np.int32, np.int8]
     assert g.tolist() == [0, 1, 2, 3]
     assert reader().names == ["a", "b", "g", "y"]
     both = np.arange(8.0).reshape(4, 2)  # a matrix may be one column
-    assert np.array_equal(reader(columns={"X": "both"}).arrays(block(both=both))[0], both)
+    assert np.array_equal(arrays_of(reader(columns={"X": "both"}), block(both=both))[0], both)
     empty = {name: np.asarray(column)[:0] for name, column in block().columns.items()}
-    assert [len(a) for a in reader().arrays(Block("part-0", 0, empty))] == [0, 0, 0]
+    assert [len(a) for a in arrays_of(reader(), Block("part-0", 0, empty))] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -47,10 +51,10 @@ def test_columns_become_arrays_of_the_types_of_the_model():
 def test_labels_become_the_codes_of_the_model(labels):
     """Whatever their own order; numbers may be labels too."""
     known = reader(codes={"g": "city"}, coords={"city": ["SF", "NY", "LA"]})
-    assert known.arrays(block(g=labels))[1].tolist() == [1, 2, 1, 2]
-    assert reader(codes={"g": ["NY", "LA"]}).arrays(block(g=labels))[1].tolist() == [0, 1, 0, 1]
+    assert arrays_of(known, block(g=labels))[1].tolist() == [1, 2, 1, 2]
+    assert arrays_of(reader(codes={"g": ["NY", "LA"]}), block(g=labels))[1].tolist() == [0, 1, 0, 1]
     of_numbers = reader(codes={"g": [30, 10, 20, 40]})
-    assert of_numbers.arrays(block(g=np.array([10, 20, 30, 40])))[1].tolist() == [1, 2, 0, 3]
+    assert arrays_of(of_numbers, block(g=np.array([10, 20, 30, 40])))[1].tolist() == [1, 2, 0, 3]
 
 
 MASKED = np.ma.masked_array(np.arange(4.0), [0, 0, 1, 0])
@@ -71,10 +75,10 @@ BAD = {
 def test_a_row_that_cannot_be_taken_is_named(changes, message):
     known = reader(codes={"g": ["NY"]} if "g" in changes else {})
     with pytest.raises(BadRowError, match=message):
-        known.arrays(block(**changes))
+        arrays_of(known, block(**changes))
     of_model = reader(wrong_row=lambda arrays: (2, "g is 9 of 3"))
     with pytest.raises(BadRowError, match=r"part-7.parquet, row 102: g is 9 of 3"):
-        of_model.arrays(block())
+        arrays_of(of_model, block())
 
 
 WRONG = {
@@ -91,9 +95,9 @@ WRONG = {
 @pytest.mark.parametrize(("changes", "message"), WRONG.values(), ids=list(WRONG))
 def test_columns_of_another_kind_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        reader().arrays(block(**changes))
+        arrays_of(reader(), block(**changes))
     with pytest.raises(ValueError, match=r"a row of \('a', 'b', 'y'\) has shape \(3,\), and one of 'X' in the model"):
-        reader(columns={"X": ["a", "b", "y"]}).arrays(block())
+        arrays_of(reader(columns={"X": ["a", "b", "y"]}), block())
 
 
 def test_names_that_the_model_does_not_have_are_refused():
