@@ -6,8 +6,9 @@ what passes is row-wise, what is refused may merely be unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 from pytensor import scalar
@@ -29,15 +30,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, I
 
 from pymc_austerity.compat import SolveBase
 from pymc_austerity.likelihood import axis_of_shape
-from pymc_austerity.likelihood.axis import (
-    LENGTH,
-    Axes,
-    NotRowWiseError,
-    RowAxis,
-    refuse,
-    refuse_entries,
-    single_axis,
-)
+from pymc_austerity.likelihood.axis import LENGTH, Axes, NotRowWiseError, RowAxis, refuse, refuse_entries
 from pymc_austerity.likelihood.axis_of_index import axis_of_assignment, axis_of_index
 from pymc_austerity.likelihood.model_graph import constant_of
 
@@ -74,10 +67,37 @@ def _value_inputs(var: Variable) -> list[Variable]:
     return list(var.owner.inputs)
 
 
+class _Names(NamedTuple):
+    """Names for the axes of the inputs of an op and of its output: rows stay apart where an axis keeps its name."""
+
+    inputs: Sequence[Sequence[Any]]  # of the first inputs; no other may have rows
+    output: Sequence[Any]
+    lost: str  # what becomes of rows along an axis whose name is not among those of the output
+
+
 @singledispatch
 def _through(op: Op, node: Apply, axes: Axes) -> Axes:
     """Return the row axes of the outputs of `node`, given those of its inputs."""
+    for kind, names in _NAMES.items():
+        if isinstance(op, kind):
+            return _by_names(node, axes, *names(op, node))
     raise refuse(node, "it is not known whether rows stay apart")
+
+
+def _by_names(
+    node: Apply, axes: Axes, inputs: Sequence[Sequence[Any]], output: Sequence[Any], lost: str
+) -> list[RowAxis | None]:
+    """Follow the rows along the axis that has one name in all inputs and in the output."""
+    if any(a and a.kind != "rows" for a in axes):
+        raise refuse(node, "the number of rows, or the numbers of the rows, enter as numbers,")
+    found = {(names[a.axis], a.at(0)) for a, names in zip(axes, inputs) if a}
+    name, axis = next(iter(found), (None, LENGTH))
+    if len(found) != 1 or name not in output or any(axes[len(inputs) :]):
+        raise refuse(node, lost)
+    for var, own, names in zip(node.inputs, axes, inputs):
+        if own is None and name in names and not var.type.broadcastable[names.index(name)]:
+            raise refuse_entries(node, var, names.index(name))
+    return [axis.at(output.index(name))] * len(node.outputs)
 
 
 for _rule in (
@@ -86,13 +106,6 @@ for _rule in (
     axis_of_shape.axis_of_reshape,
 ):  # fmt: skip
     _through.register(_rule)
-
-
-def _the_axis(axes: Axes) -> RowAxis:
-    """Return the row axis of the first input, of an op of which no other has one."""
-    axis = axes[0]
-    assert axis is not None
-    return axis
 
 
 @_through.register(ViewOp)
@@ -107,26 +120,20 @@ def _same(op: Op, node: Apply, axes: Axes) -> Axes:
 
 @_through.register
 def _elemwise(op: Elemwise, node: Apply, axes: Axes) -> Axes:
-    row_axes = [a for a in axes if a and a.per_row]
-    if not row_axes:
-        # Arithmetic on lengths happens where shapes are broadcast.
+    of_rows = [a for a in axes if a and a.per_row]
+    if not of_rows:  # arithmetic on lengths happens where shapes are broadcast
         return [next(a for a in axes if a)] * len(node.outputs)
-    if any(a and not a.per_row for a in axes):
-        raise refuse(node, "the number of rows enters as a number, and a batch has fewer rows,")
-    result = single_axis(node, row_axes)
-    if any(a.kind == "number" for a in row_axes):
-        if not isinstance(op.scalar_op, scalar.Cast | scalar.Identity):
-            raise refuse(node, "the numbers of the rows enter as numbers, and a batch numbers its own,")
-        return [row_axes[0]]
-    for var, axis in zip(node.inputs, axes, strict=True):
-        if axis is None and var.type.ndim and not var.type.broadcastable[result.axis]:
-            raise refuse_entries(node, var, result.axis)
-    return [result] * len(node.outputs)
+    if of_rows[0].kind == "number" and isinstance(op.scalar_op, scalar.Cast | scalar.Identity):
+        return [of_rows[0]]
+    each = range(node.outputs[0].type.ndim)
+    lost = "rows meet rows along different axes, so every row reads every other,"
+    return _by_names(node, axes, [each] * len(axes), each, lost)
 
 
 @_through.register
 def _dimshuffle(op: DimShuffle, node: Apply, axes: Axes) -> Axes:
-    axis = _the_axis(axes)
+    (axis,) = axes
+    assert axis is not None
     if axis.kind == "length":
         return [axis]
     if axis.kind == "shape" and not op.new_order:  # a shape of one length, which is that of the rows
@@ -138,102 +145,84 @@ def _dimshuffle(op: DimShuffle, node: Apply, axes: Axes) -> Axes:
 
 @_through.register
 def _reduce(op: CAReduce, node: Apply, axes: Axes) -> Axes:
-    axis = _the_axis(axes)
-    if not axis.per_row:
+    if axes[0] is not None and not axes[0].per_row:
         return [LENGTH]  # a product of lengths is a number of rows too
-    reduced = range(node.inputs[0].type.ndim) if op.axis is None else op.axis
-    if axis.axis in reduced:
-        raise refuse(node, "all rows are reduced to one number (a statistic over rows)")
-    return [axis.at(axis.axis - sum(a < axis.axis for a in reduced))] * len(node.outputs)
+    return _by_names(node, axes, *_reduced(op, node))
 
 
-@_through.register
-def _argmax(op: Argmax, node: Apply, axes: Axes) -> Axes:
-    return _reduce(op, node, axes)
+def _reduced(op: Any, node: Apply) -> _Names:
+    each, along = _along(node, op.axis)
+    lost = "all rows are reduced to one number (a statistic over rows)"
+    return _Names([each], [name for name in each if name not in along], lost)
 
 
-@_through.register
-def _cumulate(op: CumOp, node: Apply, axes: Axes) -> Axes:
-    axis = _the_axis(axes)
-    if op.axis is None or op.axis == axis.axis:
-        raise refuse(node, "rows are accumulated one after the other")
-    return [axis.at(axis.axis)]
+def _along(node: Apply, axis: Any) -> tuple[list[int], list[int]]:
+    """Return the numbers of the axes of the first input, and of those along which an op goes: None stands for all."""
+    each = list(range(node.inputs[0].type.ndim))
+    return each, each if axis is None else [int(a) % len(each) for a in np.atleast_1d(axis)]
 
 
-@_through.register(SortOp)
-@_through.register(ArgSortOp)
-def _sorted(op: SortOp | ArgSortOp, node: Apply, axes: Axes) -> Axes:
-    axis = _the_axis(axes)
-    along = op.axis if hasattr(op, "axis") else constant_of(node.inputs[1])  # an input of PyTensor 2
-    if along is None or along % node.inputs[0].type.ndim == axis.axis:
-        raise refuse(node, "rows are sorted among all rows")
-    return [axis.at(axis.axis)]
+def _mixed_along(node: Apply, axis: Any, lost: str) -> _Names:
+    """Return the names for an op whose output has the shape of its first input, and mixes its entries along an axis."""
+    each, along = _along(node, axis)
+    return _Names([each], ["mixed" if name in along else name for name in each], lost)
 
 
-@_through.register(Softmax)
-@_through.register(LogSoftmax)
-def _softmax(op: Softmax | LogSoftmax, node: Apply, axes: Axes) -> Axes:
-    axis = _the_axis(axes)
-    normalised = range(node.inputs[0].type.ndim) if op.axis is None else np.atleast_1d(op.axis)
-    if axis.axis in [a % node.inputs[0].type.ndim for a in normalised]:
-        raise refuse(node, "rows are normalised against each other")
-    return [axis.at(axis.axis)]
+def _axis_of(op: Any, node: Apply) -> Any:
+    """Return the axis of an op, which is an input of it in PyTensor 2."""
+    return op.axis if hasattr(op, "axis") else constant_of(node.inputs[1])
 
 
-@_through.register
-def _dot(op: Dot, node: Apply, axes: Axes) -> Axes:
-    return _contract(
-        node,
-        axes,
-        [("m", "k")[-x.type.ndim :] for x in node.inputs[:1]] + [("k", "n")[: node.inputs[1].type.ndim]],
-        ["m", "n"],
-        op,
-    )
+def _diagonal(op: ExtractDiag, node: Apply) -> _Names:
+    each, along = _along(node, (op.axis1, op.axis2))
+    lost = "row i is read at column i, which ties it to the number of the row,"
+    return _Names([each], [*(name for name in each if name not in along), "mixed"], lost)
 
 
-def _contract(node: Apply, axes: Axes, labels: Sequence[Sequence[str]], out: Sequence[str], op: Op) -> Axes:
-    """Rows of a product stay apart when their core dimension belongs to one operand and survives."""
-    found = [(names[a.axis], a) for a, names in zip(axes, labels, strict=True) if a and a.kind == "rows"]
-    everywhere = [name for names in labels for name in names]
-    if len(found) != 1 or everywhere.count(found[0][0]) > 1 or found[0][0] not in out:
-        raise refuse(node, "rows are summed over, or meet each other, in a matrix product,")
-    name, axis = found[0]
-    return [axis.at([n for n in out if n in everywhere].index(name))]
+def _searched(op: SearchsortedOp, node: Apply) -> _Names:
+    each = range(node.inputs[1].type.ndim)
+    return _Names([["mixed"], each], each, "rows are ranked among all rows")
 
 
-@_through.register
-def _blockwise(op: Blockwise, node: Apply, axes: Axes) -> Axes:
-    core_in, core_out = op.inputs_sig, op.outputs_sig
-    n_batch = node.outputs[0].type.ndim - len(core_out[0])
-    batch, core = [], []
-    for var, axis, sig in zip(node.inputs, axes, core_in, strict=True):
-        if axis is None:
-            continue
-        if axis.axis < var.type.ndim - len(sig):
-            batch.append(axis.at(axis.axis + n_batch - (var.type.ndim - len(sig))))
-        else:
-            core.append(axis)
-    if not core:
-        result = single_axis(node, batch)
-        for var, axis, sig in zip(node.inputs, axes, core_in, strict=True):
-            position = result.axis - n_batch + (var.type.ndim - len(sig))
-            if axis is None and position >= 0 and not var.type.broadcastable[position]:
-                raise refuse_entries(node, var, position)
-        return [result] * len(node.outputs)
-    if batch or not isinstance(op.core_op, Dot | SolveBase):
-        raise refuse(node, "rows enter a matrix operation as a whole")
-    offsets = [v.type.ndim - len(s) for v, s in zip(node.inputs, core_in, strict=True)]
-    inner = [a and a._replace(axis=a.axis - o) for a, o in zip(axes, offsets, strict=True)]
-    (found,) = _contract(node, inner, core_in, core_out[0], op)
-    assert found is not None
-    return [found.at(found.axis + n_batch)]
+def _product(inputs: Sequence[Sequence[Any]], output: Sequence[Any]) -> _Names:
+    """Return the names of a product: only an axis of one operand keeps its rows apart."""
+    everywhere = [name for names in inputs for name in names]
+    kept = [name if everywhere.count(name) == 1 else "mixed" for name in output]
+    return _Names(inputs, kept, "rows are summed over, or meet each other, in a matrix product,")
 
 
-@_through.register
-def _solve(op: SolveBase, node: Apply, axes: Axes) -> Axes:
-    if axes[0] is not None or node.inputs[1].type.ndim != 2:
-        raise refuse(node, "rows enter a linear solve as a whole")
-    return _contract(node, axes, [("m", "m"), ("m", "n")], ["m", "n"], op)
+def _dot(op: Dot, node: Apply) -> _Names:
+    x, y = ("m", "k")[-node.inputs[0].type.ndim :], ("k", "n")[: node.inputs[1].type.ndim]
+    return _product([x, y], [name for name in ("m", "n") if name in (*x, *y)])
+
+
+def _blockwise(op: Blockwise, node: Apply) -> _Names:
+    core_in, (core_out, *_) = op.inputs_sig, op.outputs_sig
+    batch = range(node.outputs[0].type.ndim - len(core_out))
+    core = _Names([["whole"] * len(names) for names in core_in], core_out, "rows enter a matrix operation as a whole")
+    if isinstance(op.core_op, Dot | SolveBase):
+        core = _product(core_in, core_out)
+    own = [batch[len(batch) + len(names) - v.type.ndim :] for v, names in zip(node.inputs, core_in, strict=True)]
+    inputs = [[*first, *names] for first, names in zip(own, core.inputs, strict=True)]
+    return _Names(inputs, [*batch, *core.output], core.lost)
+
+
+#: The names of the axes of each op, given the node.
+_NAMES: dict[type, Callable[[Any, Apply], _Names]] = {
+    CAReduce: _reduced,
+    Argmax: _reduced,
+    CumOp: lambda op, node: _mixed_along(node, op.axis, "rows are accumulated one after the other"),
+    Softmax: lambda op, node: _mixed_along(node, op.axis, "rows are normalised against each other"),
+    LogSoftmax: lambda op, node: _mixed_along(node, op.axis, "rows are normalised against each other"),
+    SortOp: lambda op, node: _mixed_along(node, _axis_of(op, node), "rows are sorted among all rows"),
+    ArgSortOp: lambda op, node: _mixed_along(node, _axis_of(op, node), "rows are sorted among all rows"),
+    Split: lambda op, node: _mixed_along(node, _axis_of(op, node), "rows are split into parts"),
+    ExtractDiag: _diagonal,
+    SearchsortedOp: _searched,
+    Dot: _dot,
+    SolveBase: lambda op, node: _product([("m", "m"), ("m", "n")[: node.inputs[1].type.ndim]], ("m", "n")),
+    Blockwise: _blockwise,
+}
 
 
 @_through.register(Subtensor)
@@ -249,35 +238,6 @@ def _assign(op: IncSubtensor | AdvancedIncSubtensor, node: Apply, axes: Axes) ->
 
 
 @_through.register
-def _searchsorted(op: SearchsortedOp, node: Apply, axes: Axes) -> Axes:
-    if axes[0] or any(axes[2:]):
-        raise refuse(node, "rows are ranked among all rows")
-    (_, sought, *_) = axes
-    if sought is None or not sought.per_row:
-        raise refuse(node, "the number of rows is ranked")
-    return [sought.at(sought.axis)]
-
-
-@_through.register
 def _inner_graph(op: OpFromGraph, node: Apply, axes: Axes) -> Axes:
     seeds = {inner: axis for inner, axis in zip(op.inner_inputs, axes, strict=True) if axis}
     return [_follow(out, seeds) for out in op.inner_outputs]
-
-
-@_through.register
-def _diagonal(op: ExtractDiag, node: Apply, axes: Axes) -> Axes:
-    axis = _the_axis(axes)
-    if axis.axis in (op.axis1, op.axis2):
-        raise refuse(node, "row i is read at column i, which ties it to the number of the row,")
-    return [axis.at(axis.axis - sum(a < axis.axis for a in (op.axis1, op.axis2)))]
-
-
-@_through.register
-def _split(op: Split, node: Apply, axes: Axes) -> Axes:
-    axis = axes[0]
-    # PyTensor 2 passes the axis as the second input.
-    along = getattr(op, "axis", None)
-    along = constant_of(node.inputs[1]) if along is None else along
-    if axis is None or any(axes[1:]) or along is None or along % node.inputs[0].type.ndim == axis.axis:
-        raise refuse(node, "rows are split into parts")
-    return [axis.at(axis.axis)] * len(node.outputs)
