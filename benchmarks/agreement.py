@@ -34,14 +34,6 @@ def of_draws(draws: np.ndarray) -> Moments:
     return Moments(draws.mean((0, 1)), draws.std((0, 1)), *errors, float(np.min(az.ess(draws))))
 
 
-def of_weighted(draws: np.ndarray, weights: np.ndarray) -> Moments:
-    """Return the moments of independent draws, shape (draws, parameters), whose weights add up to 1."""
-    mean = weights @ draws
-    sd = np.sqrt(weights @ (draws - mean) ** 2)
-    share = (weights**2).sum()
-    return Moments(mean, sd, sd * np.sqrt(share), sd * np.sqrt(share / 2), 1 / share)
-
-
 class Four(NamedTuple):
     """Mean, standard deviation and quantiles of 5 and 95 % of all parameters with their errors, shape (4, D)."""
 
