@@ -15,9 +15,8 @@ from numba.extending import is_jitted
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.bounds.linear_bound import find_lipschitz
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
-from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan, ZeroBound
+from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan, ZeroBound, find_lipschitz
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.bounds.whitened_bound import REMAINDER_CHOICES, WhitenedBound, sizes_from_graph

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pytensor.tensor as pt
 
+from pymc_austerity.bounds.remainder_bounds import RemainderBounds
+from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood
@@ -130,3 +133,105 @@ class ZeroBound(Bound):
     def row_source(self, constants: tuple[Any, ...]) -> RowSource | None:
         """Return the rows in proportion to their bounds."""
         return RowsByBounds(constants[1])
+
+
+@njit
+def _distance(radius, reach, a, b):  # type: ignore[no-untyped-def]
+    """Return the smaller of the two bounds on c_i^(1/k)‖a − b‖."""
+    squares, weighted = 0.0, 0.0
+    for d in range(a.size):
+        step = abs(a[d] - b[d])
+        squares += step * step
+        weighted += reach[d] * step
+    return min(radius * np.sqrt(squares), weighted)
+
+
+@njit
+def _by_slope(constants, at):  # type: ignore[no-untyped-def]
+    radius, reach = constants
+    return _distance(radius[0], reach, at.theta_new, at.theta), 0
+
+
+@njit
+def _by_third_derivative(constants, at):  # type: ignore[no-untyped-def]
+    radius, reach = constants
+    new = _distance(radius[0], reach, at.theta_new, at.centre)
+    return new**3 + _distance(radius[0], reach, at.theta, at.centre) ** 3, 0
+
+
+@dataclass(frozen=True, eq=False)
+class Lipschitz(Bound):
+    """The bound of a log-likelihood whose slope is limited, wherever θ and the variables of other steps are.
+
+    With c_i the most that row i changes with a unit of ‖θ′ − θ‖, and c_id with one of entry d alone, |l_i| is at most
+    max_i c_i · ‖θ′ − θ‖ (Bardenet et al. 2014, section 4.2) and Σ_d max_i c_id · |θ′_d − θ_d|, the smaller of the two.
+    """
+
+    bounds: RemainderBounds | None  # of the order below, by θ and the others; None in another process
+    theta_size: int
+    cubic: Cubic | None = None  # the bound on what an expansion of second order leaves, where it is known
+    evaluate: ClassVar[EvaluateBound] = staticmethod(_by_slope)
+    order: ClassVar[int] = 0  # of the expansion whose remainder is bounded; of order 0, that is the change itself
+
+    def constants(
+        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
+    ) -> tuple[Any, ...]:
+        """Return the largest c_i and c_id, or their cubic roots."""
+        assert self.bounds is not None
+        size = self.bounds.theta_size
+        columns = np.eye(size)[:, : self.theta_size]
+        # Of several predictors of one row the bounds along single entries do not add up.
+        adds = self.order == 0 or self.bounds.numbers_read(np.zeros(size), columns, fixed, rows) == 1
+        factors = [columns, *(columns[:, [d]] for d in range(self.theta_size if adds else 0))]
+        largest = [self.bounds(np.zeros(size), factor, np.inf, fixed, rows).max() for factor in factors]
+        roots = np.power(largest, 1 / (1 + self.order))
+        return roots[:1], roots[1:] if adds else np.full(self.theta_size, np.inf)
+
+    def of_remainder(self, order: int) -> Bound | None:
+        """Return the bound from the third derivative, where there is one."""
+        return self.cubic if order == 2 else None
+
+    def __reduce__(self) -> Any:
+        return type(self), (None, self.theta_size, self.cubic)
+
+
+class Cubic(Lipschitz):
+    """The bound on what a second-order expansion leaves, by Taylor's theorem: c_i‖θ − θ̂‖³ at either end of a move.
+
+    For a logistic regression c_i = √3/108 · ‖x_i‖³ (Bardenet, Doucet and Holmes 2017).
+    """
+
+    evaluate: ClassVar[EvaluateBound] = staticmethod(_by_third_derivative)
+    order: ClassVar[int] = 2
+
+    def of_remainder(self, order: int) -> Bound | None:
+        """Return itself."""
+        return self
+
+
+def find_lipschitz(likelihood: RowLikelihood, few: Rows, fixed: tuple[np.ndarray, ...]) -> Lipschitz:
+    """Return the bound by slopes, or raise NoRemainderBoundError where they have no limit; tried on a few rows."""
+    slopes = Lipschitz(RemainderBounds(_of_all_variables(likelihood), order=0), likelihood.theta_size)
+    if not np.isfinite(slopes.constants(None, few, fixed)[0]).all():
+        raise NoRemainderBoundError(
+            "No bound on the log ratio of a row is known for this model: there is no limit as "
+            f"{sorted(likelihood.read)} move, as of normal errors, of a probit, or of errors whose scale is a free "
+            "variable."
+        )
+    try:
+        cubic = Cubic(RemainderBounds(likelihood), likelihood.theta_size)
+        known = np.isfinite(cubic.constants(None, few, fixed)[0]).all()
+    except NoRemainderBoundError:
+        known = False
+    return replace(slopes, cubic=cubic) if known else slopes
+
+
+def _of_all_variables(likelihood: RowLikelihood) -> RowLikelihood:
+    """Return the likelihood with the variables of other steps behind θ."""
+    if not likelihood.other_blocks:
+        return likelihood
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
+    none = pt.dvector("others", shape=(0,))
+    return replace(
+        likelihood, theta=psi, others=none, blocks=likelihood.psi_blocks, other_blocks=(), row_log_likelihood=rows
+    )

@@ -10,17 +10,14 @@ import numpy as np
 from pytensor import scalar
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import io_toposort
-from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
-from pytensor.tensor.subtensor import Subtensor
-from pytensor.tensor.type import discrete_dtypes
+from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_austerity.bounds.row_graph import simplified_rows
-from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood import RowLikelihood, keeps_affine
 from pymc_austerity.rows import Rows
 
-_LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)
 #: Rows at once.
 _CHUNK = 65_536
 
@@ -41,8 +38,6 @@ def is_quadratic_in_data(likelihood: RowLikelihood) -> bool:
             continue
         inputs = [degrees.get(v, 0) for v in node.inputs]
         if any(inputs):
-            if any(out.type.dtype in discrete_dtypes for out in node.outputs):
-                return False  # a cast to whole numbers is a rounding
             degree = _degree(node.op, inputs, node.inputs)
             if degree is None or degree > 2:
                 return False
@@ -52,27 +47,13 @@ def is_quadratic_in_data(likelihood: RowLikelihood) -> bool:
 
 def _degree(op: object, inputs: list[int], variables: list[Variable]) -> int | None:
     """Return the degree of a result in the data, or None where it is no polynomial."""
-    if isinstance(op, Elemwise):
-        kind = op.scalar_op
-        if isinstance(kind, _LINEAR):
-            return max(inputs)
-        if isinstance(kind, scalar.Mul):
-            return sum(inputs)
-        if isinstance(kind, scalar.Sqr):
-            return 2 * inputs[0]
-        if isinstance(kind, scalar.TrueDiv) and inputs[1] == 0:
-            return inputs[0]
-        if isinstance(kind, scalar.Pow) and isinstance(variables[1], Constant):
-            power = np.unique(variables[1].data)
-            return int(2 * inputs[0]) if power.tolist() == [2] else None
-        return None
-    if isinstance(op, Dot):
+    kind = op.scalar_op if isinstance(op, Elemwise) else op
+    if isinstance(kind, scalar.Mul | Dot):
         return sum(inputs)
-    if isinstance(op, CAReduce) and isinstance(op.scalar_op, scalar.Add):
-        return inputs[0]
-    if isinstance(op, DimShuffle | SpecifyShape | Subtensor) and not any(inputs[1:]):
-        return inputs[0]
-    return None
+    if keeps_affine(op, [i for i, degree in enumerate(inputs) if degree]):
+        return max(inputs)
+    two = isinstance(kind, scalar.Pow) and isinstance(variables[1], Constant) and (variables[1].data == 2).all()
+    return 2 * inputs[0] if two or isinstance(kind, scalar.Sqr) else None
 
 
 def rows_for_moments(rows: Rows) -> int:

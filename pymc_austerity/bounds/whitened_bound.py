@@ -6,8 +6,7 @@ the remainder of row i is at most c_i M with M(θ, θ′) = ‖z‖^(k+1) + ‖z
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from threading import Lock
@@ -112,10 +111,8 @@ class WhitenedBound(Bound):
         of_theta[read] = factor
         at = (region.order, region.centre[: self.theta_size], of_theta, radius, region.fixed)
         bounds_of = BoundsOfRows(self.likelihood, at, self.sizes)
-        span, whitened = (
-            typical_span(read.size, region.order),
-            Whitened(read, whiten, radius, region.order + 1, outwards),
-        )
+        span = typical_span(read.size, region.order)
+        whitened = Whitened(read, whiten, radius, region.order + 1, outwards)
         table, stored = rows.bounded(bounds_of, span)
         all_found = table.source().complete and len(bounds_of.found) == len(rows)
         if self.in_cones and self.likelihood is not None and all_found:
@@ -192,15 +189,9 @@ def sizes_from_graph(likelihood: RowLikelihood) -> Callable[..., np.ndarray]:
     of_order = cache(lambda order: RemainderBounds(likelihood, order))
 
     def sizes(order: int, *region: Any) -> np.ndarray:
-        with _refusing():
+        try:
             return of_order(order)(*region)
+        except NoRemainderBoundError as reason:
+            raise UnsupportedModelError(f"MHSS: {reason} {REMAINDER_CHOICES}") from None
 
     return sizes
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    try:
-        yield
-    except NoRemainderBoundError as reason:
-        raise UnsupportedModelError(f"MHSS: {reason} {REMAINDER_CHOICES}") from None

@@ -13,7 +13,7 @@ from pymc_austerity.bounds import Bound, Unbounded
 from pymc_austerity.kernel.temperature import Schedule
 from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, numba_options
 from pymc_austerity.likelihood.density import compile_log_prior, compile_one_side, compile_rows, interpret_rows
-from pymc_austerity.likelihood.links import LogPrior
+from pymc_austerity.likelihood.linked_functions import LogPrior
 from pymc_austerity.proposals import CrankNicolson, Proposal, SurrogateHMC
 from pymc_austerity.proxy import (
     Prepared,

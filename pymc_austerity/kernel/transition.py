@@ -16,7 +16,7 @@ from pymc_austerity.compile.addresses import n_rows_at
 from pymc_austerity.compile.cache import built_once, njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import KnownSum, LinkedBothSides, LinkedDensity, LinkedLogPrior, Place, Surroundings
-from pymc_austerity.likelihood.links import LinkedOneSide
+from pymc_austerity.likelihood.linked_functions import LinkedOneSide
 from pymc_austerity.proposals import Propose
 from pymc_austerity.rows import RowSource
 from pymc_austerity.rows.sources import TotalRows

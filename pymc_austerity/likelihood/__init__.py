@@ -12,8 +12,7 @@ from pymc_austerity.likelihood.density import (
     numba_options,
 )
 from pymc_austerity.likelihood.layout import Block, flatten, with_blocks
-from pymc_austerity.likelihood.linked_functions import VECTOR
-from pymc_austerity.likelihood.links import BothSides, LinkedBothSides, LinkedLogPrior, Links
+from pymc_austerity.likelihood.linked_functions import VECTOR, BothSides, LinkedBothSides, LinkedLogPrior, Links
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood

@@ -21,15 +21,6 @@ from pymc_austerity.likelihood.linked_functions import (
     ONE_VECTOR,
     PAIR,
     VECTOR,
-    both_sides_at,
-    log_prior_at,
-    one_side_at,
-    reach_both_sides,
-    reach_log_prior,
-    reach_one_side,
-    reach_reading,
-)
-from pymc_austerity.likelihood.links import (
     BothSides,
     LinkedBothSides,
     LinkedLogPrior,
@@ -37,6 +28,13 @@ from pymc_austerity.likelihood.links import (
     Links,
     LogPrior,
     OneSide,
+    both_sides_at,
+    log_prior_at,
+    one_side_at,
+    reach_both_sides,
+    reach_log_prior,
+    reach_one_side,
+    reach_reading,
 )
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.user_input import check_names, shown

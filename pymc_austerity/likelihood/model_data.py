@@ -14,13 +14,13 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.likelihood import finite_rows
 from pymc_austerity.likelihood.axis import NotRowWiseError
+from pymc_austerity.likelihood.derived_model import numbered_model
 from pymc_austerity.likelihood.finite_rows import RowValues, with_infinite_data
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_graph import leaf_identity
-from pymc_austerity.likelihood.numbered_model import numbered_model
 from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms

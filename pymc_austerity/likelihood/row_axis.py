@@ -29,9 +29,8 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
 from pymc_austerity.compat import SolveBase
-from pymc_austerity.likelihood import axis_of_shape
+from pymc_austerity.likelihood import axis_rules
 from pymc_austerity.likelihood.axis import LENGTH, Axes, NotRowWiseError, RowAxis, refuse, refuse_entries
-from pymc_austerity.likelihood.axis_of_index import axis_of_assignment, axis_of_index
 from pymc_austerity.likelihood.model_graph import constant_of
 
 
@@ -88,8 +87,10 @@ def _by_names(
     node: Apply, axes: Axes, inputs: Sequence[Sequence[Any]], output: Sequence[Any], lost: str
 ) -> list[RowAxis | None]:
     """Follow the rows along the axis that has one name in all inputs and in the output."""
-    if any(a and a.kind != "rows" for a in axes):
-        raise refuse(node, "the number of rows, or the numbers of the rows, enter as numbers,")
+    if any(a and not a.per_row for a in axes):
+        raise refuse(node, "the number of rows enters as a number, and a batch has fewer rows,")
+    if any(a and a.kind == "number" for a in axes):
+        raise refuse(node, "the numbers of the rows enter as numbers, and a batch numbers its own,")
     found = {(names[a.axis], a.at(0)) for a, names in zip(axes, inputs) if a}
     name, axis = next(iter(found), (None, LENGTH))
     if len(found) != 1 or name not in output or any(axes[len(inputs) :]):
@@ -101,9 +102,9 @@ def _by_names(
 
 
 for _rule in (
-    axis_of_shape.axis_of_alloc, axis_of_shape.axis_of_arange, axis_of_shape.axis_of_shape,
-    axis_of_shape.axis_of_shape_i, axis_of_shape.axis_of_make_vector, axis_of_shape.axis_of_join,
-    axis_of_shape.axis_of_reshape,
+    axis_rules.axis_of_alloc, axis_rules.axis_of_arange, axis_rules.axis_of_shape,
+    axis_rules.axis_of_shape_i, axis_rules.axis_of_make_vector, axis_rules.axis_of_join,
+    axis_rules.axis_of_reshape,
 ):  # fmt: skip
     _through.register(_rule)
 
@@ -228,13 +229,13 @@ _NAMES: dict[type, Callable[[Any, Apply], _Names]] = {
 @_through.register(Subtensor)
 @_through.register(AdvancedSubtensor)
 def _index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> Axes:
-    return [axis_of_index(op, node, axes)]
+    return [axis_rules.axis_of_index(op, node, axes)]
 
 
 @_through.register(IncSubtensor)
 @_through.register(AdvancedIncSubtensor)
 def _assign(op: IncSubtensor | AdvancedIncSubtensor, node: Apply, axes: Axes) -> Axes:
-    return [axis_of_assignment(node, axes)]
+    return [axis_rules.axis_of_assignment(node, axes)]
 
 
 @_through.register

@@ -20,8 +20,7 @@ from pymc_austerity.compile.cache import built_once, cached, njit_on_disk
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import Links, RowLikelihood
-from pymc_austerity.likelihood.linked_functions import prior_slope_at, reach_prior_slope
-from pymc_austerity.likelihood.links import LinkedPriorSlope
+from pymc_austerity.likelihood.linked_functions import LinkedPriorSlope, prior_slope_at, reach_prior_slope
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
 from pymc_austerity.proxy.linearisation import Linearisation

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood.links import LogPrior
+from pymc_austerity.likelihood.linked_functions import LogPrior
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
 from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw
 from pymc_austerity.proxy import SelectedCoefficients
