@@ -1,7 +1,5 @@
 """Arguments checked by their annotations: what ``float | None`` or ``Sequence[str]`` takes, and what it is called."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Cholesky factors of matrices that a user's model leads to, or a word on what has none."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import linalg
 

@@ -1,7 +1,5 @@
 """What differs between PyMC 5.28 with ArviZ 0.x and PyMC 6 with ArviZ 1.x, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Digests of arrays: whether data are still what they were."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import date, time, timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Signals while compiled code runs: handed on when it is done."""
 
-from __future__ import annotations
-
 # `signal` itself spends microseconds on the names of what it returns.
 import _signal  # type: ignore[import-not-found]
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The log of the package, shown as PyMC shows its own."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The set-up of a step: settings that hold meanwhile, a line for each phase, and a bar for passes over all rows."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import time

@@ -1,7 +1,5 @@
 """Steps that are set up to be tried: what they learn of one model is learnt once, and a set-up may be given up."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager

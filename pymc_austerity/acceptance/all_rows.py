@@ -19,7 +19,7 @@ from pymc_austerity.acceptance.moments import NO_SHAPE, Decide, Moments, Thresho
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows import CHUNK, InOrder
-from pymc_austerity.rows.in_order import is_at, move_to
+from pymc_austerity.rows.sources import is_at, move_to
 from pymc_austerity.user_input import takes_fields
 
 

@@ -1,7 +1,5 @@
 """Reading of rows in batches that grow from look to look until the test decides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ None is exact: the quotient of the characteristic functions grows without bound.
 by non-negative least squares, and its largest error is computed.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

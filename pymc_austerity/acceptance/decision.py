@@ -1,7 +1,5 @@
 """A decision at one proposal, and what a test is given to make it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Moments of the row terms l_i, and the signatures of the compiled functions of a test that are given them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

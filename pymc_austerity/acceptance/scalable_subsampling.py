@@ -1,7 +1,5 @@
 """Metropolis–Hastings with scalable subsampling: exact, on a Poisson number of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast

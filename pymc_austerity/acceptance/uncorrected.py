@@ -1,7 +1,5 @@
 """Rules without a correction: one batch for all rows (biased), and acceptance of everything."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

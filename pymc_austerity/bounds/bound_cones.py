@@ -9,8 +9,6 @@ and |mᵀz| is found once for all rows near m.  A cone holds the rows that are n
 about as far from it; M_g = (|mᵀz| + ε_g‖z‖)^K + (|mᵀz′| + ε_g‖z′‖)^K, ε_g being the distance of the farthest.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple

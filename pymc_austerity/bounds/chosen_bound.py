@@ -1,7 +1,5 @@
 """The bound on a row, or on what an expansion leaves of it, that a user chose: known, given, or scanned for."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A function that only rises or falls between the points where it turns takes its 
 the turning points of every derivative written down the ranges are exact up to rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial

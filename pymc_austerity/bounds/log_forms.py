@@ -3,8 +3,6 @@
 Enclosures by log(α + eˣ) = log α + softplus(x − log α) are closer than the logarithm of an enclosure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import add

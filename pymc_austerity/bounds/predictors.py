@@ -1,7 +1,5 @@
 """The predictors that rows read, evaluated row by row: their values, and their lengths in the whitened space."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -9,8 +9,6 @@ where the supremum is over the box of t times the size, and m_α ≤ 1 is the la
 u_a the share of ‖Lᵀx_ia‖ that it moves η_a.  B_i rises with t, and is enclosed on a few nested boxes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """The row terms as a graph of affine predictors of θ."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

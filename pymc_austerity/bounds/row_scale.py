@@ -5,8 +5,6 @@ second degree in v, its expansion of second order in v is exact at every v and, 
 Normal errors with log σ in θ have c = −1 and k = −2; with a known σ there is no s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

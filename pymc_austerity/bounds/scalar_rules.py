@@ -1,7 +1,5 @@
 """How the enclosure of an elementwise operation follows from those of its arguments."""
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import add
 from typing import Any

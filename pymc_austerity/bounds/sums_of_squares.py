@@ -4,8 +4,6 @@ Where ℓ_i is a polynomial of second degree in the data v_i of row i, for every
 and Σv_i v_iᵀ alone.  Any weighted rows with the same sums then have the same log-likelihood at every θ: no row is read.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pytensor import scalar
 from pytensor.graph.basic import Constant, Variable

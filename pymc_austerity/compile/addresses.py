@@ -4,8 +4,6 @@ Code that is handed arrays is another code for arrays of other types.  What only
 model that knows their types, is handed this instead, and is compiled once for all models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 

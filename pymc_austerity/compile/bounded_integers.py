@@ -3,8 +3,6 @@
 That array took twenty times as long as the number itself, most of what it cost to choose a row.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from pymc_austerity.compile.lean_njit import njit

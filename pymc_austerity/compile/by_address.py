@@ -1,7 +1,5 @@
 """Compiled functions called by their addresses: the code that calls them is compiled once, for all models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple

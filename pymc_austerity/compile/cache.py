@@ -3,8 +3,6 @@
 Functions are known by what they are made of (`code_key`); numba's own cache knows only the file they were written in.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

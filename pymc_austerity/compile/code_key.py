@@ -6,8 +6,6 @@ numba.  What cannot be named has no key, and is compiled in every process: a fun
 its name stays, and wrong code runs without a sign that it does.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """PyTensor's compiler and rewriter, as the functions of a sampler need them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from math import prod

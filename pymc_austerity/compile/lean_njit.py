@@ -4,8 +4,6 @@ To make a function callable from Python and C, numba compiles the unpacking of i
 of all compiling before the first draw.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Densities are differentiated to them by an unknown shape, as of a negative binomial, Student t, gamma or beta.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import factorial
 from typing import Any

@@ -10,6 +10,7 @@ from pymc.model import Model
 
 from pymc_austerity.acceptance import Reads
 from pymc_austerity.diagnostics.balance import Relaxations, SpotCheck
+from pymc_austerity.diagnostics.built_steps import sample_of_rows
 from pymc_austerity.diagnostics.convergence import Mixing, chains_of, entries_of_theta, relaxation_of
 from pymc_austerity.diagnostics.density_on_rows import density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states, test_of_chain
@@ -21,7 +22,6 @@ from pymc_austerity.diagnostics.place_of_draws import (
     movement_on_rows,
     states_of_place,
 )
-from pymc_austerity.diagnostics.population import sample_of_rows
 from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
 from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step

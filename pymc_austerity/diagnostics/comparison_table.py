@@ -1,7 +1,5 @@
 """The table of `compare`, which prints a line for each parameter."""
 
-from __future__ import annotations
-
 from html import escape
 from textwrap import wrap
 from typing import Any

@@ -1,7 +1,5 @@
 """The rules that turn what was measured of decisions into verdicts: batches, the proxy, and moves out of balance."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

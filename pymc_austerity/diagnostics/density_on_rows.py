@@ -5,8 +5,6 @@ noise that it adds to the gradient, in standard deviations of the posterior, has
 (control variate).  The sum of ∇ℓ_i(c) over all rows is one pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

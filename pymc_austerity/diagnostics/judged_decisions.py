@@ -1,7 +1,5 @@
 """What is judged of decisions beside their balance: batches and where they stopped, what a proxy leaves, remedies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -10,8 +10,6 @@ The log density of D dimensions varies by about √(D/2) over draws of its own. 
 accepts nearly everything and keeps its log density; its own standard deviations cannot tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """What `reliability` returns: a sentence that says what to do with the draws, and a table of the checks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from html import escape
 from textwrap import wrap

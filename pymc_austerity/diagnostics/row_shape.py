@@ -1,7 +1,5 @@
 """The distribution of the row terms of one proposal, which decides whether the mean of a batch is normal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Two steps with one ``random_seed`` propose the same moves, and mostly decide ali
 chain are then correlated, and a difference between means is far more precise than that of independent runs.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 from scipy import special

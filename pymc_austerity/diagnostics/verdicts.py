@@ -3,8 +3,6 @@
 `reliability` and the messages at the end of sampling apply the same rules to what each of them knows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,16 +1,14 @@
 """A chain's look at itself when it ends, by the rules of `verdicts`: the warnings at the end of ``pm.sample``."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np
 from pymc.stats.convergence import SamplerWarning, WarningType
 
 from pymc_austerity.acceptance import Reads
+from pymc_austerity.diagnostics.built_steps import as_population
 from pymc_austerity.diagnostics.judged_decisions import judge_shapes, judge_stops
 from pymc_austerity.diagnostics.place_of_draws import movement
-from pymc_austerity.diagnostics.population import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
 from pymc_austerity.diagnostics.verdicts import TRUST, Finding, judge_acceptance, judge_movement, overall
 from pymc_austerity.kernel import Chain, Outcome

@@ -1,7 +1,5 @@
 """Which parts of a graph are affine in some of its inputs, shown op by op."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

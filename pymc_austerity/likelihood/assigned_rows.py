@@ -4,8 +4,6 @@
 row, by which it chooses between its own entry and b.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

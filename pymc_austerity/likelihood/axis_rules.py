@@ -1,7 +1,5 @@
 """What becomes of the row axis where a variable is indexed, and where its shape is asked for, set or changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any

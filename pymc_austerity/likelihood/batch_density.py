@@ -1,7 +1,5 @@
 """The log density of an observed variable on a batch of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import and_

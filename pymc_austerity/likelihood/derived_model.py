@@ -1,7 +1,5 @@
 """Models whose variables are functions of those of another, and that in which rows choose entries by their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple

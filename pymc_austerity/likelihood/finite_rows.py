@@ -3,8 +3,6 @@
 Data may be infinite: a limit of ±inf marks a row that is observed, beside censored ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checks that indices of rows lie within what they index: compiled code reads beyond an array unchecked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The functions of a model, called by their addresses by code that is compiled once for all models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import cache
 from inspect import signature

@@ -1,7 +1,5 @@
 """What is read off the graph of a model: arrays, draws, the axis of the rows, and indices."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A decision rests on small differences of sums over many rows, which vanish in th
 stay as they are, and a batch is converted when it is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

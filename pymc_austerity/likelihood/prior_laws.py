@@ -1,7 +1,5 @@
 """Conditional priors of free variables: those of a location–scale family as graphs, and draws from any."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Sequence

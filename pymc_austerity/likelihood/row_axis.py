@@ -4,8 +4,6 @@ The row axis is followed from the batches through every op, and an op that mixes
 what passes is row-wise, what is refused may merely be unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Check by numbers that the compiled row-wise likelihood is the model's own."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 

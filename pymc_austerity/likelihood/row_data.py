@@ -9,8 +9,6 @@ A set has a copy of its first row where the row is of another set, so that its t
 there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

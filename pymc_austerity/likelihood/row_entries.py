@@ -4,8 +4,6 @@ A sparse product reads Σ_k v_ik ψ[j_ik], an effect of a group ψ[g_i]: only th
 zero, and the graph says which they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The arrays of a model that have an axis as long as there are rows, and the batches that take their place."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod

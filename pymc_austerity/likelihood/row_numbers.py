@@ -4,8 +4,6 @@ In ``lp[np.arange(n), k]`` row i reads its own entry k_i.  A batch has entries f
 are numbered anew.  What numbers the rows is told by its values, however it is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The log-likelihood of each set of rows as a vector over a batch of them, with the proof that it is one."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A scan of a model, written so that a batch of rows can be taken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 

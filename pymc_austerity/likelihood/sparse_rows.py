@@ -5,8 +5,6 @@ are two data arrays, with as many entries a row as the longest row has, and from
 gathered, differentiated and weighed as dense ones are.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Models whose rows cannot be subsampled are refused, with the reason and the remedy."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rows drawn in proportion to their bounds, for tests that draw a Poisson number of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Rows drawn in proportion to bounds c_i M_g that rise and fall by cones: c_i is the row's, M_g that of its cone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple

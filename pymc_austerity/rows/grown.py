@@ -1,7 +1,5 @@
 """Rows that were added to a table of which all has been learnt: passes look at the new ones alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

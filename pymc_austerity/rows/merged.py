@@ -1,7 +1,5 @@
 """Rows that are the same in every array, merged into one with its count m_k: its log-likelihood is m_k ℓ_k."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Rows that were drawn before sampling and are read in order, each once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 

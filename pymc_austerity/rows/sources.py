@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.user_input import takes_fields
+
+#: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
+CHUNK = 4096
 
 #: ``draw(rng, state, start, stop)``: numbers of the stored rows at these positions of the current test.
 DrawRows = Callable[..., np.ndarray]
@@ -198,3 +201,46 @@ class PooledSource(RowSource, Protocol):
     n_total: ClassVar[TotalRows] = staticmethod(table_size)
     complete: ClassVar[bool] = False
     called: ClassVar[str] = "row of the pool number"
+
+
+class LastPass(NamedTuple):
+    """The log-likelihood at the current point, summed over each chunk of rows."""
+
+    point: np.ndarray  # (n,): θ and the variables of other steps; not a number where no sums are known
+    sums: np.ndarray  # (2, n_chunks): at that point, and room for those at a proposal
+
+
+@njit
+def is_at(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the sums of a `LastPass` are those at this point."""
+    same = point.size == theta.size + others.size
+    for k in range(point.size if same else 0):
+        same = same and point[k] == (theta[k] if k < theta.size else others[k - theta.size])
+    return same
+
+
+@njit
+def move_to(point: np.ndarray, theta: np.ndarray, others: np.ndarray) -> None:
+    """Store the point of the sums, where there is room for it."""
+    if point.size == theta.size + others.size:
+        for k in range(theta.size):
+            point[k] = theta[k]
+        for k in range(others.size):
+            point[theta.size + k] = others[k]
+
+
+@dataclass(frozen=True)
+class InOrder(RowSource):
+    """All rows in the order of memory, for tests that read all."""
+
+    n_numbers: int = 0  # numbers of the point that a chain keeps; 0 for none
+
+    draw = staticmethod(draw_in_order)
+
+    def for_points(self, n_numbers: int) -> InOrder:
+        """Return a source that keeps points of so many numbers."""
+        return replace(self, n_numbers=n_numbers)
+
+    def state(self, n_rows: int, share: Share | None = None) -> LastPass:
+        """Return sums at no point: rows have not been read yet."""
+        return LastPass(np.full(self.n_numbers, np.nan), np.zeros((2, -(-n_rows // CHUNK))))

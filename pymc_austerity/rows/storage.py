@@ -14,10 +14,6 @@ from pymc_austerity.rows.by_bounds import OUTWARDS, BoundPool, BoundTable, bound
 from pymc_austerity.rows.mapped import SentFile, received, sent
 from pymc_austerity.rows.weighted import row_table
 
-#: Rows evaluated at once at most: bounds the memory of a full scan, and a batch stays in the cache.
-CHUNK = 4096
-
-
 #: ``gather(arrays, numbers)``: the rows with these numbers of every array, contiguous and in that order.
 Gather = Callable[..., tuple[np.ndarray, ...]]
 

@@ -6,7 +6,7 @@ import pytest
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics import checks_of_decisions
-from pymc_austerity.diagnostics.population import sample_of_rows
+from pymc_austerity.diagnostics.built_steps import sample_of_rows
 from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
 from pymc_austerity.kernel import Proposed
 

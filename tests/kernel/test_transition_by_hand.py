@@ -11,7 +11,7 @@ from pymc_austerity.kernel.transition import TransitionArguments, build_transiti
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.likelihood.density import LinkedDensity
 from pymc_austerity.proxy.expansion import Expansion, expanded_sum
-from pymc_austerity.rows.in_order import InOrder
+from pymc_austerity.rows.sources import InOrder
 
 N, TEMPERATURE, N_READ, N_SCANNED, WALL = 6, 2.0, 3, 5, 4.0
 VALUES = np.random.default_rng(3).normal(size=N) / N

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from pymc_austerity.rows.in_order import InOrder
-from pymc_austerity.rows.sources import Uniform, draw_subset
+from pymc_austerity.rows.sources import InOrder, Uniform, draw_subset
 
 
 @njit

@@ -14,7 +14,7 @@ from scipy import stats
 import pymc_austerity as pma
 from pymc_austerity.acceptance.decision import OUT_OF_REACH
 from pymc_austerity.blocks import BlockTable, passes
-from pymc_austerity.diagnostics.population import as_population
+from pymc_austerity.diagnostics.built_steps import as_population
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.kernel import Chain
 from pymc_austerity.kernel.chain import draw_start
