@@ -65,9 +65,7 @@ class ApproxMH(RowStep):
         early and asks least at the end (O'Brien and Fleming).
     tolerance : float, default 0.005
         With ``epsilon="auto"``: mean error in the acceptance probability to design for.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Raises

@@ -28,9 +28,7 @@ class MinibatchMH(RowStep):
         As of every step.
     batch_size : int, default 500
         Rows a decision.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Notes
@@ -72,9 +70,7 @@ class ExactMH(RowStep):
         As of every step.
     test : Exact or ExactBarker, optional
         `Exact` by default.  `ExactBarker` accepts with probability 1/(1 + exp(−Δ)), as `MinibatchBarker` does.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Notes
@@ -132,7 +128,7 @@ class SGLD(RowStep):
         M, the identity by default, or the covariance of the surrogate where there is a proxy.
     proxy : Taylor, optional
         Control variates for the gradient (Baker et al. 2019).
-    merge_rows, temperature, observed, thin, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Raises

@@ -74,7 +74,7 @@ class ApproxGibbs(CheckedStep):
     observed : str or sequence of str, optional
         Name of the potential or observed variable whose entries are the factors; the one with most entries by default.
         The other terms of the model are evaluated in full.
-    model, rng, initial_point, compile_kwargs, blocked
+    **options
         As of every step.
 
     Raises

@@ -41,7 +41,7 @@ class GroupMH(RowStep):
         costs at most half as much again as the carried move.
     data : None
         Refused, with what to do: groups are moved on their own rows, which blocks do not keep together.
-    tune, observed, thin, model, rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Raises

@@ -33,9 +33,7 @@ class PenaltyMH(RowStep):
         Rows of the first look.
     max_variance : float, default 1.0
         Variance of the log ratio up to which a batch decides; above it more rows are read.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Raises
@@ -107,9 +105,7 @@ class MHSubLhd(RowStep):
         as a PyTensor expression or compiled by numba.  A row that breaks it stops the run with an error.
     batch_size : int, default 50
         Rows of the first look.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Raises
@@ -185,9 +181,7 @@ class MinibatchBarker(RowStep):
     skewness : bool, default True
         Correct the decision for the skewness of the rows, to first order.  Without it the algorithm is that of the
         paper.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Raises

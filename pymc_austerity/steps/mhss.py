@@ -68,9 +68,7 @@ class MHSS(RowStep):
         multiplications a draw.  ``"auto"`` takes it where it is predicted to save more time than that, which it does
         from some twenty parameters on, and says so; second order where `bound` is a function
         or `proxy` is given.
-    proposal, proxy, rows, data, observed, merge_rows, temperature, thin, tune, model
-        As of every step.
-    rng, initial_point, compile_kwargs, blocked, progressbar
+    **options
         As of every step.
 
     Attributes

@@ -73,7 +73,7 @@ progressbar : bool, default True
     with PyMC's logger above the level of information, it is quiet.
 """
 
-#: Stands in a docstring below the names of arguments that are described here.
+#: Stands in a docstring below arguments that are described here: `vars`, and all that the class does not describe.
 _MARK = "As of every step."
 
 
@@ -108,13 +108,12 @@ def describes_options(step: Described) -> Described:
         return step
     described = dict(re.findall(r"^((\w+) : .*\n(?:(?:    .*)?\n)+)", _DESCRIPTIONS, re.MULTILINE))
     by_name = {name: text for text, name in described.items()}
-
-    def written_out(found: re.Match[str]) -> str:
-        return "".join(by_name[name] for name in found[1].split(", "))
-
     # Without the indentation of the source: from Python 3.13 on the compiler leaves it out.
     docstring = inspect.cleandoc(step.__doc__)
-    step.__doc__ = re.sub(rf"^([\w, ]+)\n    {_MARK}\n", written_out, docstring, flags=re.MULTILINE)
+    own = re.findall(r"^(\w+)(?: :|$)", docstring, re.MULTILINE)
+    options = [name for name in inspect.signature(step.__init__).parameters if name in by_name and name not in own]
+    docstring = docstring.replace(f"**options\n    {_MARK}\n", "".join(by_name[name] for name in options))
+    step.__doc__ = docstring.replace(f"vars\n    {_MARK}\n", by_name["vars"])
     return step
 
 
