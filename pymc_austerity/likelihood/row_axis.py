@@ -51,7 +51,9 @@ def _follow(output: Variable, seeds: Mapping[Variable, RowAxis]) -> RowAxis | No
             continue
         axes = [known.get(i) for i in node.inputs]
         if any(axes):
-            known.update(zip(node.outputs, _through(node.op, node, axes), strict=True))
+            names = next((names for kind, names in _NAMES.items() if isinstance(node.op, kind)), None)
+            found = _through(node.op, node, axes) if names is None else _by_names(node, axes, *names(node.op, node))
+            known.update(zip(node.outputs, found, strict=True))
     return known.get(output)
 
 
@@ -75,9 +77,6 @@ class _Names(NamedTuple):
 @singledispatch
 def _through(op: Op, node: Apply, axes: Axes) -> Axes:
     """Return the row axes of the outputs of `node`, given those of its inputs."""
-    for kind, names in _NAMES.items():
-        if isinstance(op, kind):
-            return _by_names(node, axes, *names(op, node))
     raise refuse(node, "it is not known whether rows stay apart")
 
 
@@ -208,7 +207,6 @@ def _blockwise(op: Blockwise, node: Apply) -> _Names:
 
 #: The names of the axes of each op, given the node.
 _NAMES: dict[type, Callable[[Any, Apply], _Names]] = {
-    CAReduce: _reduced,
     Argmax: _reduced,
     CumOp: lambda op, node: _mixed_along(node, op.axis, "rows are accumulated one after the other"),
     Softmax: lambda op, node: _mixed_along(node, op.axis, "rows are normalised against each other"),

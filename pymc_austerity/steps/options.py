@@ -111,7 +111,7 @@ def describes_options(step: Described) -> Described:
     # Without the indentation of the source: from Python 3.13 on the compiler leaves it out.
     docstring = inspect.cleandoc(step.__doc__)
     own = re.findall(r"^(\w+)(?: :|$)", docstring, re.MULTILINE)
-    options = [name for name in inspect.signature(step.__init__).parameters if name in by_name and name not in own]
+    options = [name for name in inspect.signature(step).parameters if name in by_name and name not in own]
     docstring = docstring.replace(f"**options\n    {_MARK}\n", "".join(by_name[name] for name in options))
     step.__doc__ = docstring.replace(f"vars\n    {_MARK}\n", by_name["vars"])
     return step
