@@ -120,8 +120,7 @@ def compare(
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=5_000)
     >>> with pm.Model():
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
     ...     settings = dict(tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
     ...     approx = pm.sample(1000, step=pma.ApproxMH(), **settings)
     ...     exact = pm.sample(1000, step=pma.ExactMH(), **settings)

@@ -68,11 +68,8 @@ def data_usage(
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=20_000)
     >>> with pm.Model():
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
-    ...     idata = pm.sample(
-    ...         300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False
-    ...     )
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
+    ...     idata = pm.sample(300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False)
     >>> usage = pma.data_usage(idata)
     >>> int(usage["total_rows"])
     20000

@@ -77,11 +77,8 @@ def plot_data_usage(
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=20_000)
     >>> with pm.Model():
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
-    ...     idata = pm.sample(
-    ...         300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False
-    ...     )
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
+    ...     idata = pm.sample(300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False)
     >>> histogram, course = pma.plot_data_usage(idata)
     >>> course.get_ylabel()
     'rows read'
@@ -161,8 +158,7 @@ def plot_comparison(
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=5_000)
     >>> with pm.Model():
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
     ...     settings = dict(tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
     ...     approx = pm.sample(1000, step=pma.ApproxMH(), **settings)
     ...     exact = pm.sample(1000, step=pma.ExactMH(), **settings)

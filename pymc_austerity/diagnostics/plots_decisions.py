@@ -66,11 +66,8 @@ def plot_decisions(idata: SamplingResult, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=20_000)
     >>> with pm.Model():
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
-    ...     idata = pm.sample(
-    ...         300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False
-    ...     )
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
+    ...     idata = pm.sample(300, tune=300, chains=2, cores=1, step=pma.ApproxMH(), random_seed=1, progressbar=False)
     >>> pma.plot_decisions(idata).get_xlabel()
     'threshold'
     """
@@ -141,11 +138,8 @@ def plot_spot_check(report: Reliability, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=2_000)
     >>> with pm.Model() as model:
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
-    ...     idata = pm.sample(
-    ...         500, tune=500, chains=2, cores=1, step=pma.ExactMH(), random_seed=1, progressbar=False
-    ...     )
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
+    ...     idata = pm.sample(500, tune=500, chains=2, cores=1, step=pma.ExactMH(), random_seed=1, progressbar=False)
     >>> ax = pma.plot_spot_check(pma.reliability(idata, model, n_states=20))
     >>> ax.get_ylabel()
     'moves there'
@@ -209,8 +203,7 @@ def plot_error(
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=5_000)
     >>> with pm.Model():
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
     ...     settings = dict(tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
     ...     approx = pm.sample(1000, step=pma.ApproxMH(), **settings)
     ...     exact = pm.sample(1000, step=pma.ExactMH(), **settings)

@@ -105,11 +105,8 @@ def reliability(
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
     >>> rows = np.random.default_rng(1).normal(size=2_000)
     >>> with pm.Model() as model:
-    ...     mean = pm.Normal("mean", 0, 1)
-    ...     _ = pm.Normal("y", mean, 1, observed=rows)
-    ...     idata = pm.sample(
-    ...         1000, tune=500, chains=4, cores=1, step=pma.ExactMH(), random_seed=1, progressbar=False
-    ...     )
+    ...     _ = pm.Normal("y", pm.Normal("mean"), 1, observed=rows)
+    ...     idata = pm.sample(1000, tune=500, chains=4, cores=1, step=pma.ExactMH(), random_seed=1, progressbar=False)
     >>> report = pma.reliability(idata, model)
     >>> report.verdict
     'trust'

@@ -112,9 +112,7 @@ class MHSS(RowStep):
     ...     slope = pm.Normal("slope", 0, 1)
     ...     y = pm.Bernoulli("y", logit_p=slope * x, observed=rng.random(50_000) < 1 / (1 + np.exp(-x)))
     ...     step = pma.MHSS()
-    ...     idata = pm.sample(
-    ...         step=step, tune=200, draws=500, chains=2, cores=1, random_seed=1, progressbar=False,
-    ...     )
+    ...     idata = pm.sample(step=step, tune=200, draws=500, chains=2, cores=1, random_seed=1, progressbar=False)
     >>> step.predicted_rows < 1
     True
     >>> bool(idata.sample_stats["n_rows"].mean() < 1)
