@@ -25,23 +25,23 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
 
     `blocks` is the number of the data of a step that was given as ``data=``; None where it is not known.
     """
-    found, known = (
+    found, known_model, known_data = (
         arrays_of_model(model).key,
-        {"model": recorded(idata, MODEL_DIGEST), "data": recorded(idata, DATA_DIGEST)},
+        *(recorded(idata, d) for d in (MODEL_DIGEST, DATA_DIGEST)),
     )
-    if is_elsewhere(known["data"]) and blocks not in (None, known["data"]):
+    if is_elsewhere(known_data) and blocks not in (None, known_data):
         raise ValueError(
             "idata: these draws were made with other rows than those of the step, whose data= were read otherwise or "
             "have changed. A verdict would be on another posterior. Pass the step of the run."
         )
-    if known["data"] not in (None, found.data) and not is_elsewhere(known["data"]):
+    if known_data not in (None, found.data) and not is_elsewhere(known_data):
         differ = _unlike(_arrays(idata), _arrays_of(model))
         named = f": {', '.join(differ)}" if differ else ", in arrays that idata does not keep"
         raise ValueError(
             f"idata: these draws were made with other data than the model has now{named}. A verdict would be on "
             "another posterior. Pass the run that was made with these data, or set the data back by pm.set_data."
         )
-    if known["model"] not in (None, found.model) and _version(idata) == pm.__version__:
+    if known_model not in (None, found.model) and _version(idata) == pm.__version__:
         raise ValueError(
             "idata: these draws were made with another model: its variables, their laws or a constant among their "
             "parameters differ. Pass the model of the run."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,10 +9,9 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.printing import debugprint
 
 from pymc_austerity.compile.addresses import Addresses, addresses, tuple_of
 from pymc_austerity.compile.graph_compiler import stabilised
@@ -170,13 +168,3 @@ def _split_density(
         laws={name: Law(law.family, *graphs) for (name, law), graphs in zip(laws.items(), by_law, strict=True)},
     )
     return likelihood, tuple(fixed)
-
-
-def likelihood_key(likelihood: RowLikelihood) -> str:
-    """Return a number, in words, that differs between models: in their graphs, or the constants in them."""
-    graphs = [likelihood.log_prior, likelihood.row_log_likelihood]
-    digest = hashlib.sha256(debugprint(graphs, file="str", print_type=True).encode())
-    for variable in ancestors(graphs):
-        if isinstance(variable, Constant) and (data := np.asarray(variable.data)).dtype.kind in "biufc":
-            digest.update(data.tobytes())
-    return digest.hexdigest()[:16]

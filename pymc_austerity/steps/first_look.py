@@ -47,15 +47,11 @@ def look_ahead(decider: Decider, name: str) -> float | None:
         or n_rows < _FEW_ROWS
     ):
         return None
-    chain, theta, others = (
-        Chain(decider, np.random.default_rng(0)),
-        decider.parts.prepared.draws[0],
-        decider.parts.others0,
-    )
+    chain, theta = Chain(decider, np.random.default_rng(0)), decider.parts.prepared.draws[0]
     read: list[int] = []
     accepted: list[float] = []
     while len(read) < _TRIED and sum(read) < _PASSES * n_rows:
-        outcome = chain.transition(theta, others, float(decider.parts.temperature.final))
+        outcome = chain.transition(theta, decider.parts.others0, float(decider.parts.temperature.final))
         if outcome.status != DECIDED:  # the chain itself will say so
             return None
         theta = outcome.theta
@@ -82,17 +78,13 @@ def _rate_of_leaving(decider: Decider) -> float:
     The posterior is known at draws of the surrogate that were moved away from its centre, each weighted by its density
     over that of such a draw.  Of very many rows some are read.
     """
-    prepared, others, temperature = (
-        decider.parts.prepared,
-        decider.parts.others0,
-        float(decider.parts.temperature.final),
-    )
+    prepared, others = decider.parts.prepared, decider.parts.others0
     if prepared is None or not isinstance(decider.proposal, CrankNicolson | SurrogateHMC):
         return 1.0
     around, n_rows = decider.surroundings(others), len(decider.parts.stored)
     numbers = np.sort(np.random.default_rng(1980).choice(n_rows, min(_ROWS, n_rows), replace=False))
     rows, counts = decider.parts.stored.take(numbers).arrays, decider.row_source.counts
-    times = n_rows / temperature * (1.0 if counts is None else counts[numbers])
+    times = n_rows / float(decider.parts.temperature.final) * (1.0 if counts is None else counts[numbers])
     draws = prepared.draws[:: -(-len(prepared.draws) // _COMPARED)]
     mean = prepared.draws.mean(axis=0)
     noise = []

@@ -10,7 +10,6 @@ from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.bounds import Bound
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.likelihood import ModelData
-from pymc_austerity.likelihood.row_likelihood import likelihood_key
 from pymc_austerity.steps.process import chain_of_worker
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import shown
@@ -35,7 +34,7 @@ def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bo
         )
     containers = [Container(*c) for c in example.containers()]
     names = ", ".join(b.name for b in example.likelihood.blocks)
-    key = f"model of {names} (digest {likelihood_key(example.likelihood)})"
+    key = f"model of {names} (digest {example.key.model}, {example.key.data})"
     return blocks.table(containers, model.coords, example.row_check(model), progressbar, key)
 
 
