@@ -44,8 +44,7 @@ def logs_of(of: Enclosure, variables: Iterable[Variable]) -> list[Series] | None
     """Return the logarithms of all of them, or None where one is not positive by its form."""
     logs = []
     for var in variables:
-        log = of.log_of(var)
-        if log is None:
+        if (log := of.log_of(var)) is None:
             return None
         logs.append(log)
     return logs
@@ -111,14 +110,14 @@ def _log_difference(of: Enclosure, a: Variable, b: Variable) -> Series | None:
     )
 
 
-def _log_product(of: Enclosure, *factors: Variable) -> Series | None:
-    logs = logs_of(of, factors)
-    return None if logs is None else reduce(add, logs)
+def _from_logs(combine: Callable[..., Series]) -> Callable[..., Series | None]:
+    """Return the rule of what has a logarithm where all of its arguments do, made of these."""
 
+    def rule(of: Enclosure, *inputs: Variable) -> Series | None:
+        logs = logs_of(of, inputs)
+        return None if logs is None else combine(of, *logs)
 
-def _log_quotient(of: Enclosure, a: Variable, b: Variable) -> Series | None:
-    above, below = of.log_of(a), of.log_of(b)
-    return None if above is None or below is None else above - below
+    return rule
 
 
 def _log_power(of: Enclosure, x: Variable, p: Variable) -> Series | None:
@@ -126,31 +125,19 @@ def _log_power(of: Enclosure, x: Variable, p: Variable) -> Series | None:
     return None if log is None else log * of(p)
 
 
-def _log_scaled(factor: float) -> Callable[..., Series | None]:
-    def rule(of: Enclosure, x: Variable) -> Series | None:
-        log = of.log_of(x)
-        return None if log is None else log * of.of_known(factor)
-
-    return rule
-
-
-def _minus_softplus_of_minus(of: Enclosure, x: Variable) -> Series:
-    return -(-of(x)).through(elementary.softplus)
-
-
 #: The rule of each scalar operation that is positive by its form; None where its arguments do not make it so.
 LOGARITHMS: dict[Any, Any] = {
     scalar.Exp: lambda of, x: of(x),
-    scalar_math.Sigmoid: _minus_softplus_of_minus,
+    scalar_math.Sigmoid: lambda of, x: -(-of(x)).through(elementary.softplus),
     scalar_math.Erfc: _log_erfc,
     scalar_math.Erfcx: log_erfcx,
     scalar.Add: _log_sum,
     scalar.Sub: _log_difference,
-    scalar.Mul: _log_product,
-    scalar.TrueDiv: _log_quotient,
-    scalar.Reciprocal: _log_scaled(-1.0),
-    scalar.Sqr: _log_scaled(2.0),
-    scalar.Sqrt: _log_scaled(0.5),
+    scalar.Mul: _from_logs(lambda of, *logs: reduce(add, logs)),
+    scalar.TrueDiv: _from_logs(lambda of, above, below: above - below),
+    scalar.Reciprocal: _from_logs(lambda of, log: log * of.of_known(-1.0)),
+    scalar.Sqr: _from_logs(lambda of, log: log * of.of_known(2.0)),
+    scalar.Sqrt: _from_logs(lambda of, log: log * of.of_known(0.5)),
     scalar.Pow: _log_power,
     scalar.Identity: lambda of, x: of.log_of(x),
     scalar.Cast: lambda of, x: of.log_of(x),
