@@ -35,9 +35,7 @@ class Given(Bound):
     graph: Variable | None = None
     function: Callable[..., Any] | None = None
 
-    def constants(
-        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
-    ) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
         """Return the largest count: what was given is a bound for a row of the table."""
         return (1.0 if rows is None else largest_count(rows),)
 

@@ -52,9 +52,7 @@ class Bound:
     #: The compiled function, where it is the same for all constants.
     evaluate: ClassVar[EvaluateBound] = staticmethod(no_bound)
 
-    def constants(
-        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
-    ) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
         """Return what the compiled function needs of the data as they are now, and of the region of the proxy."""
         return ()
 
@@ -125,7 +123,7 @@ class ZeroBound(Bound):
     evaluate: ClassVar[EvaluateBound] = staticmethod(no_span)
 
     def constants(
-        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
+        self, region: Region | None = None, rows: Any = None, fixed: Any = ()
     ) -> tuple[tuple[()], BoundTable]:
         """Return a table of one row with the bound zero."""
         return (), bound_table(np.zeros(1))
@@ -173,9 +171,7 @@ class Lipschitz(Bound):
     evaluate: ClassVar[EvaluateBound] = staticmethod(_by_slope)
     order: ClassVar[int] = 0  # of the expansion whose remainder is bounded; of order 0, that is the change itself
 
-    def constants(
-        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
-    ) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
         """Return the largest c_i and c_id, or their cubic roots."""
         assert self.bounds is not None
         size = self.bounds.theta_size

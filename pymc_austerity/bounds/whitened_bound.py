@@ -90,9 +90,7 @@ class WhitenedBound(Bound):
     in_cones: bool = True  # whether rows may be put in cones
     numbers_read: int = 1
 
-    def constants(
-        self, region: Region | None = None, rows: Any = None, fixed: tuple[np.ndarray, ...] = ()
-    ) -> tuple[Any, ...]:
+    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
         """Return the whitening of the region, and the rows in proportion to their bounds."""
         assert region is not None
         return self.learn(region, region.rows)[0]
