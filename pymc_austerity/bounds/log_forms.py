@@ -3,10 +3,12 @@
 Enclosures by log(α + eˣ) = log α + softplus(x − log α) are closer than the logarithm of an enclosure.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import add
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pytensor import scalar
@@ -17,20 +19,8 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds.interval_series import Series
 
-
-class Enclosure(Protocol):
-    """Enclosures of the derivatives of every variable of a graph over one box."""
-
-    moving: frozenset[Variable]  # variables that depend on θ
-    known: Mapping[Variable, np.ndarray]  # values of the others that the graph reads
-
-    def __call__(self, var: Variable) -> Series: ...  # noqa: D102
-    def of_known(self, value: Any) -> Series: ...  # noqa: D102
-    def log_of(self, var: Variable) -> Series | None: ...  # noqa: D102
-    def logit_of(self, var: Variable) -> Series | None: ...  # noqa: D102
-    def truth(self, var: Variable) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
-    def agree(self, a: Variable, b: Variable, where: np.ndarray) -> bool: ...  # noqa: D102
-
+if TYPE_CHECKING:
+    from pymc_austerity.bounds.row_series import RowSeries as Enclosure
 
 _R2 = np.sqrt(2)
 
