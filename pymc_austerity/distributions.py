@@ -64,12 +64,7 @@ class UniformStiefel:
 
     @takes()
     def __new__(
-        cls,
-        name: str,
-        shape: tuple[int, int],
-        *,
-        start: ArrayLike | None = None,
-        dims: Sequence[str] | None = None,
+        cls, name: str, shape: tuple[int, int], *, start: ArrayLike | None = None, dims: Sequence[str] | None = None
     ) -> Variable:
         """Add the variable to the model in whose context this is called."""
         whole = isinstance(shape, Sequence) and all(is_whole(n, 1) for n in shape)

@@ -94,9 +94,7 @@ def _console() -> Console:
     # notebook without them asks for colours, as if it were a terminal, and would keep every frame.
     is_terminal = getattr(sys.stderr, "isatty", bool)()
     return Console(
-        stderr=True,
-        force_jupyter=None if _has_widgets() else False,
-        force_terminal=None if is_terminal else False,
+        stderr=True, force_jupyter=None if _has_widgets() else False, force_terminal=None if is_terminal else False
     )
 
 

@@ -70,13 +70,7 @@ def moments_of(reading: Reading, n_total: int, row_bound: float) -> Moments:
 
 
 @built_once
-def _batch_of(
-    terms: Terms,
-    draw: DrawRows,
-    weigh: WeighRows,
-    weighted: bool,
-    reads_shape: bool,
-) -> ReadRows:
+def _batch_of(terms: Terms, draw: DrawRows, weigh: WeighRows, weighted: bool, reads_shape: bool) -> ReadRows:
     add = _adding(reads_shape)
 
     @njit

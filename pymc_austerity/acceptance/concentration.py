@@ -13,11 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import (
-    AcceptanceTest,
-    check_batch_size,
-    growing_sizes,
-)
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, check_batch_size, growing_sizes
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.compile.lean_njit import njit

@@ -46,10 +46,7 @@ class Elementary:
             lo, hi = np.minimum(first, last), np.maximum(first, last)
             for turn in () if x.is_point else self.turning[order]:
                 inside, extreme = (x.lo < turn) & (turn < x.hi), f(np.asarray(turn))
-                lo, hi = (
-                    np.where(inside, np.minimum(lo, extreme), lo),
-                    np.where(inside, np.maximum(hi, extreme), hi),
-                )
+                lo, hi = (np.where(inside, np.minimum(lo, extreme), lo), np.where(inside, np.maximum(hi, extreme), hi))
             lo = lo - self.relative[order] * np.abs(lo) - self.absolute
             hi = hi + self.relative[order] * np.abs(hi) + self.absolute
         outside = (x.lo <= self.domain[0]) & np.isfinite(self.domain[0])
@@ -115,9 +112,7 @@ _SIGMOID_TURNING: list[tuple[float, ...]] = [
 
 _sigmoid = Elementary([special.expit, *_each(_sigmoid_derivative, range(1, 5))], _SIGMOID_TURNING, absolute=1e-16)
 softplus = Elementary(
-    [lambda x: np.logaddexp(0.0, x), *_sigmoid.derivatives[:4]],
-    [(), *_SIGMOID_TURNING[:4]],
-    absolute=1e-16,
+    [lambda x: np.logaddexp(0.0, x), *_sigmoid.derivatives[:4]], [(), *_SIGMOID_TURNING[:4]], absolute=1e-16
 )
 
 

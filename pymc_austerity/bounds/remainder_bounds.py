@@ -72,12 +72,7 @@ class RemainderBounds:
         self._reader = PredictorReader(likelihood, self._graph)
 
     def __call__(
-        self,
-        centre: np.ndarray,
-        factor: np.ndarray,
-        radius: float,
-        fixed: Sequence[np.ndarray],
-        rows: Rows,
+        self, centre: np.ndarray, factor: np.ndarray, radius: float, fixed: Sequence[np.ndarray], rows: Rows
     ) -> np.ndarray:
         """Return the c_i, of shape (N,), infinite for rows of which nothing is known on this ball.
 

@@ -26,13 +26,7 @@ from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
 from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
 from pymc_austerity.diagnostics.time_allowance import Allowance
-from pymc_austerity.diagnostics.verdicts import (
-    Finding,
-    judge_acceptance,
-    judge_location,
-    judge_movement,
-    not_looked_at,
-)
+from pymc_austerity.diagnostics.verdicts import Finding, judge_acceptance, judge_location, judge_movement, not_looked_at
 from pymc_austerity.kernel import Decider
 
 #: Row terms evaluated over all states at most, unless n_states= asks for more.

@@ -55,11 +55,7 @@ def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
     if not variance > 0:
         return RowShape(0.0, 0.0, 3.0, 0.0, weight is not None)
     return RowShape(
-        unit * variance**0.5,
-        third / variance**1.5,
-        fourth / variance**2,
-        largest / variance,
-        weight is not None,
+        unit * variance**0.5, third / variance**1.5, fourth / variance**2, largest / variance, weight is not None
     )
 
 

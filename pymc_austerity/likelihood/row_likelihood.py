@@ -49,10 +49,7 @@ class RowLikelihood:
         """Return the likelihood whose rows come with a count behind their data, by which their term is multiplied."""
         counts = pt.dvector("counts")
         return replace(
-            self,
-            batches=(*self.batches, counts),
-            row_log_likelihood=counts * self.row_log_likelihood,
-            counts=counts,
+            self, batches=(*self.batches, counts), row_log_likelihood=counts * self.row_log_likelihood, counts=counts
         )
 
     @property

@@ -52,11 +52,7 @@ def scan_of_batch(node: Apply, inputs: Sequence[Variable], rebuild: Rebuild, wit
 
 
 def _written_out(
-    node: Apply,
-    inputs: Sequence[Variable],
-    n_steps: int,
-    rebuild: Rebuild,
-    within: Within,
+    node: Apply, inputs: Sequence[Variable], n_steps: int, rebuild: Rebuild, within: Within
 ) -> list[Variable]:
     op: Scan = node.op
     inner, inner_outputs = inner_graph(op)

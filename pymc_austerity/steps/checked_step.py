@@ -88,11 +88,7 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
     @property
     def of_its_origin(self) -> dict[str, Any]:
         """The statistics `OF_ITS_ORIGIN`."""
-        return {
-            METHOD: self.method.encode(),
-            MODEL_DIGEST: self.model_key.model,
-            DATA_DIGEST: self.model_key.data,
-        }
+        return {METHOD: self.method.encode(), MODEL_DIGEST: self.model_key.model, DATA_DIGEST: self.model_key.data}
 
     @property
     def sampling_state(self) -> StepMethodState:

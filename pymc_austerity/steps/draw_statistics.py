@@ -43,10 +43,7 @@ OF_A_DECISION: dict[str, Any] = {
     **OF_ITS_ORIGIN,
 }
 #: Of a draw that is one decision.
-OF_A_DRAW: dict[str, Any] = {
-    **OF_A_DECISION,
-    "warning": (SamplerWarning, None),
-}
+OF_A_DRAW: dict[str, Any] = {**OF_A_DECISION, "warning": (SamplerWarning, None)}
 #: Of one that is decisions on the shared parameters and on groups.
 OF_GROUPS: dict[str, Any] = {
     **OF_A_DECISION,

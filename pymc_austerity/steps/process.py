@@ -107,12 +107,7 @@ class ChainStopped(DrawStats):
 
 
 def stopped_chain(
-    point: PointType,
-    outcome: Outcome,
-    n_steps: int,
-    tuning: bool,
-    broken_bound: str,
-    row: str = "row",
+    point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str, row: str = "row"
 ) -> ChainStopped:
     """Stop a chain at `point`, after `n_steps` draws.
 
