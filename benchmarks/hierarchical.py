@@ -14,22 +14,15 @@ import time
 import warnings
 from typing import Any
 
-import arviz as az
 import pandas as pd
 import pymc as pm
+from hard import by_nutpie, draws_of, slowest
 from hierarchical_models import MODELS
 from problems import FOLDER
 
 import pymc_austerity as pma
 
 TABLES = {"VerbAgg": "verbagg.npz", "Chem97": "chem97.npz"}
-
-
-def slowest(idata: Any, model: pm.Model) -> tuple[str, float]:
-    """Return the free variable with the fewest effective draws, and these."""
-    ess = az.ess(idata, var_names=[rv.name for rv in model.free_RVs])
-    found = {name: float(values.min()) for name, values in getattr(ess, "posterior", ess).items()}
-    return min(found.items(), key=lambda item: item[1])
 
 
 def row(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -42,20 +35,12 @@ def row(name: str, options: argparse.Namespace) -> dict[str, Any]:
         quiet = {"progressbar": False, "compute_convergence_checks": False, "quiet": True, "random_seed": 1}
         idata = pm.sample(options.draws, tune=options.tune, step=step, chains=2, cores=1, **quiet)
     seconds = time.process_time() - start
-    variable, effective = slowest(idata, model)
+    variable, effective = slowest(draws_of(idata, model))
     rows = float(idata.sample_stats["n_rows"].mean())
     found = {"set-up": set_up, "CPU s": seconds, "rows": rows, "slowest": variable, "ESS/s": effective / seconds}
-    for kind, low_rank in (("nutpie", False), ("low rank", True)) if options.reference else ():
-        import nutpie
-
-        start = time.process_time()
-        compiled = nutpie.compile_pymc_model(model)
-        drawn = nutpie.sample(
-            compiled, draws=options.reference, tune=options.reference, chains=2, cores=1, seed=1, progress_bar=False,
-            low_rank_modified_mass_matrix=low_rank,
-        )  # fmt: skip
-        found[kind] = slowest(drawn, model)[1] / (time.process_time() - start)
     if options.reference:
+        for kind, low_rank in (("nutpie", False), ("low rank", True)):
+            found[kind] = by_nutpie(model, options.reference, low_rank, chains=2)[1]
         found["times"] = found["ESS/s"] / max(found["nutpie"], found["low rank"])
     return found
 
