@@ -13,19 +13,9 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 try:
-    from pytensor.tensor.linalg import SolveBase
+    from pytensor.tensor.linalg import SolveBase as SolveBase
 except ImportError:  # PyTensor 2
-    from pytensor.tensor.slinalg import SolveBase
-
-__all__ = [
-    "DEFERRED_SYMBOLIC_OPS",
-    "ChainSetup",
-    "SolveBase",
-    "as_sampling_result",
-    "inner_graph",
-    "pushforward",
-    "replace_parts",
-]
+    from pytensor.tensor.slinalg import SolveBase as SolveBase
 
 _pushforward = getattr(_gradient, "pushforward", None) or _gradient.Rop
 

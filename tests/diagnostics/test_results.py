@@ -68,13 +68,6 @@ def test_a_multitrace_is_refused_with_what_to_do():
         posterior_variables(trace)
 
 
-def test_rows_of_several_steps_add_up(sampling_result, draws):
-    counts = np.arange(2 * 100 * 2).reshape(2, 100, 2)
-    rows = rows_per_draw(sampling_result({"mean": draws[..., 0, 0]}, {"n_rows": counts}))
-    assert rows.dims == ("chain", "draw")
-    np.testing.assert_array_equal(rows, counts.sum(axis=2))
-
-
 def test_rows_are_those_of_the_longest_observed_variable(sampling_result, draws):
     idata = sampling_result(
         {"mean": draws[..., 0, 0]},
