@@ -120,7 +120,7 @@ class RemainderBounds:
         # two, which a derivative more puts right where the box is small.
         several = len(read.cosines) > 0 and degree < HIGHEST
         at_centre = cache(lambda: self._enclose(read, 0.0))
-        for share in _SHARES:
+        for share in _SHARES if np.isfinite(radius) else (1.0,):
             points = partial(self._points, read, share * radius)
             row = self._enclose(read, share * radius, at_points=cache(points))(self._graph.output)
             sizes = {powers: c.magnitude() for powers, c in row.terms(degree).items()}

@@ -174,14 +174,18 @@ class Lipschitz(Bound):
     def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
         """Return the largest c_i and c_id, or their cubic roots."""
         assert self.bounds is not None
-        size = self.bounds.theta_size
-        columns = np.eye(size)[:, : self.theta_size]
-        # Of several predictors of one row the bounds along single entries do not add up.
-        adds = self.order == 0 or self.bounds.numbers_read(np.zeros(size), columns, fixed, rows) == 1
-        factors = [columns, *(columns[:, [d]] for d in range(self.theta_size if adds else 0))]
-        largest = [self.bounds(np.zeros(size), factor, np.inf, fixed, rows).max() for factor in factors]
-        roots = np.power(largest, 1 / (1 + self.order))
-        return roots[:1], roots[1:] if adds else np.full(self.theta_size, np.inf)
+        bounds, power = self.bounds, self.order + 1
+        centre, columns = np.zeros(bounds.theta_size), np.eye(bounds.theta_size)[:, : self.theta_size]
+        sizes = bounds(centre, columns, np.inf, fixed, rows)
+        along = bounds.directions(centre, columns, fixed, rows)
+        if along is not None:
+            reach = (sizes[:, None] * np.abs(along) ** power).max(axis=0)
+        elif self.order == 0 or bounds.numbers_read(centre, columns, fixed, rows) == 1:
+            each = (bounds(centre, columns[:, [d]], np.inf, fixed, rows) for d in range(self.theta_size))
+            reach = np.array([of_entry.max() for of_entry in each])
+        else:  # of several predictors of one row the bounds along single entries do not add up
+            reach = np.full(self.theta_size, np.inf)
+        return np.power([sizes.max()], 1 / power), reach ** (1 / power)
 
     def of_remainder(self, order: int) -> Bound | None:
         """Return the bound from the third derivative, where there is one."""
