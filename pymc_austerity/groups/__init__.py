@@ -5,6 +5,5 @@ from pymc_austerity.groups.group_assembly import LearnAnew, assemble_groups
 from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_mode import GroupModeError
-from pymc_austerity.groups.grouping import Groups, NoGroupsError
-from pymc_austerity.groups.mirrored_modes import SeveralModesError
+from pymc_austerity.groups.grouping import Groups, NoGroupsError, ProductOfEffectsError
 from pymc_austerity.groups.read_groups import Coordinates, ModelWithGroups, read_groups

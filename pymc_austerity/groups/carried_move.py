@@ -98,20 +98,18 @@ def _carried_by(
 @njit
 def _keep(phi, conditional, state):  # type: ignore[no-untyped-def]
     """Remember the conditional at φ."""
-    # Loops: numba takes seconds to compile what copies whole arrays.
-    for p in range(phi.size):
-        state.phi[p] = phi[p]
-    for g in range(state.mean.shape[0]):
-        for k in range(state.mean.shape[1]):
-            state.mean[g, k] = conditional.mean[g, k]
-            state.alone[g, k] = conditional.alone[g, k]
-            for j in range(state.mean.shape[1]):
-                state.factor[g, k, j] = conditional.factor[g, k, j]
-    for i in range(state.left.shape[0]):
-        for j in range(i + 1):
-            state.left[i, j] = conditional.left[i, j]
-    for s in range(len(state.normals)):
-        for g in range(state.mean.shape[0]):
-            for k in range(state.mean.shape[1]):
-                state.normals[s, g, k] = conditional.normals[s, g, k]
+    _copy(phi, state.phi)
+    _copy(conditional.mean, state.mean)
+    _copy(conditional.alone, state.alone)
+    _copy(conditional.factor, state.factor)
+    _copy(conditional.left, state.left)
+    _copy(conditional.normals, state.normals)
     state.log_det[0] = conditional.log_det
+
+
+@njit
+def _copy(of, to):  # type: ignore[no-untyped-def]
+    """Copy an array by a loop: numba takes seconds to compile what copies whole ones."""
+    entries, kept = of.ravel(), to.ravel()
+    for i in range(entries.size):
+        kept[i] = entries[i]

@@ -125,8 +125,7 @@ def times_blocks(factor: np.ndarray, x: np.ndarray, sizes: np.ndarray) -> np.nda
 def join(shift: np.ndarray, factor: np.ndarray, rate: float, phi: np.ndarray, e: Any) -> None:
     """Turn P⁻¹b, in its place, into Q⁻¹b; `rate` is what the expansion is multiplied by.
 
-    Where Q is not positive (predictors that are products of effects) the search ends early, and the means are those
-    that it has come to.
+    Where Q is not positive the search ends early, and the means are those that it has come to.
     """
     foreseen = e.tangent.at.size > 0
     begin = along_tangent(phi, e.tangent) if foreseen else shift.copy()
@@ -183,10 +182,7 @@ def inner(x: np.ndarray, y: np.ndarray) -> float:
 
 @njit
 def means_given_others(groups: np.ndarray, pull: np.ndarray, rate: float, e: Any, conditional: Any) -> np.ndarray:
-    """Return the means of some groups of a factor given φ and the groups of other factors, whose `pull` is given.
-
-    One row each, in which what lies beyond the group's size means nothing.
-    """
+    """Return the means of some groups of a factor given φ and the groups of other factors, whose `pull` is given."""
     own, sizes, centre, factor, alone = e.own, e.size, e.centre, conditional.factor, conditional.alone
     means = np.empty(pull.shape)
     for i in range(groups.size):

@@ -92,10 +92,7 @@ def is_read_by_rows(model: Model, var: Variable) -> bool:
 
 
 def _zero_sum(source: Variable, clients: dict[Variable, list[Apply]], terms: Sequence[Variable]) -> EffectsRead:
-    """Return the effects that are a source whose entries sum to zero, times a factor.
-
-    It may be multiplied by that before rows take entries, or after.
-    """
+    """Return the effects that are a source whose entries sum to zero, times a factor."""
     effects, _ = followed_by_factors(source, clients, terms)
     of_effects = clients.get(effects, [])
     taken = _taken_by_group(of_effects[0]) if len(of_effects) == 1 else None

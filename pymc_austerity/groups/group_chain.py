@@ -19,11 +19,7 @@ _COUNTS = ("n_rows_carried", "n_rows_refreshed", "n_refreshed")
 
 
 class GroupChain(AnyChain):
-    """Everything that changes while a chain of a model with groups runs.
-
-    Takes the place of a `Chain` in a step.  Variables of other steps and a temperature are passed to it as to that, and
-    a step that has either does not move groups.
-    """
+    """Everything that changes while a chain of a model with groups runs."""
 
     decider: GroupDecider
 

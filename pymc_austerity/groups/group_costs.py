@@ -108,10 +108,7 @@ def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[floa
 
 
 def choose_carried_rows(costs: GroupCosts, rest: float, n_rows: int) -> CarriedRows:
-    """Choose the test of the carried move, and its number of rows.
-
-    `rest`: rows that cost as much as all else of a draw; `n_rows`: N.
-    """
+    """Choose the test of the carried move, and its number of rows."""
     n, cost = cheapest(costs.noise_of_weighted, _LEAST, min(_MOST, max(_LEAST, n_rows / 2)), rest)
     penalty = NoisePenalty(round(n))
     if not costs.drawn < _SHARE * n_rows:
@@ -133,8 +130,5 @@ def rows_by_test(test: AcceptanceTest, sizes: np.ndarray, few: int) -> float:
 
 
 def share_refreshed(n_rows: float, carried: float) -> float:
-    """Return the share of the groups that is refreshed a draw, where a refresh of all would read so many rows.
-
-    `carried` is what the carried move costs, in rows of a refresh.
-    """
+    """Return the share of the groups that is refreshed a draw, where a refresh of all would read so many rows."""
     return float(np.clip(_REFRESH_TO_CARRIED * carried / max(1, n_rows), _LEAST_REFRESHED, _MOST_REFRESHED))

@@ -115,7 +115,7 @@ class GroupDecider:
     @property
     def few(self) -> int:
         """Rows up to which a group decides on all of them."""
-        return max(_FEW_ROWS, len(self.prepared.rows) if self.parts.fitted or not self.test.reads.a_part else 0)
+        return max(_FEW_ROWS, 0 if self.test.reads.a_part else self.n_rows)
 
     def looks_of_large(self) -> Any:
         """Return a typed dict from the numbers of groups with more rows to the looks at them; nothing with bounds."""
@@ -133,7 +133,7 @@ class GroupDecider:
     @property
     def n_refreshed(self) -> np.ndarray:
         """Groups of each turn refreshed a draw; those that are tied to each other move together."""
-        share = 1.0 if self.share is None and self.parts.fitted else self.share
+        share = self.share
         if share is None:
             carried = rest_of_draw(self.prepared.expansion) + (0 if self.test.reads.a_part else self.n_rows)
             share = share_refreshed(rows_refreshed(self), carried)
@@ -225,8 +225,8 @@ def complete_decider(
     drawn, source = drawn_rows(test, prepared)
     parts = GroupParts(
         model.linked, model.linked_seen, condition_of(prepared.expansion), test, drawn, source,
-        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, model.groups.multiplied,
-        prepared.bounds is not None, prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
+        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
+        prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
     )  # fmt: skip
     transition = cached(build_group_transition(parts))
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)

@@ -138,10 +138,7 @@ def parts_of_theta(likelihood: RowLikelihood, graph: Variable, places: np.ndarra
 
 
 def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:
-    """Check by numbers that a group's parameters change its own rows and its own prior term, and nothing else.
-
-    Raises GroupsNotFoundError where the compiled density says otherwise than the graph did.
-    """
+    """Check by numbers that a group's parameters change its own rows and its own prior term, and nothing else."""
     rng = np.random.default_rng(1956)
     theta = data.theta0 + _SPREAD * rng.standard_normal(data.theta0.size)
     of_rows = groups.of_rows(data.rows.arrays)

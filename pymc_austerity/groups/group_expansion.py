@@ -100,10 +100,7 @@ def with_shared(phi: np.ndarray, e: GroupExpansion) -> np.ndarray:
 
 
 def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:
-    """Return the expansion in all that the rows read but their scale, which it is multiplied by.
-
-    `n_rows` is N, rows that stand for several counted as these.
-    """
+    """Return the expansion in all that the rows read but their scale, which it is multiplied by."""
     if of_rows.place is None:
         return e
     kept, slope = e.read != of_rows.place, n_rows * of_rows.slope

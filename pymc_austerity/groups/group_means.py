@@ -1,15 +1,13 @@
 """Where effects are expanded whose mode given φ no quadratic finds: at about their posterior means.
 
-So it is with priors of heavy tails, or with a kink, and with effects of two factors that multiply each other, whose
-joint mode lies far from the means: many abilities that are shrunk to nothing make up for a few discriminations that
-grow.  The law of all groups is taken for independent normal laws whose mean and precision are those of the rows and the
-prior averaged over it (variational inference; Opper and Archambeau, Neural Computation 21, 2009).
+So it is with priors of heavy tails, or with a kink.  The law of all groups is taken for independent normal laws whose
+mean and precision are those of the rows and the prior averaged over it (variational inference; Opper and Archambeau,
+Neural Computation 21, 2009).
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -36,21 +34,13 @@ _REACH = 1.0
 _MOST = 0.8
 #: The least curvature that a group is taken to have.
 _FLATTEST = 1e-8
-#: How often what factors say of each other is halved until the quadratic has a maximum.
-_HALVINGS = 12
+_NOT_FINITE = "The log posterior or a derivative is not finite near the initial point of the model."
 
 
-class Centres(NamedTuple):
-    """What the search ends with: the expansion there, and the average that steers."""
-
-    centre: GroupCentre
-    steered: GroupCentre
-
-
-def find_means(search: GroupSearch) -> Centres:
+def find_means(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
     """Search for the means of all groups, one factor after the other, and the mode of φ given their spread.
 
-    Raises GroupModeError where the search does not end.
+    Return the expansion there, and the average that steers.  Raises GroupModeError where the search does not end.
     """
     theta, rng = search.data.theta0.copy(), np.random.default_rng(2009)
     here = curved_down(search.expand(theta))
@@ -75,9 +65,10 @@ def find_means(search: GroupSearch) -> Centres:
         theta[here.shared] += share * step_of_shared
         if share * far < _CLOSE_ENOUGH and share * gained < _LITTLE:
             passes = 1 + 2 * rounds * len(points)
-            here = _with_maximum(search, here)
+            if not np.isfinite(search.condition(here.centre, here).log_det):
+                raise GroupModeError(_NOT_FINITE)
             centre = GroupCentre(search.expand(here.centre), *search.normal_law(here, 0.0), passes)
-            return Centres(centre, centre._replace(expansion=here))
+            return centre, centre._replace(expansion=here)
     raise GroupModeError(f"The search for the means of the effects took more than {rounds} rounds.")
 
 
@@ -92,7 +83,7 @@ def _precision(
     found = [_of_prior(search, at, e) for at in cloud]
     slope, curvature = (np.mean([of[i] for of in found], axis=0) for i in (0, 1))
     if not all(np.isfinite(of).all() for of in (slope, curvature, e.gradient, e.precision)):
-        raise GroupModeError("The log posterior or a derivative is not finite near the initial point of the model.")
+        raise GroupModeError(_NOT_FINITE)
     if white is not None:
         each = np.einsum("gkk->gk", curvature)  # a view of the diagonals
         by_slope = -np.mean([of[0] * z for of, z in zip(found, white, strict=True)], axis=0)
@@ -136,8 +127,6 @@ def _mode_of_shared(
         return -value if np.isfinite(value) else 1e300
 
     start = np.zeros(e.shared.size)
-    if not start.size:
-        return start, 0.0
     found = optimize.minimize(negative, start, method="L-BFGS-B", bounds=[(-_REACH, _REACH)] * start.size)
     return found.x, negative(start) - found.fun
 
@@ -152,15 +141,3 @@ def _around(theta: np.ndarray, factor: np.ndarray, points: np.ndarray, e: GroupE
         at[e.own[~absent]] += np.einsum("gjk,gk->gj", inverse, z)[~absent]
         found.append(at)
     return found
-
-
-def _with_maximum(search: GroupSearch, e: GroupExpansion) -> GroupExpansion:
-    """Return an expansion that has a maximum: as much as must be is taken off what factors say of each other."""
-    e = curved_down(e)
-    for _ in range(_HALVINGS):
-        if np.isfinite(search.condition(e.centre, e).log_det):
-            return e
-        e = e._replace(cell_hessian=e.cell_hessian / 2)
-    if not np.isfinite(search.condition(e.centre, e).log_det):
-        raise GroupModeError("The log posterior or a derivative is not finite near the initial point of the model.")
-    return e

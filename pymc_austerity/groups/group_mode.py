@@ -74,10 +74,7 @@ class GroupSearch:
         return self.model.condition(theta, self.data.others0, self.data.fixed, expansion)
 
     def objective(self, expansion: GroupExpansion) -> float:
-        """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups.
-
-        Not the maximum that the expansion predicts, which means nothing far from where it holds.
-        """
+        """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups."""
         at = (expansion.centre, self.data.others0)
         prior = float(uninterrupted(self.model.density.log_prior, *at, *self.data.fixed)[0])
         value = prior + self.model.group_pass.value(*at, self.data.fixed, self.rows)
@@ -96,10 +93,7 @@ class GroupSearch:
 
 
 def find_group_centre(search: GroupSearch) -> GroupCentre:
-    """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's.
-
-    Raises GroupModeError where the search does not end.
-    """
+    """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's."""
     here = search.expand(search.data.theta0)
     value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
     if not np.isfinite(value):
@@ -208,8 +202,6 @@ def _first_reach(sds: np.ndarray) -> np.ndarray:
 
 def _surrogate_mode(search: GroupSearch, expansion: GroupExpansion, scale: np.ndarray, radius: float) -> np.ndarray:
     start = expansion.centre[expansion.shared]
-    if not start.size:
-        return start
     reach = radius * _first_reach(scale)
 
     def negative(x: np.ndarray) -> float:

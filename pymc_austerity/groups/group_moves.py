@@ -8,9 +8,7 @@ from typing import Any
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.groups.bounded_refresh import build_bounded_refresh
 from pymc_austerity.groups.carried_move import CarriedMove, build_carried_move
-from pymc_austerity.groups.fitted_refresh import build_fitted_refresh
 from pymc_austerity.groups.group_parts import GroupParts, RefreshOutcome, followed_by, stayed
 from pymc_austerity.groups.group_refresh import Refresh, build_refresh
 from pymc_austerity.groups.nested_shifts import NestedShift, build_nested_shift
@@ -26,13 +24,10 @@ GroupTransition = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], bool]]
 def build_group_transition(parts: GroupParts) -> GroupTransition:
     """Compile a carried move, one of tied groups, a refresh of each factor, and the moves that the prior decides."""
     carried, move = build_carried_move(parts), build_move_along(log_prior_at)
-    if parts.fitted:
-        refresh = build_fitted_refresh(parts.density.both_sides)
-    else:
-        refresh = build_bounded_refresh(parts) if parts.bounded else build_refresh(parts)
     return _composed(
-        carried, build_tied_move(parts), refresh, build_move_given(move), build_shift(move), build_nested_shift()
-    )
+        carried, build_tied_move(parts), build_refresh(parts), build_move_given(move), build_shift(move),
+        build_nested_shift(),
+    )  # fmt: skip
 
 
 @built_once

@@ -124,7 +124,6 @@ class GroupParts(NamedTuple):
     drawn: AcceptanceTest
     source: RowSource  # of the carried move
     reach: Callable[..., Any]  # compiled: how far the bounds let rows change in a carried move
-    fitted: bool  # whether groups are refreshed from quadratics that are fitted to all of their rows
     bounded: bool  # whether the groups that are refreshed read rows by their bounds
     normal: bool  # whether some of φ is normal given the rest
     tied: bool  # whether some groups move together
@@ -148,13 +147,7 @@ def reach_by_group(theta_new, theta, data):  # type: ignore[no-untyped-def]
 
 
 @njit
-def row_numbers(numbers, places, n_rows):  # type: ignore[no-untyped-def]
-    """Return row numbers, for numbers in the order of one factor."""
-    return row_numbers_from(np.int64(0), numbers, places, n_rows)
-
-
-@njit
-def row_numbers_from(first, numbers, places, n_rows):  # type: ignore[no-untyped-def]
+def row_numbers(first, numbers, places, n_rows):  # type: ignore[no-untyped-def]
     """Return row numbers, for numbers in the order of one factor that are counted from the first of a group."""
     found = np.empty(numbers.size, np.int64)
     further = numbers.size > 0 and first + numbers[0] >= n_rows
@@ -173,7 +166,7 @@ def build_conclude(parts: GroupParts, test: AcceptanceTest, source: RowSource) -
 def _terms_of_groups(terms_of_rows: Terms) -> Terms:
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        return terms_of_rows(row_numbers_from(at.first, numbers, at.places, n_rows_at(at.proposed.arrays)), at.proposed)
+        return terms_of_rows(row_numbers(at.first, numbers, at.places, n_rows_at(at.proposed.arrays)), at.proposed)
 
     return terms
 

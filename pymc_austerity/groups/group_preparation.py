@@ -94,10 +94,7 @@ class PreparedGroups(NamedTuple):
 
 
 def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, Membership, np.ndarray]:
-    """Return a copy of the rows in which those of a group lie together, their groups, and their numbers before.
-
-    They lie together by the groups of the first factor.
-    """
+    """Return a copy of the rows in which those of a group lie together, their groups, and their numbers before."""
     of_rows = groups.of_rows(rows.arrays)
     order = np.argsort(of_rows[0], kind="stable")
     return rows.take(order), membership(of_rows[:, order]), order.astype(_whole(len(order)))
@@ -138,29 +135,12 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     shifts, nested = find_shifts(search, expansion.centre), find_nested(search, expansion.centre)
     n_directions = len(model.group_pass.directions()[1])
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
-    learnt = expansion, steering, steered.mean, steered.factor
-    steps = _shared_steps(search, *learnt[1:])
-    turns = find_turns(expansion, model.groups.moves_together)
-    tails = _find_tails(search, steering, steered.mean)
-    passes += 5 * expansion.own.shape[1]
+    learnt = steering, steered.mean, steered.factor
     found = PreparedGroups(
-        rows,
-        order,
-        start,
-        places,
-        *learnt,
-        None,
-        shifts,
-        nested,
-        turns,
-        steps,
-        tails,
-        None,
-        None,
-        "",
-        passes,
-        rough,
-    )
+        rows, order, start, places, expansion, *learnt, None, shifts, nested,
+        find_turns(expansion, model.groups.moves_together), _shared_steps(search, *learnt),
+        _find_tails(search, steering, steered.mean), None, None, "", passes + 5 * expansion.own.shape[1], rough,
+    )  # fmt: skip
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
     moves = _typical_moves(found, model, data)
@@ -181,10 +161,7 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
 
 def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
     """Return where the rows are expanded, the quadratic that steers there, and whether that leaves much of all rows."""
-    groups = search.model.groups
-    if groups.multiplied:
-        return *find_means(search), False
-    together = groups.moves_together.any()
+    together = search.model.groups.moves_together.any()
     try:
         centre = find_group_centre(search)
     except GroupModeError:
@@ -239,10 +216,6 @@ def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> Gro
 
 
 def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
-    if model.groups.multiplied:
-        return found._replace(
-            without_bounds="they are proposed from laws fitted to these, as effects multiply each other"
-        )
     if len(model.groups.factors) > len(model.groups.tied):
         return found._replace(without_bounds="rows read several groups of one factor")
     e, shared = found.expansion, (found.mean, found.factor)
@@ -270,10 +243,7 @@ def _apart_from_others(given: Conditional, e: GroupExpansion) -> np.ndarray:
 def weigh_groups(
     found: PreparedGroups, data: ModelData, model: GroupModel, floor: float, progressbar: bool
 ) -> PreparedGroups:
-    """Weigh the rows for a carried move that reads some of them.
-
-    `floor`: share of uniform draws among weighted rows.
-    """
+    """Weigh the rows for a carried move that reads some of them."""
     moves, rows, centre = _typical_moves(found, model, data), found.rows, found.expansion.centre
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")

@@ -15,7 +15,7 @@ from pymc_austerity.rows import Rows
 #: Points at which rows are looked at, their distance from the centre, and how far they go along a shift.
 POINTS, SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
 #: What may differ, relative to the largest of what is compared; and of sums of squares.
-_RELATIVE_ERROR, OF_SQUARES = 1e-9, 1e-10
+_RELATIVE_ERROR, _OF_SQUARES = 1e-9, 1e-10
 
 
 def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
@@ -60,33 +60,39 @@ def places_of(search: GroupSearch, f: int, k: int) -> np.ndarray:
 
 def _columns(search: GroupSearch, theta: np.ndarray) -> list[dict[int, np.ndarray]]:
     """Return for every parameter of groups the directions that have a column constant within these, and C_g."""
-    data, member, first = search.data, search.member, search.model.groups.first
-    along, directions = search.model.group_pass.directions()
-    against = [[*range(len(along), len(directions)), *(q for q in range(c) if along[q][0] < f)]
-               for c, (f, _) in enumerate(along)]  # fmt: skip
-    sums = [np.zeros((3, len(qs), first[f + 1] - first[f])) for qs, (f, _) in zip(against, along, strict=True)]
-    for batch, numbers in zip(chunks(search.rows), chunks(Rows((*member.of_rows,))), strict=True):
-        slopes = [
-            search.model.group_pass.derivatives(d, d, theta, data.others0, *data.fixed, *batch)[0]
-            for d in map(search.model.group_pass.at_all_indices, directions)
-        ]
-        for c, (f, _) in enumerate(along):
-            for i, q in enumerate(against[c]):
-                products = slopes[c] ** 2, slopes[c] * slopes[q], slopes[q] ** 2
-                for total, of_rows in zip(sums[c][:, i], products, strict=True):
-                    of_groups = numbers[search.model.groups.factors.index(f)] - first[f]
-                    total += np.bincount(of_groups, of_rows, total.size)
-    found: list[dict[int, np.ndarray]] = []
-    for qs, of in zip(against, sums, strict=True):
-        own, both, other = of
-        column = np.divide(both, own, out=np.zeros(both.shape), where=own > 0)
-        # Groups without rows go along, so that the mean of all can.
-        column = np.where(
-            own > 0, column, column.sum(axis=1, keepdims=True) / np.maximum(1, (own > 0).sum(axis=1, keepdims=True))
-        )
-        constant = (np.abs(other - column * both) <= OF_SQUARES * other).all(axis=1) & column.any(axis=1)
-        found.append({q: column[i] for i, q in enumerate(qs) if constant[i]})
+    groups, (along, directions) = search.model.groups, search.model.group_pass.directions()
+    found = []
+    for c, (f, _) in enumerate(along):
+        columns, of_rows = {}, search.member.of_rows[groups.factors.index(f)]
+        for q in [*range(len(along), len(directions)), *(q for q in range(c) if along[q][0] < f)]:
+            ratio = ratio_of_slopes(search, theta, directions[c], directions[q], of_rows)
+            if ratio is not None:
+                column = ratio[groups.first[f] : groups.first[f + 1]]
+                # Groups without rows go along, so that the mean of all can.
+                columns[q] = np.where(np.isnan(column), np.nanmean(column), column)
+        found.append(columns)
     return found
+
+
+def ratio_of_slopes(
+    search: GroupSearch, theta: np.ndarray, along: np.ndarray, other: np.ndarray, of_rows: np.ndarray
+) -> np.ndarray | None:
+    """Return the slopes of rows along another direction over those along one, for each group; None if they differ.
+
+    Groups without rows have no number.
+    """
+    data, n_groups = search.data, len(search.model.groups.own)
+    sums = np.zeros((3, n_groups))
+    both = [search.model.group_pass.at_all_indices(direction) for direction in (along, other)]
+    for batch, numbers in zip(chunks(search.rows), chunks(Rows((of_rows,))), strict=True):
+        own, beside = (
+            search.model.group_pass.derivatives(d, d, theta, data.others0, *data.fixed, *batch)[0] for d in both
+        )
+        for total, terms in zip(sums, (own**2, own * beside, beside**2), strict=True):
+            total += np.bincount(numbers[0], terms, n_groups)
+    ratio = np.divide(sums[1], sums[0], out=np.full(n_groups, np.nan), where=sums[0] > 0)
+    constant = np.abs(sums[2] - np.nan_to_num(ratio) * sums[1]) <= _OF_SQUARES * sums[2]
+    return ratio if constant.all() and np.nan_to_num(ratio).any() else None
 
 
 def _with_mean(direction: np.ndarray, f: int, search: GroupSearch, thetas: list[np.ndarray]) -> np.ndarray:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, apply_ancestors
+from pytensor.scalar import Mul
+from pytensor.tensor.math import Dot
 
 from pymc_austerity.groups.elimination import places_left
 from pymc_austerity.groups.factor import GROUPS_FIRST, Factor, GroupsNotFoundError, IndexArrays, prove_factor
 from pymc_austerity.groups.group_index import index_of
-from pymc_austerity.groups.mirrored_modes import Effects, multiplied, refuse_mirrored
 from pymc_austerity.groups.tied_prior import MOST_TIED, Ties, ties_together
 from pymc_austerity.likelihood import Block, ModelData
+from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.model_graph import array_of
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -27,6 +29,10 @@ _FEW_GROUPS = 30
 
 class NoGroupsError(GroupsNotFoundError):
     """A model without anything that could be groups."""
+
+
+class ProductOfEffectsError(UnsupportedModelError):
+    """Rows read products of the effects of two factors, whose posterior no quadratic follows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +63,6 @@ class Groups:
     #: int64 (S, 3): the first group of a factor, the one behind its last, and the number of a parameter of them that
     #: sums to zero over these groups.
     zero_sums: np.ndarray
-    multiplied: bool = False  # whether rows read products of effects of two factors
     pooled: bool = True  # whether the prior of some groups reads what is shared, so that they learn from each other
 
     @property
@@ -118,14 +123,14 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
             reasons.append(str(error))
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
-    are_multiplied = _refuse_products(model, data, rows, found)
-    few = [_is_few(factor) and zero_sums.isdisjoint(factor.names) and not are_multiplied for factor in found]
+    _refuse_products(model, rows, found)
+    few = [_is_few(factor) and zero_sums.isdisjoint(factor.names) for factor in found]
     ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
     taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
     left_out = zero_sums.difference(*(factor.names for factor in taken))
     if left_out:
         raise GroupsNotFoundError(f"The effects {sorted(left_out)}, which sum to zero, are no factor by themselves.")
-    return replace(_together(data, taken, zero_sums), multiplied=are_multiplied)
+    return _together(data, taken, zero_sums)
 
 
 def _is_few(factor: Factor) -> bool:
@@ -211,16 +216,28 @@ def _read_together(model: Model, places: Iterable[list[Apply]]) -> list[list[App
     return list(together.values())
 
 
-def _refuse_products(model: Model, data: ModelData, rows: Sequence[Variable], found: Sequence[Factor]) -> bool:
-    """Refuse effects of one factor times those of another, where the posterior is the same at several places.
+def _refuse_products(model: Model, rows: Sequence[Variable], found: Sequence[Factor]) -> None:
+    """Raise ProductOfEffectsError where rows read effects of one factor times those of another."""
+    own = [{v for v in model.value_vars if v.name in factor.names} for factor in found]
+    products = [node for node in apply_ancestors(rows) if isinstance(getattr(node.op, "scalar_op", node.op), Mul | Dot)]
+    for node in products:
+        above = [set(ancestors([side])) for side in node.inputs]
+        for a, b in permutations(range(len(found)), 2):
+            by = any(own[a] & read and not own[b] & read for read in above)
+            times = [side for side, read in zip(node.inputs, above) if own[b] & read]
+            if by and times and (node.outputs[0].type.ndim > 1 or _is_affine(times[0], sorted(own[b], key=str))):
+                raise ProductOfEffectsError(
+                    f"Rows read the product of {', '.join(found[a].names)} and {', '.join(found[b].names)}, effects "
+                    "of two factors. Such a posterior has several modes, or, where a prior fixes the signs, one that "
+                    "lies far from most of it. Sample with pm.NUTS; proposal= makes one decision over all parameters "
+                    "all the same. Where one of them is a scale for each kind of group, write (tau[kind] * z)[g], with "
+                    "a kind for each group."
+                )
 
-    Returns whether rows read such products at all.
-    """
-    any_multiplied = False
-    of = [Effects(f.names, frozenset(v for v in model.value_vars if v.name in f.names), f.own) for f in found]
-    for a, b in combinations(of, 2):
-        if multiplied(rows, a, b):
-            shared = np.setdiff1d(np.arange(data.likelihood.theta_size), np.concatenate([f.own.ravel() for f in of]))
-            refuse_mirrored(data, a, b, shared)
-            any_multiplied = True
-    return any_multiplied
+
+def _is_affine(graph: Variable, variables: Sequence[Variable]) -> bool:
+    try:
+        require_affine(graph, variables)
+    except NotImplementedError:
+        return False
+    return True

@@ -17,10 +17,8 @@ from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_density import group_derivatives_at, group_terms_at
 from pymc_austerity.groups.group_mode import GroupSearch
-from pymc_austerity.groups.group_pass import chunks
-from pymc_austerity.groups.group_shifts import OF_SQUARES, POINTS, SPREAD, places_of, rows_stay
+from pymc_austerity.groups.group_shifts import POINTS, SPREAD, places_of, ratio_of_slopes, rows_stay
 from pymc_austerity.kernel import DECIDE, PROPOSE
-from pymc_austerity.rows import Rows
 
 #: ``nested(theta, data, generators)``: θ.
 NestedShift = Callable[..., np.ndarray]
@@ -37,10 +35,7 @@ class Nested(NamedTuple):
 
 
 def find_nested(search: GroupSearch, centre: np.ndarray) -> Nested:
-    """Return the parameters of groups that are nested in those of coarser groups, with rows that read both.
-
-    `centre`, shape (D,): a point with finite density.
-    """
+    """Return the parameters of groups that are nested in those of coarser groups, with rows that read both."""
     groups, of_rows = search.model.groups, search.member.of_rows
     along, directions = search.model.group_pass.directions()
     pairs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -55,9 +50,10 @@ def find_nested(search: GroupSearch, centre: np.ndarray) -> Nested:
             continue
         of = [[c for c, (f, _) in enumerate(along) if f == factor] for factor in (finer, coarser)]
         for c, d in product(*of):
-            column = _ratio(search, thetas[0], directions[c], directions[d], inner)
+            column = ratio_of_slopes(search, thetas[0], directions[c], directions[d], inner)
             if column is None:
                 continue
+            column = np.nan_to_num(column)
             child = np.flatnonzero(column)
             shift = np.zeros(centre.size)
             shift[places_of(search, *along[d])] = rng.standard_normal(int(np.diff(groups.first)[coarser]))
@@ -72,23 +68,6 @@ def find_nested(search: GroupSearch, centre: np.ndarray) -> Nested:
     none = np.empty((0, 2), np.int64)
     child, parents = (np.concatenate([none, *(pair[i] for pair in pairs)]) for i in range(2))
     return Nested(start, child, parents, np.concatenate([np.empty(0), *(pair[2] for pair in pairs)]))
-
-
-def _ratio(
-    search: GroupSearch, theta: np.ndarray, along: np.ndarray, other: np.ndarray, of_rows: np.ndarray
-) -> np.ndarray | None:
-    """Return the slopes of rows along one direction over those along another, for each group; None if they differ."""
-    data, n_groups = search.data, len(search.model.groups.own)
-    sums = np.zeros((3, n_groups))
-    both = [search.model.group_pass.at_all_indices(direction) for direction in (along, other)]
-    for batch, numbers in zip(chunks(search.rows), chunks(Rows((of_rows,))), strict=True):
-        own, beside = (
-            search.model.group_pass.derivatives(d, d, theta, data.others0, *data.fixed, *batch)[0] for d in both
-        )
-        for total, terms in zip(sums, (own**2, own * beside, beside**2), strict=True):
-            total += np.bincount(numbers[0], terms, n_groups)
-    ratio = np.divide(sums[1], sums[0], out=np.zeros(n_groups), where=sums[0] > 0)
-    return ratio if (np.abs(sums[2] - ratio * sums[1]) <= OF_SQUARES * sums[2]).all() and ratio.any() else None
 
 
 @built_once

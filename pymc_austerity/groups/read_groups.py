@@ -65,10 +65,7 @@ def read_groups(
     initial_point: Point | None = None,
     data: ModelData | None = None,
 ) -> ModelWithGroups:
-    """Read a model and find its groups, centred or not.
-
-    `data` is the user's model, where it has been read; raises as `find_groups` and `read_model` do.
-    """
+    """Read a model and find its groups, centred or not."""
     if data is None:
         data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True, join=True)
     centred = centred_model(data.derived or model)

@@ -1,21 +1,26 @@
 """A model in which scales multiply the effects that rows read, where the user multiplies a predictor by them.
 
 ``tau * (w * z[i] + v * z[j])`` is written ``w * (tau * z[i]) + v * (tau * z[j])``, and ``x * tau * z[g]`` is written
-``x * (tau * z[g])``: what rows read is then an effect ``(tau * z)[g]``.
+``x * (tau * z[g])``: what rows read is then an effect ``(tau * z)[g]``.  So it is with a scale for each kind of group:
+``tau[kind[g]] * z[g]`` is written ``(tau[kind] * z)[g]``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import permutations
 from operator import mul
 
+import numpy as np
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import Add, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
+from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.variable import TensorConstant
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.likelihood.derived_model import derived_model
@@ -48,6 +53,9 @@ class _Scaling:
         if not _is(product, Mul):
             return None
         scales, effects, others = self._parts(product)
+        by_kind = [found for pair in permutations(effects) if (found := _by_kind(*pair)) is not None]
+        if by_kind:
+            return reduce(mul, [*scales, *others, by_kind[0]])
         if not scales or len(effects) != 1 or self._is_in_place(product):
             return None
         found = self._times(effects[0], reduce(mul, scales))
@@ -114,6 +122,19 @@ class _Scaling:
         if _is(var, Add, Sub, Neg):
             return node.op(*[self._times(of, scale) for of in node.inputs])
         return node.op(*[self._times(of, scale) if self._reads(of) else of for of in node.inputs])
+
+
+def _by_kind(*factors: Variable) -> Variable | None:
+    """Return a scale that is the same for all rows of a group, times effects, as entries of their product by group."""
+    taken = [var.owner for var in factors if var.owner is not None]
+    if len(taken) != 2 or not all(isinstance(node.op, AdvancedSubtensor) and len(node.inputs) == 2 for node in taken):
+        return None
+    (of_kinds, kinds), (of_groups, groups) = (node.inputs for node in taken)
+    if not (isinstance(kinds, TensorConstant) and isinstance(groups, TensorConstant) and of_groups.type.shape[0]):
+        return None
+    kind = np.zeros(of_groups.type.shape[0], np.int64)
+    kind[groups.data] = kinds.data
+    return (of_kinds[kind] * of_groups)[groups] if np.array_equal(kind[groups.data], kinds.data) else None
 
 
 def _same_for_rows(var: Variable) -> bool:

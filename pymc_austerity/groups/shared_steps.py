@@ -74,10 +74,7 @@ def find_shared_steps(
 def _columns_of_normal(
     slope: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, unit: np.ndarray, e: GroupExpansion
 ) -> dict[int, np.ndarray]:
-    """Return columns of second derivatives of the log prior: those that are the same wherever the effects are.
-
-    What is changed of the slope by anything else that is shared does not matter: that is given.
-    """
+    """Return columns of second derivatives of the log prior: those that are the same wherever the effects are."""
     rng, theta, found = np.random.default_rng(1777), e.centre.copy(), {}
     theta[e.shared] = mean
     effects = np.zeros(theta.size)

@@ -41,10 +41,7 @@ def followed_by_factors(
 
 
 def by_zero_sum(source: Variable, effects: Variable, new: Variable) -> tuple[Variable, Variable]:
-    """Return the source as a function of `new`, which stands for its effects, and log p(z) + log |∂z/∂u| by group.
-
-    The effects are the source times a number.
-    """
+    """Return the source as a function of `new`, which stands for its effects, and log p(z) + log |∂z/∂u| by group."""
     (n,) = new.type.shape
     (times,) = graph_replace([effects], {source: pt.ones(n)}, strict=False)
     slope, (_, _, scale, _) = times[0], source.owner.inputs

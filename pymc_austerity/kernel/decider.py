@@ -133,11 +133,9 @@ class Decider:
     def links(self) -> Links:
         """Addresses of the model's functions in this process."""
         links = self.linked.links._replace(**{name: r.address for name, r in self.move.reached.items()})
-        return (
-            links
-            if self.parts.prepared is None
-            else links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
-        )
+        if self.parts.prepared is None:
+            return links
+        return links._replace(prior_slope=self.compiled.surrogate.links.prior_slope)
 
     def surroundings(self, others: np.ndarray) -> Surroundings:
         """Return what the density depends on beside θ, at the temperature of the draws."""
@@ -175,15 +173,10 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
         plan.proxy is not None and not plan.by_statistics and parts.test.reads.a_part and len(parts.rows) <= _FEW_ROWS
     )
     with phases("Compiling the likelihood"):
-        check(compiled.interpreted if by_proxy else compiled.density)
+        density = compiled.interpreted if by_proxy else compiled.density
+        check(density)
     if compiled.selected is not None:
-        at = (
-            compiled.interpreted if by_proxy else compiled.density,
-            parts.rows,
-            parts.fixed,
-            parts.theta0,
-            parts.others0,
-        )
+        at = density, parts.rows, parts.fixed, parts.theta0, parts.others0
         plan = plan.for_selected(compiled.selected, parts.bound, *at)
         bound = parts.bound.of_selected(compiled.selected.likelihood)
         parts = parts if bound is None else replace(parts, bound=bound)
@@ -297,10 +290,7 @@ def _learn(parts: Parts, compiled: Compiled, kept: Kept | None = None) -> Parts:
 
 
 def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], psi: np.ndarray) -> None:
-    """Compare the compiled sum over some rows with NumPy's.
-
-    Raises RuntimeError where they differ.
-    """
+    """Compare the compiled sum over some rows with NumPy's."""
     psi = psi[: compiled.read.psi_blocks[-1].stop]  # without the powers of bent coordinates
     d, batch = compiled.read.theta_size, tuple(np.array(a, order="C") for a in table.some(_WARM_UP_ROWS))
     rows = uninterrupted(interpret_rows(compiled.read), psi[:d], psi[:d], psi[d:], *fixed, *batch)[0]
@@ -313,10 +303,7 @@ def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], p
 
 
 def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...] | None = None) -> Decider:
-    """Choose what goes with the proxy, or with none, and compile the transition.
-
-    Constants of the bound are given in another process, which has no model to learn them from.
-    """
+    """Choose what goes with the proxy, or with none, and compile the transition."""
     test, prepared = parts.test, parts.prepared
     bound, row_source, density, surrogate = parts.bound, test.rows, None, None
     if prepared is not None:

@@ -85,6 +85,7 @@ class Compiled:
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
         self._resolved, self._options = parts.test.reads is Reads.BY_BOUNDS, numba_options(parts.compile_kwargs)
         self._unbounded = isinstance(parts.bound, Unbounded)
+        self._remainders: dict[bool, Density] = {}  # by whether some coordinates are bent
         # A bound that is found by a scan reads both ends.
         self._remembers = parts.test.reads is Reads.ALL and not parts.bound.is_asked_for
 
@@ -137,21 +138,13 @@ class Compiled:
         plain = self._proposal is None or isinstance(self._proposal, CrankNicolson | SurrogateHMC)
         return plain and self._unbounded and not (self._resolved or self._plan.by_statistics)
 
-    @cached_property
-    def straight_remainders(self) -> Density:
-        """Log prior and what the proxy leaves of the rows, in terms of what the rows read."""
-        return self._remainders(bent=False)
-
-    @cached_property
-    def bent_remainders(self) -> Density:
-        """The same where some coordinates are bent."""
-        return self._remainders(bent=True)
-
     def remainders(self, bent: bool) -> Density:
-        """Return one of the two."""
-        return self.bent_remainders if bent else self.straight_remainders
+        """Return log prior and what the proxy leaves of the rows, in terms of what the rows read."""
+        if bent not in self._remainders:
+            self._remainders[bent] = self._compile_remainders(bent)
+        return self._remainders[bent]
 
-    def _remainders(self, bent: bool) -> Density:
+    def _compile_remainders(self, bent: bool) -> Density:
         assert self._plan.proxy is not None
         if self._plan.by_statistics:
             of_rows = self.density if self.selected is None else compile_density(self.read, self._options)

@@ -141,10 +141,7 @@ def _centre_in(expands: bool) -> Callable[[Any, np.ndarray], np.ndarray]:
 def build_transition(
     density: LinkedDensity, propose: Propose, test: AcceptanceTest, rows: RowSource, bound: EvaluateBound = no_bound
 ) -> Transition:
-    """Compose a proposal, a test and a way to draw rows into one compiled function, which compiled code calls.
-
-    The parts are described by `Propose`, `AcceptanceTest` and `RowSource`.
-    """
+    """Compose a proposal, a test and a way to draw rows into one compiled function, which compiled code calls."""
     terms_at = None if density.one_side is None else _terms_at(density.one_side)
     conclude = test.for_rows(RowReader(build_terms(density.both_sides), rows, terms_at))
     of_density = build_offset(density.log_prior, density.known_sum), _centre_in(density.expands)

@@ -35,10 +35,7 @@ Slope = Callable[..., np.ndarray]
 
 
 def summed_gradient(likelihood: RowLikelihood) -> Variable:
-    """Return the graph of Σ∇ℓ_i over a batch, by θ.
-
-    Raises ValueError for a likelihood without a derivative.
-    """
+    """Return the graph of Σ∇ℓ_i over a batch, by θ."""
     try:
         return grad(likelihood.row_log_likelihood.sum(), likelihood.theta, disconnected_inputs="ignore")
     except (NotImplementedError, NullTypeGradError) as error:

@@ -121,10 +121,7 @@ def target_rate(asked: float | None, dimension: int, best_rate: float) -> float:
 
 
 def check_target(target_accept: float | None) -> None:
-    """Refuse an acceptance rate that cannot be reached.
-
-    Raises ValueError for a rate outside (0, 1).
-    """
+    """Refuse an acceptance rate that cannot be reached."""
     if target_accept is not None and not (is_number(target_accept) and 0 < target_accept < 1):
         raise ValueError(
             f"target_accept={target_accept} must lie between 0 and 1: tuning moves the scale until that share of "
@@ -134,10 +131,7 @@ def check_target(target_accept: float | None) -> None:
 
 
 def check_reachable(target_accept: float | None, best_rate: float) -> None:
-    """Refuse an acceptance rate that the test does not reach even where a proposal is as likely as the present point.
-
-    Raises ValueError for such a rate.
-    """
+    """Refuse a rate that the test does not reach even where a proposal is as likely as the present point."""
     if target_accept is not None and target_accept >= best_rate:
         raise ValueError(
             f"target_accept={target_accept} is out of reach: the test accepts {best_rate:g} of the proposals that are "

@@ -97,10 +97,7 @@ class SurrogateHMC(Proposal):
         return Move(propose, adapt_path if len(choices) > 1 else adapt_nothing, state.at_start, _step_and_path)
 
     def choices(self, quarter: float) -> list[tuple[float, int]]:
-        """Return the pairs of path length and number of transitions that tuning chooses from.
-
-        `quarter` is that of the longest period, in the whitened space.
-        """
+        """Return the pairs of path length and number of transitions that tuning chooses from."""
         lengths = [quarter * k for k in _LENGTHS] if self.path_length == "adapt" else [float(self.path_length)]
         if self.transitions != "adapt":
             return [(length, int(self.transitions)) for length in lengths]

@@ -43,10 +43,7 @@ class SampledSums:
         self._c, self._sums = posterior.coordinates, Sums(0.0, np.empty(0), np.empty((0, 0)))
 
     def find_powers(self, curvature: np.ndarray) -> np.ndarray:
-        """Return the power λ of every entry of ψ, 0 where it stays as it is.
-
-        `curvature` is that of the log posterior, of shape (E, E).
-        """
+        """Return the power λ of every entry of ψ, 0 where it stays as it is."""
         powers, d = np.zeros(self._psi.size), self._posterior.full_pass.theta_size
         blocks = self._posterior.full_pass.likelihood.psi_blocks
         bounded = np.repeat([is_transformed_name(b.name) for b in blocks], [b.stop - b.start for b in blocks])

@@ -169,10 +169,7 @@ def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) 
 
 
 def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Sequence[str]) -> None:
-    """Refuse a mode around which the log posterior hardly falls off: in the flattest direction, and in other wide ones.
-
-    The error names the parameter that has most part in the direction.
-    """
+    """Refuse a mode around which the log posterior hardly falls off: in the flattest direction, and other wide ones."""
     eigenvalues, vectors = _flattest(-total.hessian)
     scales = 1 / np.sqrt(np.maximum(eigenvalues, np.finfo(float).eps * eigenvalues[-1]))
     for k in range(max(1, min(_MOST_DIRECTIONS, int((scales > _WIDE).sum())))):

@@ -68,10 +68,7 @@ class ProxyPlan:
         return self.without()
 
     def prepare(self, given: ToLearn, stacklevel: int) -> Prepared | None:
-        """Return what is learnt from all rows, or None with a warning that says why there is no proxy.
-
-        `stacklevel` counts the frames from here to the user's code, for the warning.
-        """
+        """Return what is learnt from all rows, or None with a warning that says why there is no proxy."""
         assert self.proxy is not None
         if self.proxy.order == 3 and not self.by_statistics:
             check_triples(given.likelihood)

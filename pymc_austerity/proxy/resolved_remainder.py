@@ -21,7 +21,7 @@ from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.likelihood import BothSides, Density, RowLikelihood
+from pymc_austerity.likelihood import Density, RowLikelihood
 from pymc_austerity.proxy.expansion import along_line, known_sum
 
 #: With h the change of a predictor and r the distance to the next singularity of a row's density, n nodes leave a
@@ -32,8 +32,8 @@ _NODES = 3
 _ROUNDING = 1_000 * np.finfo(float).eps
 
 
-def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict[str, Any]) -> BothSides:
-    """Compile the remainders at both ends of a move; their data begin with the centre of the expansion.
+def compile_resolved_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:
+    """Return `density` with remainders in place of the rows, to a precision relative to themselves.
 
     The integral where it agrees with the difference to within the rounding of that, and the difference elsewhere: there
     it is the more precise of the two.  The higher derivative is compiled once, for all nodes and both sides.
@@ -49,8 +49,8 @@ def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict
     place = pt.dvector("place", shape=(1,))
     (highest,) = graph_replace(derivatives[-1:], {s: place[0]}, strict=False)
     data = [likelihood.theta, likelihood.others, centre, *likelihood.fixed, *likelihood.batches]
-    difference_of = compile_part(data, outputs, **compile_kwargs)
-    highest_at = compile_part([place, *data], highest, **compile_kwargs)
+    difference_of = compile_part(data, outputs, **options)
+    highest_at = compile_part([place, *data], highest, **options)
     nodes, weights = _rule(order)
 
     @njit
@@ -69,15 +69,10 @@ def compile_resolved(likelihood: RowLikelihood, order: int, compile_kwargs: dict
                 new = integral
         return new, integral
 
-    return cached(both_sides)
+    return Density(density.log_prior, cached(both_sides), known_sum(order))
 
 
 def _rule(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights for ∫₀¹ (1 − s)^k/k! · f(s) ds."""
     x, w = special.roots_jacobi(_NODES, order, 0)
     return (1 + x) / 2, w / 2 ** (order + 1) / factorial(order)
-
-
-def compile_resolved_density(density: Density, likelihood: RowLikelihood, order: int, **options: Any) -> Density:
-    """Return `density` with remainders in place of the rows, to a precision relative to themselves."""
-    return Density(density.log_prior, compile_resolved(likelihood, order, options), known_sum(order))

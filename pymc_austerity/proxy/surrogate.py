@@ -66,10 +66,7 @@ class SurrogateState(NamedTuple):
     linearisation: Linearisation  # in place of the likelihood: it steers, and is in no sum that a test uses
 
     def with_factor(self, factor: np.ndarray, step_size: float, scaling: Scaling = _UNSCALED) -> SurrogateState:
-        """Return the state with another mass matrix, and tuning started anew.
-
-        `factor` is in the coordinates x of `scaling`, in which it can be inverted; a diagonal has no scaling.
-        """
+        """Return the state with another mass matrix, and tuning started anew."""
         if factor.ndim == 1:
             whiten = 1 / factor
         else:

@@ -25,7 +25,7 @@ from pymc_austerity.groups import (
     LearnAnew,
     ModelWithGroups,
     NoGroupsError,
-    SeveralModesError,
+    ProductOfEffectsError,
     assemble_groups,
     read_groups,
 )
@@ -68,8 +68,8 @@ class GroupPlan:
     ) -> ModelWithGroups | None:
         """Return the model as its groups are moved; None, and the reason in the log, where one decision is made.
 
-        Raises GroupsNotFoundError where they are required, and SeveralModesError where chains would stay in one of
-        several.
+        Raises GroupsNotFoundError where they are required, and ProductOfEffectsError where effects of two factors
+        multiply each other.
         """
         least = 0 if self.required else LEAST_GROUPS
         try:
@@ -80,7 +80,7 @@ class GroupPlan:
                 raise data.one_entry_a_row
             return found
         except UnsupportedModelError as error:
-            if self.required or isinstance(error, SeveralModesError):
+            if self.required or isinstance(error, ProductOfEffectsError):
                 raise
             if data.one_entry_a_row is not None:
                 raise data.one_entry_a_row from error
@@ -187,7 +187,7 @@ def _read(
     n_groups, read, n_rows = len(found.groups.own), found.groups.read.size, data.likelihood.n_rows
     if not least or n_groups >= max(least, _LEAST_APART):
         return found
-    if n_groups < least or not (found.groups.pooled or found.groups.multiplied):
+    if n_groups < least or not found.groups.pooled:
         return None
     if read * (read + 1) / 2 * n_rows > _MOST_EVALUATED:
         raise GroupsNotFoundError(
@@ -211,7 +211,7 @@ def _require_movable(groups: Groups, variables: Sequence[Variable]) -> None:
             f"and at most {_MOST_SHARED} can be moved together. Sample with pm.NUTS, or PenaltyMH where there "
             "are few groups."
         )
-    if groups.shared.size == 0 and not groups.multiplied:
+    if groups.shared.size == 0:
         raise GroupsNotFoundError(
             f"All parameters of the model are those of the groups of {groups.names}: there is nothing to move them "
             "with. Give their prior a mean or a scale that is estimated, or use PenaltyMH."

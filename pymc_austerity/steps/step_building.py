@@ -153,7 +153,7 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
     try:
         decider, learn_anew = by_groups.assemble(found, given.compile_kwargs, phases)
     except UnsupportedModelError as error:
-        if by_groups.required or example.one_entry_a_row is not None or found.groups.multiplied:
+        if by_groups.required or example.one_entry_a_row is not None:
             raise
         say_one_decision(given.made_by, error)
         return None

@@ -12,7 +12,6 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
 from pymc_austerity.acceptance.scalable_subsampling import keep_probability, log_factor
-from pymc_austerity.groups.bounded_refresh import build_bounded_refresh
 from pymc_austerity.groups.group_parts import RefreshOutcome
 from pymc_austerity.groups.group_refresh import build_refresh
 from pymc_austerity.kernel import pack_generators
@@ -77,7 +76,7 @@ def bounded(decider):
 
 def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider, bounded):
     draws, outcomes = _refreshed(bounded, decider, _data(decider, radius=0.0))
-    by_test = build_refresh(decider.parts._replace(test=pma.Exact()))
+    by_test = build_refresh(decider.parts._replace(test=pma.Exact(), bounded=False))
     looks = replace(decider, parts=decider.parts._replace(bounded=False)).looks_of_large()
 
     def by_test_alone(theta, f, data, state, looks, generators):
@@ -134,7 +133,7 @@ def _upside_down(rng, limits, new, old):
 
 @pytest.mark.parametrize("planted", [None, _ignored, _upside_down])
 def test_rows_that_do_not_count_as_they_should_are_seen(decider, bounded, planted):
-    refresh = bounded if planted is None else build_bounded_refresh(decider.parts, planted)
+    refresh = bounded if planted is None else build_refresh(decider.parts, planted)
     assert (_largest_z(decider, _data(decider, MANY), refresh) < MAX_Z) == (planted is None)
 
 

@@ -92,20 +92,3 @@ def test_a_cell_that_does_not_exist_is_refused():
         pm.set_data({"state": np.where(np.arange(N) == 0, S, STATE)})
         with pytest.raises(UnsupportedModelError, match=f"outside 0 to {S - 1}"):
             pm.sample(draws=5, step=step, random_seed=1, **options)
-
-
-@pytest.mark.slow
-def test_centred_and_not_have_the_same_posterior():
-    """Means and standard deviations of the scale and the cells, within their Monte Carlo errors."""
-    found = []
-    for predictor in (centred, not_centred):
-        with model_of(predictor):
-            idata = pm.sample(draws=1500, tune=500, step=pma.PenaltyMH(), chains=2, cores=1, random_seed=3,
-                              progressbar=False, compute_convergence_checks=False)  # fmt: skip
-        of = idata.posterior
-        cells = of["u"] if "u" in of else of["z"]
-        found.append((of["tau"].values.ravel(), cells.values.reshape(-1, A * S)))
-    (tau, cells), (other_tau, other_cells) = found
-    assert abs(tau.mean() - other_tau.mean()) < 5 * tau.std() / np.sqrt(500)
-    assert (np.abs(cells.mean(axis=0) - other_cells.mean(axis=0)) < 5 * cells.std(axis=0) / np.sqrt(500)).all()
-    assert (np.abs(np.log(cells.std(axis=0) / other_cells.std(axis=0))) < 5 / np.sqrt(1000)).all()

@@ -277,21 +277,3 @@ def test_maps_of_points_go_to_other_processes():
     copy = cloudpickle.loads(cloudpickle.dumps(coordinates))
     assert np.array_equal(copy.theta(user), coordinates.theta(user))
     assert all(np.array_equal(copy.from_effects(point)[name], user[name]) for name in user)
-
-
-@pytest.mark.slow
-def test_new_data_of_a_model_that_is_not_centred():
-    """The step follows ``pm.set_data``: numbers of groups from one, and outcomes."""
-    with pm.Model() as model:
-        mu, tau, z = scaled()
-        group, y = pm.Data("g", GROUP + 1), pm.Data("y_data", Y)
-        pm.Normal("y", (mu + tau * z)[group - 1], 1, observed=y)
-        step = pma.GroupMH(progressbar=False)
-        options = {"tune": 200, "chains": 1, "progressbar": False, "compute_convergence_checks": False}
-        pm.sample(draws=5, step=step, random_seed=1, **options)
-        pm.set_data({"g": GROUP[::-1] + 1, "y_data": Y[::-1] + 4})
-        after = pm.sample(draws=200, step=step, random_seed=1, **options)
-    effects = (after.posterior["mu"] + after.posterior["tau"] * after.posterior["z"]).mean(("chain", "draw"))
-    means = np.array([(Y[g == GROUP] + 4).mean() for g in range(G)])
-    assert np.allclose(effects, means, atol=0.2)
-    assert model is not None

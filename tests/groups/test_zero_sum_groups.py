@@ -6,7 +6,6 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
-from scipy import special
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
@@ -115,31 +114,6 @@ def test_draws_have_the_law_of_linear_algebra(name):
     posterior = sampled(model_of(name))
     assert largest_z(name, posterior, law(name)) < MAX_Z
     assert largest_z(name, posterior, law(name, with_volume=0)) > MAX_Z
-
-
-@pytest.mark.slow
-def test_two_levels_of_logistic_rows_have_the_law_of_quadrature():
-    """Two effects are one number and its negative, so that a grid has all of the posterior."""
-    rng = np.random.default_rng(5)
-    g = rng.integers(0, 2, 300)
-    y = (rng.random(300) < special.expit(np.array([0.9, -0.5])[g])).astype(int)
-    with pm.Model() as model:
-        sd = pm.LogNormal("sd", -0.5, 0.7)
-        x = pm.ZeroSumNormal("x", sd, shape=2)
-        pm.Bernoulli("y", logit_p=pm.Normal("a", 0, 1) + x[g], observed=y)
-    s, a, u = np.meshgrid(np.linspace(-3.5, 3, 60), np.linspace(-1, 1.5, 100), np.linspace(-0.5, 2, 100), indexing="ij")
-    log_p = -((s + 0.5) ** 2) / 0.98 - a**2 / 2 - u**2 * np.exp(-2 * s) - s
-    for level, eta in enumerate((a + u, a - u)):
-        log_p += y[g == level].sum() * special.log_expit(eta) + (1 - y[g == level]).sum() * special.log_expit(-eta)
-    weight = np.exp(log_p - log_p.max())
-    weight /= weight.sum()
-    posterior = sampled(model)
-    columns = {"sd": s, "a": a, "x": u}
-    draws = {"sd": np.log(posterior["sd"]), "a": posterior["a"], "x": posterior["x"][:, :, 0]}
-    for name, grid in columns.items():
-        mean = (weight * grid).sum()
-        sd_of = np.sqrt((weight * grid**2).sum() - mean**2)
-        assert np.abs(moment_z(draws[name].to_numpy(), mean, sd_of)).max() < MAX_Z
 
 
 def expansion_of(factor, precision, n_first):

@@ -163,17 +163,6 @@ def test_a_chain_that_is_not_brought_back_would_be_seen(mhss, interfere, monkeyp
     assert not np.array_equal(follow(model, step, 40, interfere), expected)
 
 
-@pytest.mark.slow
-def test_beside_other_steps_no_draw_is_made_ahead():
-    with pm.Model():
-        scale = pm.HalfNormal("scale")
-        beta = pm.Normal("beta", 0, scale, shape=3)
-        pm.Bernoulli("y", logit_p=X @ beta, observed=LABELS)
-        step = walk(vars=[beta])
-        pm.sample(50, tune=20, step=[step, pm.Slice([scale])], chains=1, cores=1, random_seed=1, **QUIET)
-    assert step._ahead._n_draws == 1
-
-
 def test_draws_before_an_impossible_one_are_given_first(monkeypatch):
     """A bound that few rows break, and rarely: the chain stops where it would have."""
     model = logistic()

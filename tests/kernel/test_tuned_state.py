@@ -1,7 +1,5 @@
 """What tuning made of a proposal comes back from the statistics of a run, bit for bit."""
 
-from types import SimpleNamespace
-
 import arviz as az
 import numpy as np
 import pymc as pm
@@ -12,8 +10,7 @@ import pymc_austerity as pma
 from pymc_austerity.diagnostics.drawn_states import state_of_chain
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.statistics_of_step import columns_of_step
-from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
-from pymc_austerity.proposals import Target
+from pymc_austerity.kernel.tuned_state import TUNED
 
 pytestmark = pytest.mark.slow
 
@@ -129,56 +126,6 @@ def test_a_run_that_does_not_hold_all_of_it_is_refused(ran):
         pma.reliability(idata.isel(draw=slice(1, None)), model, step=step, n_states=5)
 
 
-class Uncompiled:
-    """As much of a decider as a record needs, of a walk in many dimensions."""
-
-    def __init__(self, size, name="beta"):
-        self.move = pma.AdaptiveMetropolis().for_model(Target(None, None, 1.0, {}))
-        likelihood = SimpleNamespace(blocks=[SimpleNamespace(name=name)])
-        self.parts = SimpleNamespace(theta0=np.zeros(size), likelihood=likelihood)
-
-    def new_state(self):
-        theta = self.parts.theta0
-        return self.move.make_state(theta, np.zeros(theta.size, bool), 1_000)
-
-    def learnt(self):
-        state = self.new_state()
-        for array in self.move.tuned(state):
-            array[...] = RNG.normal(size=array.shape)
-        return SimpleNamespace(decider=self, state=state)
-
-    def record(self, chain, draws):
-        writer = TunedState(self)
-        (dtype, _) = writer.stats_dtypes_shapes[TUNED]
-        return np.array([writer.stats(chain, False)[TUNED] for _ in range(draws)], dtype)
-
-
-@pytest.mark.parametrize("size", [1, 5, 40, 200])
-def test_pieces_are_no_longer_than_draws(size):
-    """A dense covariance takes as much memory as the draws themselves, and no more; and not too many draws."""
-    decider = Uncompiled(size)
-    chain, draws = decider.learnt(), max(100, int(1.4 * size))
-    column = decider.record(chain, draws)
-    assert column.dtype.itemsize <= max(64, 8 * size)
-    found, expected = restore(decider, [column], 1.0), chain.state
-    assert np.array_equal(found.factor, expected.factor)
-    assert found.log_scale == expected.log_scale
-
-
-def test_steps_find_their_own_records():
-    """Whichever of them have one, and in whatever order they are asked for."""
-    first, second, plain = Uncompiled(3), Uncompiled(5, "mu"), Uncompiled(2, "sigma")
-    twin = Uncompiled(3, "nu")
-    chains = {decider: decider.learnt() for decider in (first, second, twin)}
-    columns = np.stack([decider.record(chain, 20) for decider, chain in chains.items()])
-    for decider, chain in chains.items():
-        assert np.array_equal(restore(decider, columns, 1.0).factor, chain.state.factor)
-    with pytest.raises(ValueError, match="not all there"):
-        restore(plain, columns, 1.0)
-    plain.move = pma.RandomWalk(scale=0.1).for_model(Target(None, None, 1.0, {}))
-    assert restore(plain, columns, 0.5).log_scale[0] == np.log(0.5)
-
-
 @pytest.fixture(scope="module")
 def together():
     """A run of two walks that learn covariances of different sizes, and of one between them that learns a scale."""
@@ -197,13 +144,6 @@ def test_steps_beside_each_other_keep_to_their_own(together):
         assert equal(restored(step, columns_of_step(idata, [], k)), tuned(step))
         assert not equal(without_the_record(step, columns_of_step(idata, [], k)), tuned(step))
     assert restored(plain, columns_of_step(idata, [], 1))[0] == pytest.approx(tuned(plain)[0], rel=1e-12)
-
-
-@pytest.mark.slow
-def test_each_of_them_can_be_judged(together):
-    model, steps, idata = together
-    for step in steps:
-        assert len(pma.reliability(idata, model, step=step, n_states=5).states) == 5
 
 
 def test_processes_of_their_own_send_it(ran):

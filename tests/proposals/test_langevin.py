@@ -211,22 +211,6 @@ def test_the_gradient_is_that_of_the_model(data):
         np.testing.assert_allclose(slope(beta, everything, around), logistic_slope(beta, temperature=temperature))
 
 
-def test_another_model_shares_the_code_of_gradients(data):
-    with pm.Model() as other:
-        beta = pm.StudentT("beta", 5, shape=3)
-        pm.Bernoulli("y", p=pm.math.invprobit(X @ beta), observed=Y)
-    mine, theirs = link_gradient(target_of(data)), link_gradient(target_of(read(other)))
-    assert theirs.slope is mine.slope
-    at, numbers = np.array([0.6, -0.3, 0.4]), np.array([4, 1_999, 7])
-    found = [mine.slope(at, numbers, surroundings(data, reached)) for _, reached in (mine, theirs)]
-    np.testing.assert_allclose(found[0], logistic_slope(at, numbers))
-    x, y, total = X[numbers], Y[numbers], X[numbers] @ at
-    ratio = np.where(y, 1 / stats.norm.cdf(total), -1 / stats.norm.cdf(-total)) * stats.norm.pdf(total)
-    expected = -6 * at / (5 + at**2) + x.T @ ratio * len(X) / 3
-    np.testing.assert_allclose(found[1], expected)
-    assert np.abs(found[1] - found[0]).max() > 1
-
-
 @pytest.fixture(scope="module")
 def step_with_proxy():
     with logistic_model():

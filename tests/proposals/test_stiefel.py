@@ -228,23 +228,6 @@ def test_under_a_walk_that_prefers_one_sense_it_is_not():
     assert _angle_z(Drift(), DECLARED["UniformStiefel"]).max() > MAX_Z
 
 
-@pytest.mark.slow
-def test_it_stands_beside_steps_for_other_variables():
-    with pm.Model():
-        W = pma.UniformStiefel("W", shape=(3, 2))
-        sigma = pm.HalfNormal("sigma")
-        pm.Normal("y", W[:, 0], sigma, observed=np.random.default_rng(1).normal([1, 0, 0], 0.5, size=(400, 3)))
-        with pytest.raises(ValueError, match=r"StiefelWalk turns matrices, and \['sigma_log__'\] is none.*vars="):
-            pma.ApproxMH(proposal=pma.StiefelWalk())
-        steps = [pma.ApproxMH([W], proposal=pma.StiefelWalk()), pma.ApproxMH([sigma], proxy=None)]
-        idata = pm.sample(
-            300, tune=300, chains=2, cores=1, step=steps, random_seed=1, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    assert float(idata.posterior["sigma"].mean()) == pytest.approx(0.5, abs=0.1)
-    assert float(idata.posterior["W"][..., 0, 0].mean()) > 0.95
-
-
 # Bad starts and bad settings
 
 

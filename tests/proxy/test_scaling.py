@@ -4,7 +4,6 @@ import numpy as np
 import pymc as pm
 import pytest
 
-import pymc_austerity as pma
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.proxy import mode
 from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
@@ -127,27 +126,3 @@ def test_what_the_rows_do_not_multiply_by_data_keeps_its_unit():
     np.testing.assert_allclose(found.matrix, np.diag([1e-8, 1.0]))
     np.testing.assert_allclose(found.matrix @ found.inverse, np.eye(2), atol=1e-12)
     assert scaling_at(1.0, 1e9).matrix is None
-
-
-@pytest.mark.slow
-def test_draws_are_the_same_in_any_units():
-    """One step whose data are replaced, so that it is compiled once."""
-    moments = {}
-    with pm.Model():
-        _write("logistic", Z)
-        step = pma.PenaltyMH(progressbar=False)
-        for name in ("standardised", "both", "offset 1e6", "collinear, large"):
-            pm.set_data({"X": Z @ UNITS[name]})
-            idata = pm.sample(
-                step=step, tune=100, draws=1_000, chains=1, random_seed=3, progressbar=False,
-                compute_convergence_checks=False,
-            )  # fmt: skip
-            assert step.decider.parts.prepared is not None
-            assert step.decider.parts.prepared.normality > 0.9
-            assert (idata.sample_stats["n_rows"] == 200).mean() > 0.99
-            draws = idata.posterior["beta"].values[0] @ UNITS[name].T
-            moments[name] = draws.mean(axis=0), draws.std(axis=0)
-    mean, sd = moments["standardised"]
-    for other, other_sd in moments.values():
-        assert np.abs((other - mean) / sd).max() < 0.25  # some 500 effective draws: four errors of a difference
-        np.testing.assert_allclose(other_sd, sd, rtol=0.2)

@@ -179,10 +179,7 @@ def cholesky_of(matrix: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def build_update(membership: Membership, redraw: bool) -> Callable[..., float]:
-    """Compile a move of all included parameters about the normal law of their model, which returns its log ratio.
-
-    `redraw`: whether it draws all excluded coefficients anew.
-    """
+    """Compile a move of all included parameters about the normal law of their model, which returns its log ratio."""
     _, _, leave_out, log_left_out = membership
 
     @njit

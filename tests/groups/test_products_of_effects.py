@@ -1,0 +1,96 @@
+"""Products of the effects of two factors are refused before sampling, and nothing else is."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.groups import ProductOfEffectsError, read_groups
+
+N, PERSONS, ITEMS = 600, 40, 35
+RNG = np.random.default_rng(6)
+PERSON, ITEM = RNG.integers(0, PERSONS, N), RNG.integers(0, ITEMS, N)
+Y, X = RNG.normal(size=N), RNG.normal(size=N)
+
+
+def rows(mean):
+    pm.Normal("y", pm.Normal("mean") + mean, pm.HalfNormal("noise"), observed=Y)
+
+
+def factorisation(make=pm.Normal):
+    u = make("u", 0, pm.HalfNormal("scale"), shape=(PERSONS, 2))
+    rows((u[PERSON] * make("v", 0, 0.5, shape=(ITEMS, 2))[ITEM]).sum(-1))
+
+
+def not_centred():
+    u, v = pm.Normal("u", 0, 1, shape=PERSONS), pm.Normal("v", 0, 1, shape=ITEMS)
+    rows(pm.HalfNormal("scale") * u[PERSON] * pm.HalfNormal("scale_v") * v[ITEM])
+
+
+def two_parameters(make=pm.LogNormal):
+    a, b = make("a", 0, 0.5, shape=ITEMS), pm.Normal("difficulty", 0, pm.HalfNormal("scale"), shape=ITEMS)
+    ability = pm.Normal("ability", 0, 1, shape=PERSONS)
+    pm.Bernoulli("y", logit_p=a[ITEM] * (ability[PERSON] - b[ITEM]), observed=(Y > 0).astype(int))
+
+
+PRODUCTS = {
+    "columns": factorisation,
+    "positive columns": lambda: factorisation(pm.LogNormal),
+    "not centred": not_centred,
+    "positive discriminations": two_parameters,
+    "discriminations of either sign": lambda: two_parameters(pm.Normal),
+}
+
+
+@pytest.mark.parametrize("model", PRODUCTS)
+def test_products_are_refused_by_name(model):
+    with pm.Model() as written:
+        PRODUCTS[model]()
+    with pytest.raises(ProductOfEffectsError, match=r"product of .* and .*several modes.*pm\.NUTS"):
+        read_groups(written)
+
+
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.GroupMH, pma.ExactMH])
+def test_steps_refuse_products_before_they_sample(step):
+    with pm.Model():
+        factorisation()
+        with pytest.raises(ProductOfEffectsError, match="several modes"):
+            step()
+
+
+def a_sum_times_data():
+    u, v = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=PERSONS), pm.Normal("v", 0, 1, shape=ITEMS)
+    rows((u[PERSON] + v[ITEM]) * X)
+
+
+def scale_of_another_factor():
+    u, v = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=PERSONS), pm.Normal("v", 0, 0.5, shape=ITEMS)
+    pm.Normal("y", u[PERSON], pm.math.exp(v[ITEM]), observed=Y)
+
+
+@pytest.mark.parametrize("write", [a_sum_times_data, scale_of_another_factor])
+def test_sums_and_scales_of_effects_are_groups(write):
+    with pm.Model() as model:
+        write()
+    assert len(read_groups(model).groups.own) == PERSONS + ITEMS
+
+
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_a_scale_for_each_kind_of_group_is_one_of_effects(of_rows):
+    """Whether rows or groups have a kind; where it is no function of the group, rows read a product."""
+    kind = RNG.integers(0, 3, PERSONS)
+
+    def write(kinds):
+        tau, z = pm.HalfNormal("tau", 1, shape=3), pm.Normal("z", 0, 1, shape=PERSONS)
+        rows(tau[kinds] * z[PERSON] if of_rows else (tau[kinds] * z)[PERSON])
+
+    with pm.Model() as model:
+        write(kind[PERSON] if of_rows else kind)
+    found = read_groups(model).groups
+    assert len(found.own) == PERSONS
+    assert found.shared.size == 3 + 2
+    if of_rows:
+        with pm.Model() as model:
+            write(RNG.integers(0, 3, N))
+        with pytest.raises(ProductOfEffectsError, match="product of tau_log__ and z"):
+            read_groups(model)
