@@ -56,18 +56,24 @@ def moments(log_likelihoods, density=stats.norm.pdf):
     return found
 
 
-def tuned_draws(decider, n, data=None, state=None):
-    """Return draws, shape (n, D), by the step's own moves after 400 of tuning; `data` and `state` replace its own."""
+def moves(decider, n, data=None, state=None, theta=None, seed=11, tune=0):
+    """Yield θ before each draw, its carried move and its refresh; `data` and `state` replace those of the step."""
+    rng, shared = np.random.default_rng(seed), decider.model.groups.shared
+    generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
     data, state = data or decider.data(), state or decider.new_state()
-    looks, rng, shared = decider.looks_of_large(), np.random.default_rng(2), decider.model.groups.shared
-    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), []
-    for i in range(-400, n):
-        first, second, about_centre = decider.move(theta, data, state, looks, generators)
-        theta = second.theta
+    theta = decider.start(rng) if theta is None else theta
+    for i in range(-tune, n):
+        carried, refresh, about_centre = decider.move(theta, data, state, looks, generators)
         if i < 0:
-            adapt_shared(first.theta[shared], first.accepted, about_centre, state.shared)
-        draws.append(theta)
-    return np.array(draws[400:])
+            adapt_shared(carried.theta[shared], carried.accepted, about_centre, state.shared)
+        else:
+            yield theta, carried, refresh
+        theta = refresh.theta
+
+
+def tuned_draws(decider, n, data=None, state=None):
+    """Return draws, shape (n, D), by the step's own moves after 400 of tuning."""
+    return np.array([refresh.theta for *_, refresh in moves(decider, n, data, state, seed=2, tune=400)])
 
 
 def check_ratio(decider, log_density, thetas, n, step, allowed):

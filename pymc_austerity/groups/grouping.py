@@ -219,8 +219,10 @@ def _read_together(model: Model, places: Iterable[list[Apply]]) -> list[list[App
 def _refuse_products(model: Model, rows: Sequence[Variable], found: Sequence[Factor]) -> None:
     """Raise ProductOfEffectsError where rows read effects of one factor times those of another."""
     own = [{v for v in model.value_vars if v.name in factor.names} for factor in found]
-    products = [node for node in apply_ancestors(rows) if isinstance(getattr(node.op, "scalar_op", node.op), Mul | Dot)]
-    for node in products:
+    for node in apply_ancestors(rows):
+        op = getattr(node.op, "core_op", node.op)
+        if not isinstance(getattr(op, "scalar_op", op), Mul | Dot):
+            continue
         above = [set(ancestors([side])) for side in node.inputs]
         for a, b in permutations(range(len(found)), 2):
             by = any(own[a] & read and not own[b] & read for read in above)

@@ -7,11 +7,10 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
-from grouped import by_group, check_ratio, logistic_rows, moments, normal_rows
+from grouped import by_group, check_ratio, logistic_rows, moments, moves, normal_rows
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_conditional import whiten
-from pymc_austerity.kernel import pack_generators
 
 pytestmark = pytest.mark.slow
 
@@ -69,16 +68,8 @@ def case(request):
 
 def _run(decider, n, data=None, state=None, theta=None, seed=11):
     """Draws of θ, and what became of the moves."""
-    rng = np.random.default_rng(seed)
-    generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
-    data, state = data or decider.data(), state or decider.new_state()
-    theta = decider.start(rng) if theta is None else theta
-    draws, outcomes = np.empty((n, theta.size)), []
-    for i in range(n):
-        carried, refresh, _ = decider.move(theta, data, state, looks, generators)
-        outcomes.append((theta, carried, refresh))
-        theta = draws[i] = refresh.theta
-    return draws, outcomes
+    outcomes = list(moves(decider, n, data, state, theta, seed))
+    return np.array([refresh.theta for *_, refresh in outcomes]), outcomes
 
 
 def _largest_z(name, draws):

@@ -4,12 +4,10 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
-from grouped import by_group, logistic_rows, moments
+from grouped import by_group, logistic_rows, moments, moves
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_expansion import grouped_sum
-from pymc_austerity.groups.shared_move import adapt_shared
-from pymc_austerity.kernel import pack_generators
 
 # The moves are the same on every PyMC, and long to compile.
 pytestmark = pytest.mark.slow
@@ -59,17 +57,8 @@ def test_steering_centre_is_near_the_posterior_mean(decider, law):
 
 
 def _largest_z(decider, law, data, n=16_000):
-    rng = np.random.default_rng(11)
-    generators, looks, state = pack_generators(*rng.spawn(3)), decider.looks_of_large(), decider.new_state()
-    theta, draws, accepted = decider.start(rng), np.empty((n, 2 + G)), []
-    for i in range(-500, n):
-        carried, refresh, about_centre = decider.move(theta, data, state, looks, generators)
-        theta = refresh.theta
-        if i < 0:
-            adapt_shared(carried.theta[decider.model.groups.shared], carried.accepted, about_centre, state.shared)
-        else:
-            draws[i] = theta
-            accepted.append(carried.accepted)
+    made = list(moves(decider, n, data, tune=500))
+    draws, accepted = np.array([refresh.theta for *_, refresh in made]), [carried.accepted for _, carried, _ in made]
     split = draws.T.reshape(2 + G, 4, -1)
     return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, law, strict=True)), np.mean(accepted)
 

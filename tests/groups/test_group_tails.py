@@ -4,11 +4,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from grouped import moves
 from scipy import special, stats
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_tails import find_tails, propose_across, propose_by_tails
-from pymc_austerity.kernel import pack_generators
 
 #: Shape of log-gamma laws, and points over which they are integrated.
 SHAPE, GRID = 0.2, np.linspace(-80, 12, 40_001)
@@ -143,22 +143,12 @@ def posterior_of_rates(exposure):
     return means @ weight, np.sqrt(squares - (means @ weight) ** 2)
 
 
-def draws_of_rates(decider, data, n=8_000):
-    rng, draws = np.random.default_rng(8), np.empty((n, 1 + N_GROUPS))
-    generators, looks, state = pack_generators(*rng.spawn(3)), decider.looks_of_large(), decider.new_state()
-    theta = decider.start(rng)
-    for i in range(n):
-        theta = decider.move(theta, data, state, looks, generators)[1].theta
-        draws[i] = theta
-    return draws
-
-
 @pytest.mark.slow
 def test_rates_without_events_follow_their_law(rates):
     """The control is the law of rates that were looked at for twice as long."""
     data = rates.data()
     assert (data.tails.number[:8] >= 0).all()
-    draws = draws_of_rates(rates, data)
+    draws = np.array([refresh.theta for *_, refresh in moves(rates, 8_000, data, seed=8)])
     for times in (1, 2):
         law = posterior_of_rates(times * EXPOSURE)
         z = [moment_z(x.reshape(4, -1), *of) for x, *of in zip(draws.T, *law, strict=True)]

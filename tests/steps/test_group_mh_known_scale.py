@@ -10,12 +10,12 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from grouped import moves
 from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.rows_of_draw import described
-from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import read_model
 
 G, H, N = 9, 7, 150
@@ -82,15 +82,9 @@ def law(case):
 
 
 def _run(decider, n, data=None):
-    rng = np.random.default_rng(5)
-    data, state, looks = data or decider.data(), decider.new_state(), decider.looks_of_large()
-    generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), []
-    for _ in range(n):
-        carried, refresh, _ = decider.move(theta, data, state, looks, generators)
-        assert carried.n_rows == refresh.n_rows == 0
-        theta = refresh.theta
-        draws.append(theta)
-    return np.array(draws)
+    made = list(moves(decider, n, data, seed=5))
+    assert all(carried.n_rows == refresh.n_rows == 0 for _, carried, refresh in made)
+    return np.array([refresh.theta for *_, refresh in made])
 
 
 def _largest_z(decider, law, draws):

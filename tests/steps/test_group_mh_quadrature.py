@@ -1,4 +1,4 @@
-"""A funnel and correlated effects: `GroupMH` on all rows against quadrature."""
+"""Correlated effects: `GroupMH` on all rows against quadrature."""
 
 from functools import cache
 
@@ -7,8 +7,6 @@ import pymc as pm
 import pytest
 from evidence import MAX_Z, mean_z
 from numpy.polynomial.legendre import leggauss
-from scipy import stats
-from scipy.special import expit
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import as_dataset, group
@@ -32,61 +30,6 @@ def draws_of(model, step, names, **data):
 def exact(model):
     with model:
         return pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False)
-
-
-# A funnel: the log scale is known to within a factor of five, and three of the five groups have two rows each.
-
-LABELS = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
-WIDTH, T = 1.5, np.linspace(-8, 7, 301)
-#: Close together: far up the funnel the rows are steps in z.
-Z = np.linspace(-7, 7, 4_001)
-Z_WEIGHT = stats.norm.pdf(Z) / stats.norm.pdf(Z).sum()
-
-
-def funnel_quantities(t, effects):
-    """Functions of the log scale and of effects, the last of which stands for the groups without rows."""
-    return [t, t**2, *(np.tanh(e) for e in effects), *(np.tanh(e) ** 2 for e in effects)]
-
-
-@cache
-def funnel_expected():
-    effect = np.exp(T)[:, None] * Z
-    of_row = {0: expit(-effect), 1: expit(effect)}
-    likelihoods = [np.prod([of_row[y] for y in labels], axis=0) for labels in LABELS] + [np.ones_like(effect)]
-    weight = stats.norm.pdf(T, 0, WIDTH) * np.prod([of @ Z_WEIGHT for of in likelihoods], axis=0)
-    weight /= weight.sum()
-    found = [weight @ T, weight @ T**2]
-    for power in (1, 2):
-        found += [weight @ (((of * np.tanh(effect) ** power) @ Z_WEIGHT) / (of @ Z_WEIGHT)) for of in likelihoods]
-    return found
-
-
-@pytest.fixture(scope="module")
-def funnel():
-    """Its model, in which a weight, where it is one, counts the prior of the effects once more."""
-    with pm.Model() as model:
-        t = pm.Normal("t", 0, WIDTH)
-        effect = pm.Normal("effect", 0, pm.math.exp(t), shape=5)
-        pm.Potential("again", pm.Data("weight", 0.0) * pm.logp(pm.Normal.dist(0, pm.math.exp(t)), effect))
-        pm.Bernoulli(
-            "y", logit_p=effect[np.repeat(np.arange(3), 2)], observed=pm.Data("labels", LABELS.ravel().astype(float))
-        )
-    return model, exact(model)
-
-
-def funnel_z(case, weight):
-    posterior = draws_of(*case, ["t", "effect"], weight=weight)
-    effects = np.moveaxis(posterior["effect"].to_numpy(), -1, 0)[:4]
-    found = funnel_quantities(posterior["t"].to_numpy(), effects)
-    return max(abs(mean_z(x, mean, 0.0)) for x, mean in zip(found, funnel_expected(), strict=True))
-
-
-def test_a_funnel_is_sampled_to_its_end(funnel):
-    assert funnel_z(funnel, 0.0) < MAX_Z
-
-
-def test_a_prior_that_counts_more_than_once_is_seen_in_a_funnel(funnel):
-    assert funnel_z(funnel, 0.25) > MAX_Z
 
 
 # Intercepts and slopes of eight groups with an LKJ prior, and rows with known noise: only scales and their correlation
