@@ -135,11 +135,12 @@ def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
     shifts, nested = find_shifts(search, expansion.centre), find_nested(search, expansion.centre)
     n_directions = len(model.group_pass.directions()[1])
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
+    passes += 5 * expansion.own.shape[1]
     learnt = steering, steered.mean, steered.factor
     found = PreparedGroups(
         rows, order, start, places, expansion, *learnt, None, shifts, nested,
         find_turns(expansion, model.groups.moves_together), _shared_steps(search, *learnt),
-        _find_tails(search, steering, steered.mean), None, None, "", passes + 5 * expansion.own.shape[1], rough,
+        _find_tails(search, steering, steered.mean), None, None, "", passes, rough,
     )  # fmt: skip
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
