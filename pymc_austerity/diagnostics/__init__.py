@@ -3,7 +3,6 @@
 May import `kernel` and what lies below it; never a step.
 """
 
-from pymc_austerity.diagnostics.amari import amari_distance
 from pymc_austerity.diagnostics.built_steps import not_remembered, remember
 from pymc_austerity.diagnostics.comparison import compare
 from pymc_austerity.diagnostics.comparison_table import Comparison
@@ -15,6 +14,6 @@ from pymc_austerity.diagnostics.plots_decisions import plot_decisions, plot_erro
 from pymc_austerity.diagnostics.reliability import reliability
 from pymc_austerity.diagnostics.reliability_report import Reliability
 from pymc_austerity.diagnostics.results import SamplingResult
-from pymc_austerity.diagnostics.risk import plot_risk, risk_over_time
+from pymc_austerity.diagnostics.risk import amari_distance, plot_risk, risk_over_time
 from pymc_austerity.diagnostics.trial import Trial, collect, run_trial
 from pymc_austerity.diagnostics.watch import Watch

@@ -29,8 +29,8 @@ from pytensor.tensor.type import TensorType
 from pytensor.typed_list.basic import MakeList
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
-from pymc_austerity.likelihood.assigned_rows import assign_by_mask
 from pymc_austerity.likelihood.model_graph import ASSIGNS, is_array_leaf, plain_draw, row_axis_in
+from pymc_austerity.likelihood.row_leaves import assign_by_mask
 from pymc_austerity.likelihood.row_numbers import RowNumbering
 from pymc_austerity.likelihood.scans import scan_of_batch
 
