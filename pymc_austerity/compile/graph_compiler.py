@@ -1,11 +1,13 @@
 """PyTensor's compiler and rewriter, as the functions of a sampler need them."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
 from math import prod
 from operator import mul
 from types import FunctionType
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 import pytensor
@@ -106,7 +108,36 @@ def _compile_graph(inputs: Any, outputs: Any, mode: Any = None, **options: Any) 
     function = FunctionType(code, written.__globals__, written.__name__, written.__defaults__, written.__closure__)
     if key is not None:
         name_graph(function, key)
-    return njit(function)
+    compiled = njit(function)
+    _release_with(function, compiled)
+    return compiled
+
+
+def _release_with(graph: FunctionType, compiled: Any) -> None:
+    """Let what PyTensor has told numba of the operations of a graph go when the function of the graph goes.
+
+    What numba is told stays until the process ends, and holds some 300 compiled functions for a model.
+    """
+    typing = compiled.typingctx  # as extensions of numba are handed it
+    typing.refresh()
+    told = []
+    for value in graph.__globals__.values():
+        # PyTensor puts a function around each operation, to keep it on disk.
+        operation = getattr(getattr(value, "py_func", None), "__globals__", {}).get("jitable_func", value)
+        if isinstance(operation, FunctionType):
+            with suppress(ValueError):  # numba was told nothing of it
+                told += typing.resolve_value_type(operation).templates
+    finalize(graph, _empty, told).atexit = False
+
+
+def _empty(told: list[Any]) -> None:
+    """Empty what nothing calls any more; its places in numba's lists stay."""
+    for template in told:
+        for name, value in tuple(vars(template).items()):
+            if isinstance(value, dict):
+                value.clear()
+            elif isinstance(value, staticmethod):
+                setattr(template, name, None)
 
 
 def interpret_log_density(inputs: Any, outputs: Any) -> Any:

@@ -1,10 +1,12 @@
-"""What a step learnt of a model is freed with it; the machine code of a graph stays, which PyTensor tells numba of."""
+"""What a step learnt of a model is freed with it, and what PyTensor told numba of its graphs."""
 
 import gc
 import weakref
 
+import numba
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_austerity as pma
@@ -56,6 +58,41 @@ def test_a_step_that_is_kept_would_be_seen():
         return kept[0]
 
     assert {"step", "chain", "decider"} <= set(alive(sampled(build, 2.0)))
+
+
+def compiled_functions():
+    of_numba = type(numba.njit(lambda: None))
+    return {id(thing) for thing in gc.get_objects() if issubclass(type(thing), of_numba)}
+
+
+def left_of_a_graph(scale):
+    """Compile a graph that nothing else is like, call it, and count the compiled functions that stay without it."""
+    x = pt.vector("x")
+    graph = pt.sum(pt.exp(pt.sin(x * scale) - pt.sqr(x)) / (1 + pt.abs(x)))
+
+    def build(factor):
+        compiled = graph_compiler.compile_part([x], [factor * graph], mode="NUMBA")
+        assert np.isfinite(compiled(np.ones(3))).all()
+        graph_compiler._compiled.clear()
+
+    build(scale)  # what is made once for all graphs
+    for _ in range(3):
+        gc.collect()
+    before = compiled_functions()
+    for k in range(3):
+        build(scale + k)
+    for _ in range(3):
+        gc.collect()
+    return len(compiled_functions() - before)
+
+
+def test_what_numba_was_told_of_a_graph_is_freed_with_it():
+    assert left_of_a_graph(1.25) <= 3
+
+
+def test_graphs_that_numba_remembers_would_be_seen(monkeypatch):
+    monkeypatch.setattr(graph_compiler, "_release_with", lambda *graph: None)
+    assert left_of_a_graph(1.75) > 20
 
 
 def test_graphs_that_are_remembered_are_few():
