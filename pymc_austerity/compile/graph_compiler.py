@@ -87,7 +87,7 @@ def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
 
 #: The graphs that were asked for last, the newest at the end: options and types, inputs, outputs and the function.
 _compiled: list[tuple[Any, Any, Any, Any]] = []
-_KEPT = 64
+_KEPT = 16
 
 
 def _compile_graph(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:

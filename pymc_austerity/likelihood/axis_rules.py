@@ -50,7 +50,7 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
         rows = single_axis(node, row_in_index)
         for index in (full[i] for i in arrays if not of.get(full[i])):
             position = rows.axis - index_ndim + index.type.ndim
-            if position >= 0 and not index.type.broadcastable[position]:
+            if position >= 0 and not index.type.broadcastable[position] and not _is_one_zero(index):
                 raise refuse_entries(node, index, position)
         return rows.at(rows.axis + start)
     if row_in_index:
@@ -60,6 +60,14 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
     if advanced and (not adjacent or source.axis > consumed[0]):
         position += index_ndim
     return source.at(position)
+
+
+def _is_one_zero(index: Variable) -> bool:
+    """Whether an index is the range of one entry: PyMC numbers rows so where all of them share one vector."""
+    node = index.owner
+    while node is not None and isinstance(node.op, Reshape | DimShuffle):
+        node = node.inputs[0].owner
+    return node is not None and isinstance(node.op, ARange) and [constant_of(i) for i in node.inputs] == [0, 1, 1]
 
 
 def _picks_own_row(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:

@@ -135,7 +135,7 @@ def candidate_terms(
     lengths = {t: _number_of_rows(t, shapes[t]) for t in named or model.observed_RVs if named or shapes[t]}
     if not lengths:
         lengths = _potentials_with_rows(model, shapes, summed) or {
-            p: _number_of_rows(p, shapes[p]) for p in model.potentials if p not in summed
+            p: _number_of_rows(p, shapes[p]) for p in model.potentials
         }
     if not lengths or max(lengths.values()) < 2:
         raise term_refusals.no_rows(model)

@@ -21,7 +21,7 @@ from pymc.model import Model
 from pytensor import scalar
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import Join, MakeVector
+from pytensor.tensor.basic import ExtractDiag, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
@@ -104,7 +104,7 @@ def _parts(var: Variable) -> _Parts:
         return _parts(node.inputs[0]) if all(node.inputs[0].type.broadcastable) else alone
     if _is_sum(var):
         return _total(node.inputs[0])
-    if isinstance(node.op, Dot) or (isinstance(node.op, Blockwise) and isinstance(node.op.core_op, Dot)):
+    if is_product(var):
         vectors = [_as_vector(i) for i in node.inputs]
         return _Parts(((pt.constant(1.0), mul(*vectors)),), ()) if {v.ndim for v in vectors} == {1} else alone
     return _parts_of_elemwise(node.op.scalar_op, node.inputs, alone) if isinstance(node.op, Elemwise) else alone
@@ -145,6 +145,9 @@ def _total(array: Variable) -> _Parts:
         return whole
     if isinstance(node.op, DimShuffle) or _is_sum(array):
         return _total(node.inputs[0])
+    if isinstance(node.op, ExtractDiag) and node.op.offset == 0 and is_product(node.inputs[0]):  # as of a trace
+        a, b = node.inputs[0].owner.inputs
+        return _total(a * b.mT)
     if isinstance(node.op, MakeVector | Join):
         axis_first = isinstance(node.op, Join) and not hasattr(node.op, "axis")  # PyTensor 2
         return _together([_total(i) for i in node.inputs[axis_first:]])
@@ -178,6 +181,12 @@ def _as_vector(var: Variable) -> Variable:
 
 def _number(var: Variable) -> Variable:
     return var.dimshuffle([]) if var.type.ndim else var
+
+
+def is_product(var: Variable) -> bool:
+    """Whether a variable is a product of vectors or matrices."""
+    op = None if var.owner is None else var.owner.op
+    return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
 
 
 def _is_sum(var: Variable) -> bool:

@@ -5,11 +5,14 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from pymc.distributions.continuous import InterpolatedRV
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
+from pymc.distributions.simulator import SimulatorRV
 from pymc.model import Model
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import ExtractDiag
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -26,6 +29,7 @@ from pymc_austerity.likelihood.model_graph import (
     variables_in,
 )
 from pymc_austerity.likelihood.row_leaves import RowLeaf
+from pymc_austerity.likelihood.summed_terms import is_product
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")
@@ -36,6 +40,14 @@ MANY_TERMS = 12
 _AMBIGUOUS_SHARE = 0.1
 #: Terms outside the rows are evaluated in full at every draw; from this many entries on, a user should know.
 _LARGE_REMAINDER = 5_000
+
+
+_WITHOUT_PARAMETERS_OR_DENSITY = {
+    InterpolatedRV: "pm.Interpolated, whose density has no parameters: its rows say nothing of the other variables. "
+    "Leave it out of the model",
+    SimulatorRV: "pm.Simulator, which compares data with simulated data and has no density of a row. "
+    "Sample the model with pm.sample_smc",
+}
 
 
 def refuse_missing(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> None:
@@ -109,6 +121,9 @@ def no_rows(model: Model) -> UnsupportedModelError:
 def refuse_joint(rv: Variable) -> None:
     """Refuse an observed variable that is a single draw over all rows."""
     op = plain_draw(rv).owner.op
+    for kind, reason in _WITHOUT_PARAMETERS_OR_DENSITY.items():
+        if isinstance(op, kind):
+            raise NotRowWiseError(f"Observed variable {rv.name!r} is a {reason}.")
     if rv.type.ndim - op.ndim_supp == 0 and isinstance(op, CustomDistRV | CustomSymbolicDistRV):
         raise NotRowWiseError(
             f"Observed variable {rv.name!r} is a CustomDist whose signature makes all rows one draw, so that nothing "
@@ -154,6 +169,11 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
             return (
                 "rows are padded inside the model (pt.pad), which moves them past each other. Pad arrays outside the "
                 "model, so that each has an entry for each row"
+            )
+        if var.owner is not None and isinstance(var.owner.op, ExtractDiag) and is_product(var.owner.inputs[0]):
+            return (
+                "the diagonal of a product of matrices is taken (as in pt.diag(A @ B)), which multiplies every row "
+                "with every other to keep one entry for each. Write (A * B.T).sum(axis=1), which is the same"
             )
         if var.owner is None or not isinstance(var.owner.op, Subtensor | AdvancedSubtensor):
             continue

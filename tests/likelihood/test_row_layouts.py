@@ -109,6 +109,11 @@ def autoregression():
     pm.AR("y", beta(3), sigma=scale(), constant=True, init_dist=pm.Normal.dist(shape=2), observed=WALK)
 
 
+def cut_points_alone():
+    order, start = pm.distributions.transforms.ordered, np.arange(3.0)
+    pm.OrderedLogistic("y", 0.0, pm.Normal("cut", shape=3, transform=order, initval=start), observed=CHOICE)
+
+
 def groups_second():
     b = pm.Normal("b", shape=(2, 6))[:, GROUP]
     return b[0] + b[1] * X[:, 0]
@@ -227,6 +232,9 @@ SPLIT = {
     "choices in a long table, alternatives first": choice(
         lambda: pt.dot(ALTERNATIVES_FIRST.reshape(-1, 2), beta(2)).reshape((K, N)).T
     ),
+    "one vector of logits": choice(lambda: beta(K)),
+    "one vector of probabilities": lambda: pm.Categorical("y", pm.Dirichlet("p", np.ones(K)), observed=CHOICE),
+    "cut points alone": cut_points_alone,
     "covariances": matrix_normal(cov=lambda: COV),
     "covariances and more": matrix_normal(cov=lambda: COV + scale() * np.eye(2)),
     "covariances scaled": matrix_normal(cov=lambda: WIDTH[:, None, None] * (scale() * np.eye(2))),
@@ -274,6 +282,8 @@ SPLIT = {
     "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
     "a dot product": potential(lambda: -0.5 * pt.dot(r := residuals(), r)),
     "a squared norm": potential(lambda: -0.5 * pt.linalg.norm(residuals()) ** 2 - N * pt.log(scale())),
+    "a trace of products of rows": potential(lambda: -pt.diagonal(pt.dot((r := X - beta()).T, r)).sum()),
+    "a diagonal of products of rows": potential(lambda: -pt.diag(pt.dot(r := X - beta(), r.T)).sum()),
     "a root of a sum squared": potential(lambda: -pt.sqr(pt.sqrt((residuals() ** 2).sum()))),
     "a sum where a parameter allows it": potential(sum_where_allowed),
     "a sum or another": potential(lambda: pt.where(scale() > 0.5, -(r := residuals() ** 2).sum(), -2 * pt.dot(r, r))),
@@ -361,6 +371,7 @@ LAGS = {
     "pm.Data": lambda: given_the_row_before(y := pm.Data("series", Y), y[1:]),
     "an array": lambda: given_the_row_before(pt.as_tensor(Y), Y[1:]),
     "a potential": potential(lambda: -((pt.diff(pm.Data("series", Y)) - pm.Normal("drift")) ** 2)),
+    "a sum in a potential": potential(lambda: -pt.sum((pt.diff(pm.Data("series", Y)) - pm.Normal("drift")) ** 2)),
     "a covariate of the row before": normal(
         lambda: pm.Normal("b") * pt.concatenate([[0.0], pm.Data("series", X[:, 0])[:-1]])
     ),
@@ -389,11 +400,15 @@ def test_entries_that_are_repeated_are_to_be_indexed():
         read(normal(lambda: pt.repeat(beta(4), N // 4)))
 
 
+@pytest.mark.filterwarnings("ignore:.*RandomVariable:DeprecationWarning")  # of PyMC's own
 @pytest.mark.parametrize(
     ("define", "said"),
     [
         (normal(lambda: pt.pad(pt.as_tensor(X[:-1]) @ beta(), (1, 0))), "rows are padded inside the model"),
         (potential(lambda: -0.5 * (b := beta()) @ (X.T @ X) @ b + b @ (X.T @ Y)), "as a Gram matrix"),
+        (normal(lambda: pt.diag(pm.Data("x", X) @ XT) * beta(1)), r"Write \(A \* B.T\).sum\(axis=1\)"),
+        (lambda: (beta(), pm.Interpolated("y", np.arange(-9.0, 9), np.ones(18), observed=Y)), "Leave it out"),
+        (lambda: pm.Simulator("y", lambda rng, b, size: b + Y, beta(1), observed=Y), "with pm.sample_smc"),
         (lambda: pm.CustomDist("y", X @ beta(), random=lambda mu, rng, size: mu, observed=Y), "no log density of 'y'"),
     ],
 )
