@@ -59,7 +59,7 @@ def client(tmp_path_factory):
     distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None,
             local_directory=tmp_path_factory.mktemp("dask"),
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
@@ -80,7 +80,7 @@ def test_a_worker_that_dies_changes_nothing(client, tmp_path, alone):
     (tmp_path / "die").touch()
     assert_same(drawn(table), alone)
     assert not (tmp_path / "die").exists()
-    client.wait_for_workers(2)
+    client.wait_for_workers(4)
     assert set(client.scheduler_info()["workers"]) != before
 
 
@@ -91,7 +91,7 @@ def test_a_cluster_that_gives_up_is_an_error_in_words(client, tmp_path, monkeypa
     (tmp_path / "die").touch()
     with pytest.raises(RuntimeError, match=r"not finished on the Dask cluster \(KilledWorker.*checkpoint="):
         drawn(table)
-    client.wait_for_workers(2)
+    client.wait_for_workers(4)
 
 
 @pytest.mark.slow
