@@ -10,6 +10,9 @@ Passes are timed by the clock and by the processor.  Beside them stands what a p
 pyarrow alone and into NumPy, the faster of two; "reads" are processor seconds over those of it, which other work on the
 machine disturbs least.  The error is that of the posterior means, in posterior standard deviations, against the
 coefficients that made the rows: of order one whatever the step, it shows that nothing is far off.
+
+``--streams`` prints instead what a pass that learns nothing takes from Parquet, DuckDB and Polars, in turn and the
+least of five, and what reading the same stream takes without one.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import glob
 from typing import Any, NamedTuple
 
 import arviz as az
@@ -29,6 +33,7 @@ import pymc as pm
 from timing import ONE_CHAIN, elsewhere, peak_memory, smallest_ess
 
 import pymc_austerity as pma
+from pymc_austerity.blocks import Container
 from pymc_austerity.blocks.passes import Passes
 from pymc_austerity.diagnostics.results import as_dataset
 
@@ -200,6 +205,43 @@ def measure(n_rows: int, folder: str | None, pool: int, with_map: bool) -> dict[
     return found
 
 
+def streams(n_rows: int, folder: str) -> pd.DataFrame:
+    """Return what a pass over the same rows takes from each source, and what its stream takes without one."""
+    import duckdb
+    import polars as pl
+    import pyarrow as pa
+
+    columns, files = [f"x{j}" for j in range(D)], f"{written(Made(n_rows), folder)}/*.parquet"
+    paths = sorted(glob(files))
+    query = f"SELECT {', '.join([*columns, 'y'])} FROM "
+    con, one = duckdb.connect(f"{folder}/rows.duckdb"), duckdb.connect(config={"threads": 1})
+    con.execute(f"CREATE TABLE rows AS {query} '{files}'")
+    sources = {
+        "Parquet": paths,
+        "DuckDB, its table": lambda: con.sql(f"{query} rows"),
+        "DuckDB, query of the files": lambda: con.sql(f"{query} '{files}'"),
+        "the same with threads = 1": lambda: one.sql(f"{query} '{files}'"),
+        "Polars, lazy": pl.scan_parquet(files).collect,
+    }
+    containers = [Container("X", np.dtype(float), (D,)), Container("y", np.dtype(np.int8), ())]
+
+    found: dict[str, list[Took]] = {}
+    tables = {
+        name: pma.Blocks(source, {"X": columns}, n_rows=n_rows).table(containers, {}, lambda arrays: None, False)
+        for name, source in sources.items()
+    }
+    for _ in range(6):
+        for name, table in tables.items():
+            with timing(found.setdefault(f"{name}: pass", [])):
+                for _ in table.passes.each(len):
+                    pass
+            if callable(stream := sources[name]):
+                with timing(found.setdefault(f"{name}: stream alone", [])):
+                    for _ in pa.RecordBatchReader.from_stream(stream()):
+                        pass
+    return pd.DataFrame({name: Took(*map(min, zip(*took[1:], strict=True))) for name, took in found.items()}).T
+
+
 def main() -> None:
     """Measure each size in a process of its own, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -207,6 +249,7 @@ def main() -> None:
     parser.add_argument("--parquet", action="store_true", help="write the rows to disk, and read them from there")
     parser.add_argument("--map", action="store_true", help="compare with a run on memory maps of the rows")
     parser.add_argument("--pool", type=float, default=1e6, help="rows of the pool")
+    parser.add_argument("--streams", action="store_true", help="compare passes over the same rows in several tables")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -214,6 +257,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             source = written(Made(n_rows), folder) if options.parquet else None
             print(json.dumps(measure(n_rows, source, int(options.pool), options.map)))
+        return
+    if options.streams:
+        with tempfile.TemporaryDirectory() as folder:
+            print(streams(int(float(options.rows[0])), folder).set_axis(Took._fields, axis=1).round(2))
         return
     found = []
     for rows in options.rows:
