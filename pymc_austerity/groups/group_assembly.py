@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from pymc_austerity.acceptance import AcceptanceTest, Exact, NeedsDistinctRowsError, Reads, ScalableSubsampling
 from pymc_austerity.groups.group_costs import choose_carried_rows, rest_of_draw
-from pymc_austerity.groups.group_decider import GroupDecider, complete_decider, drawn_rows
+from pymc_austerity.groups.group_decider import GroupDecider, complete_decider
 from pymc_austerity.groups.group_density import check_groups
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_preparation import PreparedGroups, prepare_groups, weigh_groups
@@ -43,22 +43,15 @@ def assemble_groups(
         check(data, model.density)
         check_groups(data, groups, model.density, model.prior)
     with phases("Learning from all rows", has_bars=True):
-        found, chosen = _learn(data, model, test, phases.shown)
+        learnt = _learn(data, model, test, phases.shown)
+
+    def complete(learnt: tuple[PreparedGroups, AcceptanceTest], fixed: tuple[np.ndarray, ...]) -> GroupDecider:
+        return complete_decider(model, learnt[1], share, data.theta0, data.others0, fixed, learnt[0])
+
     with phases("Compiling the moves"):
-        decider = complete_decider(model, chosen, share, data.theta0, data.others0, data.fixed, found)
-
-    def learn_anew(before: GroupDecider, changed: ModelData) -> GroupDecider:
-        found, chosen = _learn(changed, model, test, phases.shown)
-        as_before = chosen.reads == before.test.reads
-        as_before &= np.array_equal(found.steps.normal, before.prepared.steps.normal)
-        if not as_before or (found.bounds is not None) != before.parts.bounded:
-            return complete_decider(model, chosen, share, data.theta0, data.others0, changed.fixed, found)
-        # The moves are compiled already; which rows there are to draw, and how often, is not in them.
-        drawn, source = drawn_rows(chosen, found)
-        parts = before.parts._replace(test=chosen, drawn=drawn, source=source)
-        return replace(before, test=chosen, fixed=changed.fixed, prepared=found, parts=parts)
-
-    return decider, learn_anew
+        decider = complete(learnt, data.fixed)
+    # The moves are compiled once, as which rows there are to draw, and how often, is not in them.
+    return decider, lambda _, changed: complete(_learn(changed, model, test, phases.shown), changed.fixed)
 
 
 def _learn(
@@ -76,13 +69,8 @@ def _learn(
         if found.bounds is not None:
             found = found._replace(bounds=found.bounds._replace(widening=chosen.widening))
     assert test is not None
-    if test.reads.a_part and test.reads is not Reads.BY_BOUNDS and _with_replacement(test) is not None:
-        found = weigh_groups(found, data, model, Weighted().floor, progressbar)
+    if test.reads.a_part and test.reads is not Reads.BY_BOUNDS:
+        with suppress(NeedsDistinctRowsError):  # of a test that reads each row once
+            test.with_replacement()
+            found = weigh_groups(found, data, model, Weighted().floor, progressbar)
     return found, test
-
-
-def _with_replacement(test: AcceptanceTest) -> AcceptanceTest | None:
-    try:
-        return test.with_replacement()
-    except NeedsDistinctRowsError:
-        return None

@@ -124,18 +124,13 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
     _refuse_products(model, rows, found)
-    few = [_is_few(factor) and zero_sums.isdisjoint(factor.names) for factor in found]
+    few = [not f.pooled and len(f.own) <= _FEW_GROUPS and zero_sums.isdisjoint(f.names) for f in found]
     ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
     taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
     left_out = zero_sums.difference(*(factor.names for factor in taken))
     if left_out:
         raise GroupsNotFoundError(f"The effects {sorted(left_out)}, which sum to zero, are no factor by themselves.")
     return _together(data, taken, zero_sums)
-
-
-def _is_few(factor: Factor) -> bool:
-    """Return whether these are coefficients: a few levels that do not learn from each other."""
-    return not factor.pooled and len(factor.own) <= _FEW_GROUPS
 
 
 def _apart(found: Sequence[Factor]) -> list[Factor]:

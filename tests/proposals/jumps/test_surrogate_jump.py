@@ -183,48 +183,6 @@ def test_sweep_gives_the_sub_model_and_back():
     np.testing.assert_allclose(tableau, before, atol=1e-12)
 
 
-def rows_with_intercept(n_rows=1_500):
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(n_rows, 3)) @ np.linalg.cholesky(0.3 * np.eye(3) + 0.7).T
-    return X, 0.5 + X @ (np.array([2.5, 0.0, 1.5]) / np.sqrt(n_rows)) + rng.normal(size=n_rows)
-
-
-@pytest.mark.slow
-def test_models_of_a_regression_with_an_intercept():
-    X, y = rows_with_intercept()
-    prior = np.array([0.5, 0.3, 0.4])
-    with pm.Model():
-        included = pm.Bernoulli("included", prior, shape=3)
-        beta = pm.Normal("beta", 0.1, 0.7, shape=3)
-        intercept = pm.Normal("intercept", 0, 2)
-        pm.Normal("y", intercept + pm.math.dot(X, included * beta), 1, observed=y)
-        step = pma.PenaltyMH(proposal=pma.ReversibleJump(beta, included, transitions=4))
-        draws = pm.sample(
-            10_000, tune=100, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
-            compute_convergence_checks=False, initvals=[{"included": np.zeros(3, int)}, {"included": np.ones(3, int)}],
-        )  # fmt: skip
-    assert step.decider.density.expands
-    assert float(draws.sample_stats["n_rows"].mean()) <= 200
-    models = np.array(list(product([0, 1], repeat=3)))
-    log_weight, means = np.empty(8), np.zeros((8, 4))
-    for m, gamma in enumerate(models):
-        Z = np.column_stack([np.ones(len(y)), X[:, gamma == 1]])
-        precision = np.append(1 / 4, np.full(gamma.sum(), 1 / 0.49))
-        b = Z.T @ y + precision * np.append(0.0, np.full(gamma.sum(), 0.1))
-        A = Z.T @ Z + np.diag(precision)
-        mean = np.linalg.solve(A, b)
-        log_weight[m] = 0.5 * (b @ mean - np.linalg.slogdet(A)[1] + np.log(precision).sum() - gamma.sum() * 0.01 / 0.49)
-        log_weight[m] += np.log(np.where(gamma, prior, 1 - prior)).sum()
-        means[m, np.append(True, gamma == 1)] = mean
-    weight = special.softmax(log_weight)
-    gamma, post = draws.posterior["included"].to_numpy(), draws.posterior
-    z = [mean_z(gamma[..., j].astype(float), (weight @ models)[j]) for j in range(3)]
-    z += [mean_z((gamma * post["beta"].to_numpy())[..., j], (weight @ means)[j + 1]) for j in range(3)]
-    z += [mean_z(post["intercept"].to_numpy(), (weight @ means)[0])]
-    assert np.abs(z).max() < MAX_Z
-    assert np.sum((weight @ models > 0.05) & (weight @ models < 0.95)) >= 2
-
-
 def selection(rate, n_rows=300, **more):
     """A Poisson regression whose log rate is given by γ, β and the columns."""
     rng = np.random.default_rng(2)
