@@ -14,7 +14,7 @@ from operator import mul
 
 import numpy as np
 from pymc.model import Model
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Variable, equal_computations
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import Add, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
@@ -56,10 +56,10 @@ class _Scaling:
         by_kind = [found for pair in permutations(effects) if (found := _by_kind(*pair)) is not None]
         if by_kind:
             return reduce(mul, [*scales, *others, by_kind[0]])
-        if not scales or len(effects) != 1 or self._is_in_place(product):
+        if not scales or len(effects) != 1:
             return None
-        found = self._times(effects[0], reduce(mul, scales))
-        return reduce(mul, [*others, found])
+        moved = reduce(mul, [*others, self._times(effects[0], reduce(mul, scales))])
+        return None if equal_computations([moved], [product]) else moved
 
     def _parts(self, product: Variable) -> tuple[list[Variable], list[Variable], list[Variable]]:
         """Return the scales, what reads effects, and what else there is in a product of products."""
@@ -77,20 +77,6 @@ class _Scaling:
             else:
                 others.append(var)
         return scales, effects, others
-
-    def _is_in_place(self, product: Variable) -> bool:
-        """Whether each scale multiplies effects before anything of single rows does."""
-        inputs = product.owner.inputs
-        effects, others = [v for v in inputs if self._reads(v)], [v for v in inputs if not self._reads(v)]
-        if any(map(self._is_scale, others)) and not (effects and all(map(self._is_scaled, effects))):
-            return False
-        return all(self._is_in_place(v) for v in inputs if _is(v, Mul) and not _same_for_rows(v))
-
-    def _is_scaled(self, var: Variable) -> bool:
-        """Whether a graph is effects that are read, times what is the same for all rows."""
-        if self._is_read(var) or not _is(var, Mul):
-            return self._is_read(var)
-        return all(self._is_scaled(v) if self._reads(v) else _same_for_rows(v) for v in var.owner.inputs)
 
     def _is_scale(self, var: Variable) -> bool:
         return _same_for_rows(var) and bool(self._free & set(ancestors([var])))

@@ -211,8 +211,13 @@ def test_wrong_change_of_variables_is_refused(predictor, part, monkeypatch):
 
 
 def test_scale_that_is_lost_is_refused(monkeypatch):
-    """A planted mistake: a scale is taken from the rows and not put on the effects; others are where they belong."""
-    monkeypatch.setattr(scales_on_effects._Scaling, "_times", lambda self, var, scale: var)
+    """A planted mistake: a scale is taken from the rows and not put on a sum of effects."""
+    right = scales_on_effects._Scaling._times
+
+    def wrong(self, var, scale):
+        return right(self, var, scale) if self._is_read(var) else var
+
+    monkeypatch.setattr(scales_on_effects._Scaling, "_times", wrong)
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
         read_groups(model_of(lambda: with_another_scale(scaled_memberships())))
 
