@@ -13,7 +13,6 @@ import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import psutil
 import pymc as pm
 from matplotlib.figure import Figure
 
@@ -61,17 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)
-    imports = time.time() - psutil.Process().create_time()  # a user waits for them in either run
     try:
+        import psutil  # of the extra `demo`
+
         X, y, source = _rows(chosen)
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
+    imports = time.time() - psutil.Process().create_time()  # a user waits for them in either run
     kind = kind_of(y)
     print(f"{len(X):,} rows, {X.shape[1]} covariates: {source}; {FAMILIES[kind]} regression", flush=True)
-    step, common = (
-        STEPS[kind],
-        {"chains": chosen.chains, "cores": min(chosen.chains, cores), "random_seed": chosen.seed},
-    )
+    step = STEPS[kind]
+    common = {"chains": chosen.chains, "cores": min(chosen.chains, cores), "random_seed": chosen.seed}
     with regression(X, y):
         ours = sample(imports, np.inf, draws=chosen.draws, tune=chosen.tune, step=step(), **common)
         print(f"NUTS on the same model; it is stopped {chosen.seconds:.0f} s after its start.", flush=True)
