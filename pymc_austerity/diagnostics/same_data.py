@@ -31,8 +31,8 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
     )
     if is_elsewhere(known_data) and blocks not in (None, known_data):
         raise ValueError(
-            "idata: these draws were made with other rows than those of the step, whose data= were read otherwise or "
-            "have changed. A verdict would be on another posterior. Pass the step of the run."
+            "idata: these draws were made with other rows than those of the step or of data=, which were read in "
+            "another order, or have changed. They are of another posterior. Pass the step of the run, or its data=."
         )
     if known_data not in (None, found.data) and not is_elsewhere(known_data):
         differ = _unlike(_arrays(idata), _arrays_of(model))

@@ -34,8 +34,9 @@ def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | S
             "Leave one of the two out."
         )
     own = None if known is None or known.likelihood.counts is not None else (known, step.coordinates)
-    table = step.table
-    if table is not None and table.known is not None:  # of which it does not know all rows by their numbers
+    if (
+        table := step.table
+    ) is not None and table.known is not None:  # of which it does not know all rows by their numbers
         if table.passes.files.added() is not None:
             raise ValueError(
                 "loo: files were added since step= read them. Call its read_added_files, and sample again."

@@ -112,7 +112,7 @@ def test_draws_are_those_of_all_files(tmp_path):
                       compute_convergence_checks=False)
             for step in (steps[0], anew, steps[1])
         ]  # fmt: skip
-    with pytest.raises(ValueError, match="made with other rows than those of the step"):
+    with pytest.raises(ValueError, match="made with other rows than those of the step or of data="):
         pma.loo(runs[0], model, step=anew, progressbar=False)
     by_step = pma.loo(runs[0], model, step=steps[0], **EACH)
     whole = model_of(2 * N)

@@ -107,6 +107,9 @@ def test_predictions_of_an_example_are_refused():
         pma.posterior_predictive(idata, example, rows=[3], **QUIET)
     new = {"new": {"x": X[:2]}, **QUIET}
     assert group(pma.posterior_predictive(idata, example, **new), "predictions")["y"].shape == (2, 20, 2)
+    in_another_order = pma.Blocks({"x": X[::-1], "seen": SEEN[::-1].astype(int)})
+    with pytest.raises(ValueError, match="made with other rows than .*, or its data="):
+        pma.posterior_predictive(idata, example, rows=[3], data=in_another_order, **QUIET)
     with pytest.raises(ValueError, match="new= and data= both say"):
         pma.posterior_predictive(idata, example, data=table, **new)
 
