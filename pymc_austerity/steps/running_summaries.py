@@ -180,11 +180,9 @@ class RunningSummaries(NDArray):
         return named_arrays(self.model, found, {"summary": labels})
 
     def _quantiles_of(self, name: str) -> np.ndarray:
-        if not self._quantiles:
-            return np.empty(0)
         kept = [np.ravel(draw) for of_chain in list(self._kept.values()) for draw in of_chain.get(name, [])]
-        found = np.empty((len(self._quantiles), kept[0].size))
-        for start in range(0, kept[0].size, _AT_ONCE):
+        found = np.empty((len(self._quantiles), int(np.prod(self._all_shapes[name]))))
+        for start in range(0, found.shape[1] if self._quantiles else 0, _AT_ONCE):
             some = slice(start, start + _AT_ONCE)
             found[:, some] = np.quantile([draw[some] for draw in kept], self._quantiles, axis=0)
         return found.reshape(-1, *self._all_shapes[name])
