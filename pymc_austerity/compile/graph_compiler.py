@@ -138,6 +138,8 @@ def _empty(told: list[Any]) -> None:
                 value.clear()
             elif isinstance(value, staticmethod):
                 setattr(template, name, None)
+        for cell in template.key.__closure__ or ():
+            cell.cell_contents = None
 
 
 def interpret_log_density(inputs: Any, outputs: Any) -> Any:

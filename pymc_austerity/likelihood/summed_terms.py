@@ -19,6 +19,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor import scalar
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import ExtractDiag, Join, MakeVector
@@ -27,7 +28,7 @@ from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
-from pymc_austerity.compat import replace_parts
+from pymc_austerity.compat import inner_graph, replace_parts
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.model_graph import longest_first, row_axis_in, sum_within_rows
 
@@ -104,6 +105,9 @@ def _parts(var: Variable) -> _Parts:
         return _parts(node.inputs[0]) if all(node.inputs[0].type.broadcastable) else alone
     if _is_sum(var):
         return _total(node.inputs[0])
+    if isinstance(node.op, OpFromGraph) and len(node.outputs) == 1:  # as of einsum
+        inner_inputs, inner_outputs = inner_graph(node.op)
+        return _parts(replace_parts(inner_outputs[0], dict(zip(inner_inputs, node.inputs, strict=True))))
     if is_product(var):
         vectors = [_as_vector(i) for i in node.inputs]
         return _Parts(((pt.constant(1.0), mul(*vectors)),), ()) if {v.ndim for v in vectors} == {1} else alone

@@ -282,6 +282,7 @@ SPLIT = {
     "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
     "a dot product": potential(lambda: -0.5 * pt.dot(r := residuals(), r)),
     "a squared norm": potential(lambda: -0.5 * pt.linalg.norm(residuals()) ** 2 - N * pt.log(scale())),
+    "an einsum over rows": potential(lambda: -pt.einsum("i,i->", (r := residuals()) ** 2, pt.exp(r))),
     "a trace of products of rows": potential(lambda: -pt.diagonal(pt.dot((r := X - beta()).T, r)).sum()),
     "a diagonal of products of rows": potential(lambda: -pt.diag(pt.dot(r := X - beta(), r.T)).sum()),
     "a root of a sum squared": potential(lambda: -pt.sqr(pt.sqrt((residuals() ** 2).sum()))),
