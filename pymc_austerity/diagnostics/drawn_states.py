@@ -66,10 +66,9 @@ def drawn_points(
 def drawn_states(idata: SamplingResult, model: Model, data: Parts | ModelData, n_states: int) -> DrawnStates:
     """Return evenly spaced draws of all chains as the step saw them."""
     points, chain, draw = drawn_points(idata, model, n_states)
-    theta, others = data.likelihood.blocks, data.likelihood.other_blocks
     return DrawnStates(
-        np.array([flatten(p, theta) for p in points]),
-        np.array([flatten(p, others) for p in points]).reshape(len(points), -1),
+        np.array([data.coordinates.theta(p) for p in points]),
+        np.array([flatten(p, data.likelihood.other_blocks) for p in points]).reshape(len(points), -1),
         chain,
         draw,
     )

@@ -6,4 +6,4 @@ from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_mode import GroupModeError
 from pymc_austerity.groups.grouping import Groups, NoGroupsError, ProductOfEffectsError
-from pymc_austerity.groups.read_groups import Coordinates, ModelWithGroups, read_groups
+from pymc_austerity.groups.read_groups import ModelWithGroups, as_rows_read, read_groups

@@ -5,7 +5,7 @@ A model may index before it scales (``tau * z[g]``), have groups on any axis (``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -80,9 +80,32 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
                     or _part_affine(node.inputs[0], taken[0], sources)
                 )
     zero_sums = [_zero_sum(rv, clients, terms) for rv in free if with_zero_sums and is_zero_sum(model, rv)]
-    affine = list({of.read: of for of in (*found.values(), *zero_sums) if of is not None}.values())
+    by_group = [of for of in (*found.values(), *zero_sums) if of is not None]
+    others = [rv for rv in unbounded if all(of.source is not rv for of in by_group)]
+    whole = [_read_whole(rv, set(model.free_RVs), clients, terms) for rv in others]
+    affine = list({of.read: of for of in (*by_group, *whole) if of is not None}.values())
     shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
     return [replace(of, shape=a, source_shape=b) for of, a, b in zip(affine, shapes[::2], shapes[1::2], strict=True)]
+
+
+def _read_whole(
+    source: Variable, free: set[Variable], clients: Mapping[Variable, list[Apply]], terms: Sequence[Variable]
+) -> EffectsRead | None:
+    """Return the effects of a variable that rows read all of: ``mu + tau * z``, which a matrix is multiplied by."""
+    effects = at = source
+    while len(clients.get(at, ())) == 1 and (at is source or at not in terms):
+        (node,) = clients[at]
+        if isinstance(node.op, Dot) and free.isdisjoint(ancestors([node.inputs[0]])):  # a matrix of data
+            break
+        at = node.outputs[0]
+        if at.type.ndim == source.type.ndim:
+            if inverse_by_ops(at, source, at.type()) is None:
+                break
+            effects = at
+    others = set(ancestors([effects], blockers=[*terms])) - {source}
+    if effects is source or free.isdisjoint(others):
+        return None
+    return EffectsRead(effects, effects, None, 0, source, None)
 
 
 def is_read_by_rows(model: Model, var: Variable) -> bool:

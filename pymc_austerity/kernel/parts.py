@@ -11,7 +11,7 @@ import numpy as np
 from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.bounds import Bound, Unbounded
 from pymc_austerity.kernel.temperature import Schedule
-from pymc_austerity.likelihood import Density, RowLikelihood, compile_density, numba_options
+from pymc_austerity.likelihood import Coordinates, Density, RowLikelihood, compile_density, numba_options
 from pymc_austerity.likelihood.density import compile_log_prior, compile_one_side, compile_rows, interpret_rows
 from pymc_austerity.likelihood.linked_functions import LogPrior
 from pymc_austerity.proposals import CrankNicolson, Proposal, SurrogateHMC
@@ -51,6 +51,7 @@ class Parts:
     compile_kwargs: dict[str, Any] | None
     progressbar: bool  # whether passes over all rows before sampling show a bar
     made_by: str  # name of the class of the step
+    coordinates: Coordinates  # how a point of the user's model lies in θ
     prepared: Prepared | None = None  # what was learnt from all rows; None before that, and where there is no proxy
 
     @property

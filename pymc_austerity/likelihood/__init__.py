@@ -11,7 +11,7 @@ from pymc_austerity.likelihood.density import (
     compile_density,
     numba_options,
 )
-from pymc_austerity.likelihood.layout import Block, flatten, with_blocks
+from pymc_austerity.likelihood.layout import Block, Coordinates, flatten, with_blocks
 from pymc_austerity.likelihood.linked_functions import VECTOR, BothSides, LinkedBothSides, LinkedLogPrior, Links
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.row_check import check_rows

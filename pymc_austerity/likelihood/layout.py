@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from pytensor.graph.basic import Variable
+
+Point = Mapping[str, np.ndarray]
 
 
 class Block(NamedTuple):
@@ -51,6 +53,41 @@ def with_blocks(point: Mapping[str, np.ndarray], theta: np.ndarray, blocks: Sequ
         **point,
         **{b.name: theta[b.start : b.stop].reshape(b.shape).astype(b.dtype) for of in blocks for b in of.apart()},
     }
+
+
+class Coordinates(NamedTuple):
+    """How a point of the user's model lies in the vector θ that a step moves."""
+
+    blocks: tuple[Block, ...]
+    replaced: tuple[str, ...] = ()  # variables in whose places the effects stand that rows read
+    #: From values of all variables, unconstrained, to those with the effects in their places, and back; None where
+    #: nothing is replaced.
+    to_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
+    from_effects: Callable[[Point], dict[str, np.ndarray]] | None = None
+    joined: tuple[Block, ...] = ()  # those of the maps' variables in which several of the user's are joined
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all variables in a point of the user's model."""
+        joined = {b.name: b for b in self.joined}
+        return [part.name for b in self.blocks for part in joined.get(b.name, b).apart()]
+
+    def theta(self, point: Point) -> np.ndarray:
+        """Return θ at a point of the user's model, unconstrained."""
+        if self.to_effects is not None:
+            whole = {
+                b.name: flatten(point, [b._replace(start=0, stop=b.stop - b.start)]).reshape(b.shape)
+                for b in self.joined
+            }
+            point = self.to_effects({**point, **whole})
+        return flatten(point, self.blocks)
+
+    def point(self, point: Point, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Return a point of the user's model with the values that θ stands for."""
+        found = with_blocks(point, theta, self.blocks)
+        found = found if self.from_effects is None else self.from_effects(found)
+        parts = {part: value for b in self.joined for part, value in zip(b.parts, found.pop(b.name), strict=True)}
+        return {**found, **{name: np.asarray(value) for name, value in parts.items()}}
 
 
 def layout(variables: Sequence[Variable], point: Mapping[str, np.ndarray]) -> tuple[Block, ...]:

@@ -18,7 +18,7 @@ from pymc_austerity.likelihood.derived_model import numbered_model
 from pymc_austerity.likelihood.finite_rows import RowValues, with_infinite_data
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.joined_model import joined_model
-from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.layout import Coordinates, flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_graph import leaf_identity
 from pymc_austerity.likelihood.row_data import DataSource
@@ -48,6 +48,7 @@ class ModelData:
     fixed: tuple[np.ndarray, ...]  # values of the shared variables that are not indexed by row
     theta0: np.ndarray  # the initial point of the variables of the step
     others0: np.ndarray  # that of all others
+    coordinates: Coordinates  # how a point of the user's model lies in θ
     _source: DataSource
     _arrays: ModelArrays
     _check_indices: Callable[[], None]
@@ -133,11 +134,10 @@ class ModelData:
         """The model and the data that draws belong to."""
         return self._arrays.key
 
-    def as_data_of(self, model: Model) -> ModelData:
+    def as_data_of(self, model: Model, coordinates: Coordinates) -> ModelData:
         """Return the data with the key of the model that the user wrote, of which this one was derived."""
-        return replace(
-            self, _arrays=arrays_of_model(model, [self.likelihood.log_prior, self.likelihood.row_log_likelihood])
-        )
+        arrays = arrays_of_model(model, [self.likelihood.log_prior, self.likelihood.row_log_likelihood])
+        return replace(self, coordinates=coordinates, _arrays=arrays)
 
     def was_replaced(self) -> bool:
         """Return whether ``pm.set_data`` put other arrays into the model, without looking into them."""
@@ -234,6 +234,7 @@ def read_model(
         source.fixed_arrays(),
         flatten(point, likelihood.blocks),
         flatten(point, likelihood.other_blocks),
+        Coordinates(likelihood.blocks),
         source,
         arrays,
         check_indices,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -24,10 +23,16 @@ from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.drawn_states import drawn_points
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.same_data import DATA_DIGEST, check_draws_of, is_elsewhere, recorded
-from pymc_austerity.groups import Coordinates, GroupsNotFoundError, ModelWithGroups
-from pymc_austerity.groups.centred_model import centred_model
+from pymc_austerity.groups import ModelWithGroups, as_rows_read
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import ModelData, RowLikelihood, flatten, numba_options, read_model, row_predictor
+from pymc_austerity.likelihood import (
+    Coordinates,
+    RowLikelihood,
+    flatten,
+    numba_options,
+    read_model,
+    row_predictor,
+)
 from pymc_austerity.prediction.rows_of_step import RowsOfStep
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import Rows, Table
@@ -158,11 +163,14 @@ def read_rows_of_run(
     of_step, read, digest = (None, None, None) if known is None else known
     require_rows(idata, read or data)
     if with_groups is not None:
-        own, coordinates = with_groups.data, with_groups.coordinates
+        own = with_groups.data
     elif of_step is not None:
-        own, coordinates = of_step
+        own = of_step
     else:
-        own, coordinates = _in_effects(model, observed) if data is None else _as_it_is(model, observed, several=False)
+        own = read_model(model, model.value_vars, observed, None, several=data is None, number_rows=True)
+        # All entries of a variable may change by themselves.
+        in_effects = as_rows_read(model, own, observed) if data is None else None
+        own = own if in_effects is None else in_effects[1]
     table: Table = read or (own.rows if data is None else open_table(data, model, own, progressbar))
     if isinstance(table, BlockTable):
         if table.passes.seen is None:
@@ -170,10 +178,10 @@ def read_rows_of_run(
         check_draws_of(model, idata, digest or table.digest)
     else:
         check_draws_of(model, idata)
-    psi = _flat_draws(idata, model, own.likelihood, coordinates)
+    psi = _flat_draws(idata, model, own.likelihood, own.coordinates)
     names = tuple(str(term.name) for term in own.terms.all)
     values = RowValues(own.likelihood, own.fixed)
-    return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names, coordinates)
+    return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names, own.coordinates)
 
 
 def require_rows(idata: SamplingResult, elsewhere: Blocks | Table | None) -> None:
@@ -199,24 +207,6 @@ def _flat_draws(idata: SamplingResult, model: Model, likelihood: RowLikelihood, 
             "outside. Pass draws of the posterior."
         )
     return psi
-
-
-def _as_it_is(
-    model: Model, observed: str | Sequence[str] | None, *, several: bool = True
-) -> tuple[ModelData, Coordinates]:
-    data = read_model(model, model.value_vars, observed, None, several=several, number_rows=True)
-    return data, Coordinates(data.likelihood.blocks)
-
-
-def _in_effects(model: Model, observed: str | Sequence[str] | None) -> tuple[ModelData, Coordinates]:
-    """Read a model in terms of the effects that its rows read, where these are computed from other variables."""
-    own, coordinates = _as_it_is(model, observed)
-    with suppress(GroupsNotFoundError):  # all entries of a variable may change by themselves
-        if (centred := centred_model(own.derived or model, zero_sums=False)) is not None:
-            start, to, back = centred.to_effects(model.initial_point()), centred.to_effects, centred.from_effects
-            own = read_model(centred.model, centred.model.value_vars, observed, start).as_data_of(model)
-            coordinates = Coordinates(own.likelihood.blocks, tuple(centred.replaced), to, back)
-    return own, coordinates
 
 
 def chosen_rows(rows: Any, n_rows: int, random_seed: RandomGenerator, caller: str) -> np.ndarray:

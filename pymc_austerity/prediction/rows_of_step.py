@@ -9,13 +9,12 @@ from pymc.model import Model
 
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.diagnostics.same_data import check_step_of
-from pymc_austerity.groups import Coordinates
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.steps import RowStep
 from pymc_austerity.user_input import shown
 
 #: The model as a step reads it, None where its rows were merged; its table of ``data=``; the digest of these rows.
-RowsOfStep = tuple[tuple[ModelData, Coordinates] | None, BlockTable | None, int]
+RowsOfStep = tuple[ModelData | None, BlockTable | None, int]
 
 
 def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | Sequence[str] | None) -> RowsOfStep:
@@ -33,10 +32,9 @@ def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | S
             f"loo: observed={shown(observed)}, and step= reads the rows of {[term.name for term in known.terms.all]}. "
             "Leave one of the two out."
         )
-    own = None if known is None or known.likelihood.counts is not None else (known, step.coordinates)
-    if (
-        table := step.table
-    ) is not None and table.known is not None:  # of which it does not know all rows by their numbers
+    own = None if known is None or known.likelihood.counts is not None else known
+    table = step.table
+    if table is not None and table.known is not None:  # of which it does not know all rows by their numbers
         if table.passes.files.added() is not None:
             raise ValueError(
                 "loo: files were added since step= read them. Call its read_added_files, and sample again."

@@ -6,9 +6,10 @@ import numpy as np
 from pymc.exceptions import SamplingError
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups import Coordinates, GroupDecider
+from pymc_austerity.groups import GroupDecider
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider
+from pymc_austerity.likelihood import Coordinates
 
 #: Rows that are looked at, and variables that are named.
 _ROWS, _NAMED = 1_000, 3

@@ -20,10 +20,10 @@ from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.diagnostics import Watch, remember
-from pymc_austerity.groups import Coordinates, GroupChain, GroupDecider
+from pymc_austerity.groups import GroupChain, GroupDecider
 from pymc_austerity.kernel import TRANSITIONS, Ahead, Chain, Schedule, TunedState, as_schedule
 from pymc_austerity.kernel.decider import with_added_files
-from pymc_austerity.likelihood import ModelData, flatten
+from pymc_austerity.likelihood import Coordinates, ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
@@ -109,7 +109,7 @@ class RowStep(CheckedStep):
             initial_point, compile_kwargs, bound, by_groups,
         )  # fmt: skip
         built = build(model, given, one_decision or OneDecision(), phases)
-        self.decider, self.coordinates, self._learn_anew = built.decider, built.coordinates, built.learn_anew
+        self.decider, self.coordinates, self._learn_anew = built.decider, built.data.coordinates, built.learn_anew
         self.likelihood, self._theta0 = built.data.likelihood, built.data.theta0
         self.setup_seconds = phases.seconds
         self.declare_stats({**built.stats, **(OF_SEVERAL if self.thin > 1 else {})})

@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
-from pymc_austerity.groups import Coordinates, ModelWithGroups
+from pymc_austerity.groups import ModelWithGroups, as_rows_read
 from pymc_austerity.groups.rows_of_draw import described, expected_rows
 from pymc_austerity.kernel import Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
 from pymc_austerity.likelihood import Density, ModelData, check_rows, read_model
@@ -80,7 +80,6 @@ class Built(NamedTuple):
     """What the chains of a step run, and what is known of it."""
 
     decider: Any  # a `Decider` or a `GroupDecider`
-    coordinates: Coordinates
     data: ModelData  # learnt from
     learn_anew: Callable[[Any, ModelData], Any]  # from the decider before and other data of the model
     stats: dict[str, Any]  # type and shape of each statistic of a draw
@@ -135,7 +134,7 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
             found = by_groups.find(model, example, given.observed, point, given.made_by)
     built = None if found is None else _groups(found, given, example, phases)
     if built is None:
-        read = example.derived or model
+        read, example = _read_by_rows(model, example, given) if to_groups else (example.derived or model, example)
         if given.data is None and given.proposal is None and len(given.variables) == len(model.value_vars):
             because = f", as {' and '.join(chosen)} asks for it" if chosen else ""
             hint_at_groups(model, example, given.made_by, because)
@@ -167,7 +166,17 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
     warn_of_tails(decider, given.made_by)
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=not decider.prepared.rough)
     expected = expected_rows(decider)
-    return Built(decider, found.coordinates, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)
+    return Built(decider, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)
+
+
+def _read_by_rows(model: Model, example: ModelData, given: Given) -> tuple[Model, ModelData]:
+    """Return a model in terms of what its rows read: of ``tau * z`` that is multiplied by a matrix, in place of z."""
+    found = once("as rows read", (example,), lambda: as_rows_read(model, example, given.observed))
+    if found is None:
+        return example.derived or model, example
+    names = ", ".join(found[1].coordinates.replaced)
+    _log.info(f"{given.made_by} moves what the rows read in place of {names}, as its scale is estimated too.")
+    return found
 
 
 def _one_decision(
@@ -183,6 +192,7 @@ def _one_decision(
     parts = Parts(
         example.likelihood, table, example.fixed, example.theta0, example.others0, given.test, given.proposal, plan,
         bound, given.temperature, given.tune, given.compile_kwargs, phases.shown, given.made_by,
+        example.coordinates,
     )  # fmt: skip
     try:
         decider = one.assemble(parts, partial(check_rows, model, example), phases)
@@ -198,8 +208,7 @@ def _one_decision(
     expected = one.expected_rows(decider, look_ahead(decider, given.made_by))
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=decider.parts.prepared is not None)
     blocks = table if isinstance(table, BlockTable) else None  # the rows in the model are an example
-    coordinates = Coordinates(example.likelihood.blocks)
-    return Built(decider, coordinates, example, _with_data, stats, tuning_draws, expected, blocks)
+    return Built(decider, example, _with_data, stats, tuning_draws, expected, blocks)
 
 
 def _with_data(decider: Decider, data: ModelData) -> Decider:

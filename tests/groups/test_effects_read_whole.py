@@ -1,0 +1,184 @@
+"""Effects that a matrix is multiplied by, not centred: moved as the rows read them, in every spelling."""
+
+import numpy as np
+import pymc as pm
+import pytensor.sparse as ps
+import pytensor.tensor as pt
+import pytest
+import scipy.sparse
+from evidence import MAX_Z, moment_z
+
+import pymc_austerity as pma
+from pymc_austerity.groups import centred_model
+
+N, D = 3_000, 6
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(N, D))
+SLOPES = 0.4 * RNG.normal(size=D)
+LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X @ SLOPES))).astype(int)
+QUIET = {"chains": 2, "cores": 1, "progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
+
+
+def scaled(n=D):
+    return pm.HalfNormal("tau", 1), pm.Normal("z", 0, 1, shape=n)
+
+
+def product():
+    tau, z = scaled()
+    return pm.math.dot(X, z * tau)
+
+
+def with_mean():
+    tau, z = scaled()
+    return X @ (pm.Normal("mu") + tau * z)
+
+
+def in_a_container():
+    tau, z = scaled()
+    return pm.Data("X", X) @ pm.Deterministic("beta", tau * z)
+
+
+def summed():
+    tau, z = scaled()
+    return (X * (tau * z)).sum(axis=1)
+
+
+def sparse():
+    tau, z = scaled()
+    return ps.structured_dot(ps.as_sparse_variable(scipy.sparse.csr_matrix(X)), (tau * z)[:, None])[:, 0]
+
+
+def two_scales():
+    first = pm.HalfNormal("tau") * pm.Normal("z", shape=2)
+    return X @ pt.concatenate([first, pm.HalfNormal("other") * pm.Normal("w", shape=D - 2)])
+
+
+def local_scales():
+    tau, z = scaled()
+    return X @ (z * pm.HalfCauchy("lam", 1, shape=D) * tau)
+
+
+def random_walk():
+    tau, z = scaled()
+    return X @ pt.cumsum(z * tau)
+
+
+def correlated():
+    sd = pm.HalfNormal.dist(1, shape=D)
+    chol = pm.LKJCholeskyCov("chol", n=D, eta=2.0, sd_dist=sd, compute_corr=True)[0]
+    return X @ pt.dot(chol, pm.Normal("z", shape=D))
+
+
+def by_coordinates():
+    pm.modelcontext(None).add_coord("column", range(D))
+    return X @ (pm.HalfNormal("tau") * pm.Normal("z", dims="column"))
+
+
+def model_of(effects, sd=None):
+    with pm.Model() as model:
+        eta = effects()
+        if sd is None:
+            pm.Bernoulli("y", logit_p=eta, observed=LABELS)
+        else:
+            pm.Normal("y", eta, sd, observed=X @ SLOPES + RNG.normal(size=N))
+    return model
+
+
+TAKEN = {
+    product: {"z"}, with_mean: {"z"}, in_a_container: {"z"}, summed: {"z"}, sparse: {"z"}, two_scales: {"z", "w"},
+    local_scales: {"z"}, random_walk: {"z"}, correlated: {"z"}, by_coordinates: {"z"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("effects", TAKEN, ids=lambda effects: effects.__name__)
+def test_what_takes_the_place_of_z(effects):
+    """The density and the maps of the new model are checked by numbers when it is made."""
+    found = centred_model.centred_model(model_of(effects))
+    assert set(found.replaced) == TAKEN[effects]
+
+
+def centred():
+    return X @ pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D)
+
+
+def fixed_scale():
+    return X @ (0.5 * pm.Normal("z", shape=D))
+
+
+def read_twice():
+    tau, z = scaled()
+    return X @ (tau * z) + X[:, 0] * z[0]
+
+
+def curved():
+    return X @ pt.tanh(pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D))
+
+
+@pytest.mark.parametrize("effects", [centred, fixed_scale, read_twice, curved], ids=lambda effects: effects.__name__)
+def test_what_is_left_as_it_is(effects):
+    assert centred_model.centred_model(model_of(effects)) is None
+
+
+def test_a_wrong_jacobian_is_found(monkeypatch):
+    def without_jacobian(effects, source, new):
+        inverse, _ = inverse_by_ops(effects, source, new)
+        return inverse, pt.constant(0.0)
+
+    inverse_by_ops = centred_model.inverse_by_ops
+    monkeypatch.setattr(centred_model, "inverse_by_ops", without_jacobian)
+    with pytest.raises(pma.GroupsNotFoundError, match="fails its check"):
+        centred_model.centred_model(model_of(product))
+
+
+@pytest.fixture(scope="module")
+def normal_run():
+    with model_of(product, sd=1.0) as model:
+        step = pma.MHSS(progressbar=False)
+        idata = pm.sample(3_000, step=step, **QUIET)
+    return model, step, idata
+
+
+def scale_by_quadrature(y):
+    """Mean and standard deviation of tau: given it, y is normal with covariance I + tau² X Xᵀ."""
+    tau = np.linspace(1e-3, 4, 4_000)
+    values, vectors = np.linalg.eigh(X.T @ X)
+    along = (vectors.T @ (X.T @ y)) ** 2
+    spread = 1 + tau[:, None] ** 2 * values
+    log_p = -0.5 * tau**2 - 0.5 * np.log(spread).sum(1) + 0.5 * (tau[:, None] ** 2 * along / spread).sum(1)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    mean = p @ tau
+    return mean, np.sqrt(p @ (tau - mean) ** 2)
+
+
+@pytest.mark.slow
+def test_the_scale_has_its_posterior(normal_run):
+    model, _, idata = normal_run
+    y = model.rvs_to_values[model["y"]].data
+    mean, sd = scale_by_quadrature(y)
+    tau = idata.posterior["tau"].to_numpy()
+    assert np.abs(moment_z(tau, mean, sd)).max() < MAX_Z
+    assert np.abs(moment_z(tau, 1.1 * mean, sd)).max() > MAX_Z  # a planted mistake
+
+
+@pytest.mark.slow
+def test_draws_are_those_of_the_users_variables(normal_run):
+    """Products of draws are what the rows read, and the verdict is on the user's model."""
+    model, step, idata = normal_run
+    assert step.coordinates.replaced == ("z",)
+    beta = (idata.posterior["z"] * idata.posterior["tau"]).mean(("chain", "draw")).to_numpy()
+    np.testing.assert_allclose(beta, SLOPES, atol=0.1)
+    assert pma.reliability(idata, model, progressbar=False).verdict == "trust"
+
+
+@pytest.mark.slow
+def test_a_logistic_regression_reads_few_rows_and_moves(caplog):
+    with model_of(product):
+        step = pma.PenaltyMH(progressbar=False)
+        idata = pm.sample(1_000, tune=300, step=step, **QUIET)
+    assert "moves what the rows read in place of z" in caplog.text
+    assert float(pm.stats.ess(idata)["tau"]) > 300
+    with model_of(product):
+        as_written = pma.PenaltyMH(proposal=pma.CrankNicolson(), progressbar=False)  # moves of z itself
+        slow = pm.sample(1_000, tune=300, step=as_written, **QUIET)
+    assert float(pm.stats.ess(slow)["tau"]) < 100
