@@ -49,18 +49,18 @@ class Hierarchy:
 
     def by_pymc(self, theta):
         """By PyMC, with the Jacobian of the effects that rows read by what the user wrote, by differences."""
-        point = self.read.coordinates.point(self._start, theta)
+        point = self.read.data.coordinates.point(self._start, theta)
         log_density = float(self._pymc(*[point[v.name] for v in self.model.value_vars]))
         places = [
-            k for b in self.read.coordinates.blocks if b.name in self.read.coordinates.replaced
+            k for b in self.read.data.coordinates.blocks if b.name in self.read.data.coordinates.replaced
             for k in range(b.start, b.stop)
         ]  # fmt: skip
         if not places:
             return log_density
 
         def written(at):
-            found = self.read.coordinates.point(self._start, at)
-            return np.concatenate([np.ravel(found[name]) for name in self.read.coordinates.replaced])
+            found = self.read.data.coordinates.point(self._start, at)
+            return np.concatenate([np.ravel(found[name]) for name in self.read.data.coordinates.replaced])
 
         steps = np.eye(theta.size)[places]  # the map is affine in them: differences of any size are exact
         jacobian = np.stack([(written(theta + e) - written(theta - e)) / 2 for e in steps])

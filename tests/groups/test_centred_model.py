@@ -187,11 +187,11 @@ def test_rows_read_effects_in_every_spelling(predictor):
     """The density is checked while the model is made; here, that it is made, and that its groups are found."""
     replaced, size = SPELLINGS[predictor]
     read = read_groups(model_of(predictor))
-    assert sorted(read.coordinates.replaced) == replaced
+    assert sorted(read.data.coordinates.replaced) == replaced
     assert read.groups.own.shape == (G, size)
     point = {v.name: RNG.normal(size=b.shape) for v, b in zip(read.model.value_vars, read.data.likelihood.blocks)}
-    user = read.coordinates.from_effects(point)
-    back = read.coordinates.point(user, read.coordinates.theta(user))
+    user = read.data.coordinates.from_effects(point)
+    back = read.data.coordinates.point(user, read.data.coordinates.theta(user))
     assert all(np.allclose(back[name], user[name], rtol=1e-9, atol=1e-9) for name in user)
 
 
@@ -276,7 +276,7 @@ def test_centred_and_not_draw_the_same():
 
 def test_maps_of_points_go_to_other_processes():
     """A copy made by pickling maps as the original does."""
-    coordinates = read_groups(model_of(lkj)).coordinates
+    coordinates = read_groups(model_of(lkj)).data.coordinates
     point = {b.name: np.full(b.shape, 0.3) for b in coordinates.blocks}
     user = coordinates.from_effects(point)
     copy = cloudpickle.loads(cloudpickle.dumps(coordinates))

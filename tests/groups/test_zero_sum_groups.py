@@ -192,11 +192,11 @@ def test_points_are_those_of_the_model(name):
     """A point of the model goes to effects that sum to zero, and comes back."""
     read, model = read_groups(model_of(name)), model_of(name)
     point = {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
-    theta = read.coordinates.theta(point)
+    theta = read.data.coordinates.theta(point)
     assert len(read.groups.zero_sums) == (2 if name == "slopes" else 1)
     for start, end, k in read.groups.zero_sums:
         assert abs(theta[read.groups.own[start:end, k]].sum()) < 1e-12
-    back = read.coordinates.point(point, theta)
+    back = read.data.coordinates.point(point, theta)
     assert back.keys() == point.keys()
     for k, value in point.items():
         assert back[k] == pytest.approx(value)
