@@ -95,7 +95,7 @@ def _read_whole(
     effects = at = source
     while len(clients.get(at, ())) == 1 and (at is source or at not in terms):
         (node,) = clients[at]
-        if isinstance(node.op, Dot) and free.isdisjoint(ancestors([node.inputs[0]])):  # a matrix of data
+        if isinstance(node.op, Dot):  # with data, or with a matrix that may have no inverse where a chain begins
             break
         at = node.outputs[0]
         if at.type.ndim == source.type.ndim:

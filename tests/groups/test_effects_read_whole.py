@@ -63,12 +63,6 @@ def random_walk():
     return X @ pt.cumsum(z * tau)
 
 
-def correlated():
-    sd = pm.HalfNormal.dist(1, shape=D)
-    chol = pm.LKJCholeskyCov("chol", n=D, eta=2.0, sd_dist=sd, compute_corr=True)[0]
-    return X @ pt.dot(chol, pm.Normal("z", shape=D))
-
-
 def by_coordinates():
     pm.modelcontext(None).add_coord("column", range(D))
     return X @ (pm.HalfNormal("tau") * pm.Normal("z", dims="column"))
@@ -86,7 +80,7 @@ def model_of(effects, sd=None):
 
 TAKEN = {
     product: {"z"}, with_mean: {"z"}, in_a_container: {"z"}, summed: {"z"}, sparse: {"z"}, two_scales: {"z", "w"},
-    local_scales: {"z"}, random_walk: {"z"}, correlated: {"z"}, by_coordinates: {"z"},
+    local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"},
 }  # fmt: skip
 
 
@@ -110,11 +104,19 @@ def read_twice():
     return X @ (tau * z) + X[:, 0] * z[0]
 
 
+def correlated():
+    sd = pm.HalfNormal.dist(1, shape=D)
+    chol = pm.LKJCholeskyCov("chol", n=D, eta=2.0, sd_dist=sd, compute_corr=True)[0]
+    return X @ pt.dot(chol, pm.Normal("z", shape=D))
+
+
 def curved():
     return X @ pt.tanh(pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D))
 
 
-@pytest.mark.parametrize("effects", [centred, fixed_scale, read_twice, curved], ids=lambda effects: effects.__name__)
+@pytest.mark.parametrize(
+    "effects", [centred, fixed_scale, read_twice, correlated, curved], ids=lambda effects: effects.__name__
+)
 def test_what_is_left_as_it_is(effects):
     assert centred_model.centred_model(model_of(effects)) is None
 
