@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -189,8 +189,10 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
         _check_sums(compiled, table, parts.fixed, parts.prepared.expansion.centre)
     elif by_proxy:
         check(compiled.density)
+    with phases("Finding bounds") if parts.bound.is_asked_for else nullcontext():
+        found = _find_bounds(parts)
     with phases("Compiling the transition"):
-        return _complete(parts, compiled)
+        return _complete(*found, compiled)
 
 
 def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
@@ -206,7 +208,9 @@ def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Deci
         )
     parts = replace(decider.parts, rows=rows, fixed=tuple(fixed))
     if parts.plan.proxy is not None:
-        return _with_rows_added(decider, parts) or _complete(_learn(parts, decider.compiled), decider.compiled)
+        return _with_rows_added(decider, parts) or _complete(
+            *_find_bounds(_learn(parts, decider.compiled)), decider.compiled
+        )
     return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, rows, parts.fixed))
 
 
@@ -238,7 +242,7 @@ def _learnt_further(decider: Decider, parts: Parts, rows: Table) -> Decider | No
         _log.info(f"{added}: {error}, so all are learnt from anew.")
         return None
     _log.info(f"{added}, of which everything is kept; only the new ones are learnt from.")
-    return _complete(learnt, decider.compiled)
+    return _complete(*_find_bounds(learnt), decider.compiled)
 
 
 def with_added_files(decider: Decider, table: BlockTable) -> tuple[Decider, BlockTable] | None:
@@ -255,12 +259,16 @@ def with_added_files(decider: Decider, table: BlockTable) -> tuple[Decider, Bloc
     if known is not None and (found := _learnt_further(decider, parts, grown)) is not None:
         return found, grown
     anew = table.read_anew()
-    return _complete(_learn(replace(parts, rows=anew), compiled), compiled), anew
+    return _learnt_anew(replace(parts, rows=anew), compiled), anew
+
+
+def _learnt_anew(parts: Parts, compiled: Compiled) -> Decider:
+    return _complete(*_find_bounds(_learn(parts, compiled)), compiled)
 
 
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:
     """Assemble a decider in another process, from what has been learnt already."""
-    return replace(_complete(parts, Compiled(parts), bound_constants), test=test)
+    return replace(_complete(parts, bound_constants, Compiled(parts)), test=test)
 
 
 def is_discrete(likelihood: RowLikelihood) -> np.ndarray:
@@ -302,17 +310,27 @@ def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], p
         )
 
 
-def _complete(parts: Parts, compiled: Compiled, bound_constants: tuple[Any, ...] | None = None) -> Decider:
+def _find_bounds(parts: Parts) -> tuple[Parts, tuple[Any, ...] | None]:
+    """Return the parts with the rows that are drawn from, and the constants of the bound on what the proxy leaves."""
+    if parts.prepared is None:
+        return parts, None
+    region = parts.prepared.region(parts.fixed, parts.rows)
+    constants, rows = _bound_of_remainder(parts.bound, parts.prepared).learn(region, parts.rows)
+    return replace(parts, rows=rows), constants
+
+
+def _bound_of_remainder(bound: Bound, prepared: Prepared) -> Bound:
+    found = bound.of_remainder(prepared.order)
+    assert found is not None
+    return found
+
+
+def _complete(parts: Parts, bound_constants: tuple[Any, ...] | None, compiled: Compiled) -> Decider:
     """Choose what goes with the proxy, or with none, and compile the transition."""
     test, prepared = parts.test, parts.prepared
     bound, row_source, density, surrogate = parts.bound, test.rows, None, None
     if prepared is not None:
-        found = bound.of_remainder(prepared.order)
-        assert found is not None
-        bound, surrogate = found, compiled.surrogate
-        if bound_constants is None:
-            bound_constants, rows = bound.learn(prepared.region(parts.fixed, parts.rows), parts.rows)
-            parts = replace(parts, rows=rows)
+        bound, surrogate = _bound_of_remainder(bound, prepared), compiled.surrogate
         if prepared.table is not None:
             test, row_source = test.with_replacement(), prepared.table.source()
         if test.reads.a_part:
