@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -153,17 +154,17 @@ def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: Mo
 def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) -> WhitenedBound:
     """Return the bounds that are read from the graph of the rows, tried on a few of them."""
     sizes = sizes_from_graph(likelihood)
-    # An operation without a rule is told of before a pass over all rows.
-    few = data.rows.take(np.arange(min(len(data.rows), _TRIED)))
     factor = 1e-3 * np.eye(likelihood.theta_size)
-    sizes(2, centre, factor, 1.0, data.fixed, few)
-    bounds = RemainderBounds(likelihood)
-    numbers = bounds.numbers_read(centre, factor, data.fixed, few)
-    more = data.rows.take(np.arange(min(len(data.rows), bounds.rows_at_once(centre, factor, data.fixed, few) // 4)))
+    numbers, n = 1, min(len(data.rows), _TRIED)
+    with suppress(NoRemainderBoundError):  # of an operation without a rule, which `sizes` tells of before a pass
+        bounds = RemainderBounds(likelihood)
+        numbers = bounds.numbers_read(centre, factor, data.fixed, data.rows)
+        n = min(len(data.rows), bounds.rows_at_once(centre, factor, data.fixed, data.rows) // 8)
+    few = data.rows.take(np.arange(n))
     start = time.process_time()
-    sizes(2, centre, factor, 1.0, data.fixed, more)
-    # Of fewer rows at once each takes up to twice as long.
-    seconds = len(data.rows) / len(more) / 2 * (time.process_time() - start)
+    sizes(2, centre, factor, 1.0, data.fixed, few)
+    # Of fewer rows at once each takes two to three times as long.
+    seconds = len(data.rows) / n / 2.5 * (time.process_time() - start)
     check_time(seconds)
     if seconds > _LONG:
         _log.warning(
