@@ -124,8 +124,8 @@ def _release_with(graph: FunctionType, compiled: Any) -> None:
     for value in graph.__globals__.values():
         # PyTensor puts a function around each operation, to keep it on disk.
         operation = getattr(getattr(value, "py_func", None), "__globals__", {}).get("jitable_func", value)
-        if isinstance(operation, FunctionType):
-            with suppress(ValueError):  # numba was told nothing of it
+        if isinstance(operation, FunctionType) and "<locals>" in operation.__qualname__:  # made for this graph
+            with suppress(ValueError, AttributeError):  # numba was told nothing of it, or keeps it elsewhere
                 told += typing.resolve_value_type(operation).templates
     finalize(graph, _empty, told).atexit = False
 

@@ -20,6 +20,7 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor
 from pytensor.tensor.type import TensorType
 
@@ -81,7 +82,8 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
                 )
     zero_sums = [_zero_sum(rv, clients, terms) for rv in free if with_zero_sums and is_zero_sum(model, rv)]
     by_group = [of for of in (*found.values(), *zero_sums) if of is not None]
-    others = [rv for rv in unbounded if all(of.source is not rv for of in by_group)]
+    above = set(ancestors([of.effects for of in by_group], blockers=model.basic_RVs))
+    others = [rv for rv in unbounded if rv not in above]
     whole = [_read_whole(rv, set(model.free_RVs), clients, terms) for rv in others]
     affine = list({of.read: of for of in (*by_group, *whole) if of is not None}.values())
     shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
@@ -95,7 +97,8 @@ def _read_whole(
     effects = at = source
     while len(clients.get(at, ())) == 1 and (at is source or at not in terms):
         (node,) = clients[at]
-        if isinstance(node.op, Dot):  # with data, or with a matrix that may have no inverse where a chain begins
+        # A matrix may have no inverse where a chain begins; and a variable may be what a prior reads.
+        if isinstance(node.op, Dot | RandomVariable):
             break
         at = node.outputs[0]
         if at.type.ndim == source.type.ndim:

@@ -110,6 +110,10 @@ def correlated():
     return X @ pt.dot(chol, pm.Normal("z", shape=D))
 
 
+def mean_of_a_prior():
+    return X @ pm.Normal("b", pm.HalfNormal("tau") * pm.Normal("z", shape=D), 1.0)
+
+
 def curved():
     return X @ pt.tanh(pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D))
 

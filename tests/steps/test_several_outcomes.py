@@ -193,11 +193,6 @@ ONE_SET = r"'many': 900, 'fewer': 600.*one set of rows.*with observed=\[...\]"
     [
         (lambda model: pma.GroupMH(), outcomes_of_groups, ONE_SET),
         (lambda model: pma.ApproxGibbs([model["label"]], factors=FACTORS), outcomes_of_labels, ONE_SET),
-        (
-            lambda model: pma.MHSubLhd(),
-            outcomes_of_groups,
-            r"sets of rows of different length \(observed= takes.*bound='scan'",
-        ),
     ],
 )
 def test_steps_that_read_one_length_say_what_to_do(step, build, remedy):
