@@ -37,7 +37,7 @@ _log = logging.getLogger("pymc_austerity")
 #: Seconds in which NUTS is done before another step is set up.
 _QUICK_NUTS = 10.0
 #: Seconds that building a further step may take in any case.
-_SHORT = 3.0
+_SHORT = 4.0
 #: Observed variables above which a step takes minutes to compile: each is a graph of its own.
 _MANY_OUTCOMES = 12
 
@@ -93,7 +93,7 @@ def recommend(
     end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
 
     Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes longer than building
-    `PenaltyMH` did and more than three seconds; a first step where building it takes longer than NUTS would;
+    `PenaltyMH` did and more than four seconds; a first step where building it takes longer than NUTS would;
     `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has more than twelve observed
     variables that are not alike, each of which is compiled: then NUTS is named without numbers.  Where they are alike
     but for their data, NUTS is not timed.
