@@ -4,7 +4,7 @@ import argparse
 import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     step = STEPS[kind]
     common = {"chains": chosen.chains, "cores": min(chosen.chains, cores), "random_seed": chosen.seed}
     with regression(X, y):
-        ours = sample(imports, np.inf, draws=chosen.draws, tune=chosen.tune, step=step(), **common)
+        ours = sample(imports, np.inf, step, draws=chosen.draws, tune=chosen.tune, **common)
         print(f"NUTS on the same model; it is stopped {chosen.seconds:.0f} s after its start.", flush=True)
         by_nuts = sample_by_nutpie if find_spec("nutpie") else sample  # the faster NUTS, where it is installed
         nuts = by_nuts(imports, chosen.seconds, draws=chosen.nuts_draws, tune=chosen.nuts_tune, **common)
@@ -106,8 +106,11 @@ def _rows(chosen: argparse.Namespace) -> tuple[pd.DataFrame, np.ndarray, str]:
     return *synthetic(chosen.rows, chosen.seed), "a made-up table"
 
 
-def sample(before: float, limit: float, **options: Any) -> Run:
-    """Sample the model of the context with ``pm.sample``, until `limit` seconds have passed; `before` count as well."""
+def sample(before: float, limit: float, build: Callable[[], Any] | None = None, **options: Any) -> Run:
+    """Sample the model of the context with ``pm.sample``, until `limit` seconds have passed; `before` count as well.
+
+    The step is what `build` returns, whose seconds count too.
+    """
     zero, kept = time.perf_counter() - before, set[int]()
     began, stopped = np.inf, False
 
@@ -120,6 +123,8 @@ def sample(before: float, limit: float, **options: Any) -> Run:
             stopped = True
             raise KeyboardInterrupt  # which is how PyMC lets a callback end a run
 
+    if build is not None:
+        options["step"] = build()
     try:
         idata = pm.sample(callback=callback, **options)
     except ValueError:
