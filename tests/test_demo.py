@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -142,6 +144,18 @@ def test_a_run_that_is_stopped_keeps_what_it_drew(exact_step):
     assert whole.finished
     assert whole.idata["posterior"].sizes["draw"] == 100
     assert 5.0 < whole.began < whole.ended
+
+
+def test_building_the_step_counts(exact_step):
+    model, step = exact_step
+
+    def build():
+        time.sleep(0.5)
+        return step
+
+    options = {"draws": 5, "tune": 5, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1}
+    with model:
+        assert sample(5.0, np.inf, build, compute_convergence_checks=False, **options).began > 5.5
 
 
 @pytest.mark.contract
