@@ -5,10 +5,10 @@ Enclosures by log(α + eˣ) = log α + softplus(x − log α) are closer than th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from pytensor import scalar
@@ -19,10 +19,38 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds.interval_series import Series
 
-if TYPE_CHECKING:
-    from pymc_austerity.bounds.row_series import RowSeries as Enclosure
-
 _R2 = np.sqrt(2)
+
+
+class Enclosure(Protocol):
+    """What a rule asks of the enclosures of all parts of a row, which `RowSeries` finds."""
+
+    moving: Container[Variable]  # what depends on the predictors
+    known: Mapping[Variable, Any]  # the values of the rest
+
+    def __call__(self, var: Variable) -> Series:
+        """Return the enclosure of one variable."""
+        ...
+
+    def of_known(self, value: Any) -> Series:
+        """Return the enclosure of a value that does not depend on the predictors."""
+        ...
+
+    def log_of(self, var: Variable) -> Series | None:
+        """Return the enclosure of the logarithm, where the variable is positive by its form."""
+        ...
+
+    def logit_of(self, var: Variable) -> Series | None:
+        """Return the enclosure of log p/(1 − p), where the variable is a probability by its form."""
+        ...
+
+    def agree(self, a: Variable, b: Variable, where: np.ndarray) -> bool:
+        """Return whether two variables are the same function of the predictors in these boxes."""
+        ...
+
+    def truth(self, var: Variable) -> tuple[np.ndarray, np.ndarray]:
+        """Return where a condition may hold and where it may fail."""
+        ...
 
 
 def is_elementwise(var: Variable, kind: type) -> bool:

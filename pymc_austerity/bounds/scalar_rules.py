@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pytensor import scalar
@@ -16,11 +16,8 @@ from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import RULES, power
 from pymc_austerity.bounds.interval_series import Series, choose, hull
-from pymc_austerity.bounds.log_forms import is_elementwise, log_complement, log_erfcx, logs_of
+from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, log_complement, log_erfcx, logs_of
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
-
-if TYPE_CHECKING:
-    from pymc_austerity.bounds.row_series import RowSeries as Enclosure
 
 #: What an operation is called where it has no rule, and why.
 _WORDS: dict[type, str] = {
