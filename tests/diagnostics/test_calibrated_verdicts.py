@@ -36,7 +36,7 @@ def set_rows(model, drawn):
 def judged(model, step, draws=3_000):
     with model:
         idata = pm.sample(draws, tune=500, step=step, **SETTINGS)
-    return idata, pma.reliability(idata, model, step=step, seconds=60)
+    return idata, pma.reliability(idata, model, step=step, n_states=1_000)
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_a_posterior_that_is_too_wide_is_not_trusted(mean_model):
     with mean_model:
         step = pma.MinibatchMH(batch_size=1_000, proxy=None)
     set_rows(mean_model, np.random.default_rng(3).normal(size=N))
-    idata, report = judged(mean_model, step, draws=1_500)
+    idata, report = judged(mean_model, step)
     assert float(idata["posterior"]["mu"].std()) * np.sqrt(N) > 1.15
     assert report.checks.loc["spread", "verdict"] == DO_NOT_TRUST, str(report)
     assert report.checks.loc["means", "verdict"] == TRUST

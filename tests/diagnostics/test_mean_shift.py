@@ -92,6 +92,6 @@ def test_a_shift_by_skewed_rows_is_not_trusted(skewness, shown):
             5_000, tune=100, chains=4, cores=1, step=step, initvals={"mu": rows.mean()}, random_seed=3,
             progressbar=False, compute_convergence_checks=False,
         )  # fmt: skip
-    means = pma.reliability(idata, model, step=step, seconds=60).checks.loc["means"]
+    means = pma.reliability(idata, model, step=step, n_states=1_000).checks.loc["means"]
     assert (means["verdict"] == DO_NOT_TRUST) == shown, means["reason"]
     assert (means["value"] > 2 * MEAN_SHIFT[1]) == shown
