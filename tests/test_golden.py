@@ -17,8 +17,14 @@ STORED = golden.read(golden.STORED)
 RENEW = "If the draws were meant to change, run `make golden` under both versions of PyMC and say so in the changelog."
 
 
+def _case(name):
+    """Models of groups compile for minutes; one of them is enough on the oldest PyMC."""
+    several = name.startswith("groups") and name != "groups, not centred"
+    return pytest.param(name, marks=pytest.mark.skipif(several and golden.MAJOR < 6, reason="run on PyMC 6 only"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", golden.CHOSEN)
+@pytest.mark.parametrize("name", [_case(name) for name in golden.CHOSEN])
 def test_draws_and_statistics_are_those_of_before(name):
     found = golden.stored_form(golden.EVERYTHING[name].run(), in_full=True)
     assert golden.differences(found, STORED[name], golden.allowed_for(name)) == [], RENEW

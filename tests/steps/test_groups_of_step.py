@@ -81,7 +81,6 @@ def penalty(many):
 
 
 @pytest.mark.slow
-@pytest.mark.contract
 def test_a_step_makes_the_draws_of_group_mh(many, penalty):
     step, found = penalty
     assert isinstance(step, pma.PenaltyMH)
