@@ -91,6 +91,7 @@ def kinds_of(data):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(pm.__version__.startswith("5."), reason="the models that a step reads are enough on PyMC 5")
 @pytest.mark.parametrize("case", [case for case in SPLIT if case not in WITH_A_STEP], ids=lambda case: case.name)
 def test_the_compiled_rows_pass_the_numerical_check(case):
     model, data, full = read(case.name)
