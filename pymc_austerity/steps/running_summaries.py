@@ -145,7 +145,7 @@ class RunningSummaries(NDArray):
         thin = self._thin
         if thin is None and self._quantiles:
             thin = -(-(self.draws - self._n_warmup) * len(self._set_up) // _KEPT)
-        if thin is not None and (moments[name].all.n - 1) % thin == 0:
+        if thin is not None and (moments[name].n - 1) % thin == 0:
             self._kept.setdefault(self.chain, {}).setdefault(name, []).append(value.astype(np.float32))
 
     def _slice(self, idx: slice) -> NDArray:
