@@ -61,6 +61,13 @@ class Parts:
         return rows
 
     @property
+    def bound_of_seen(self) -> Bound:
+        """The bound on what the test sees of the rows: on what the proxy leaves of them, where there is one."""
+        found = self.bound if self.prepared is None else self.bound.of_remainder(self.prepared.order)
+        assert found is not None
+        return found
+
+    @property
     def could_have_proxy(self) -> bool:
         """Whether a proxy could be built that ``proxy=None`` excluded."""
         if not self.plan.excluded or (self.proposal is not None and self.proposal.no_proxy_because):

@@ -22,7 +22,7 @@ from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.groups import GroupChain, GroupDecider
 from pymc_austerity.kernel import TRANSITIONS, Ahead, Chain, Schedule, TunedState, as_schedule
-from pymc_austerity.kernel.decider import with_added_files
+from pymc_austerity.kernel.assembly import with_added_files
 from pymc_austerity.likelihood import Coordinates, ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar

@@ -49,23 +49,23 @@ class ChainMoments:
 
     def effective(self) -> np.ndarray:
         """Return how many independent draws have a mean as exact as that of the chain, from the means of batches."""
-        of_mean = self._batch * self.of_batches.variance
+        variance, of_mean = _mean_and_variance(self.halves)[1], self._batch * self.of_batches.variance
         with np.errstate(all="ignore"):
-            return np.minimum(self.n * _mean_and_variance(self.halves)[1] / of_mean, self.n * max(1.0, np.log10(self.n)))
+            return np.minimum(self.n * variance / of_mean, self.n * max(1.0, np.log10(self.n)))
 
 
 def _mean_and_variance(parts: Sequence[RunningMoments]) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of the draws of all parts together."""
     n = sum(part.n for part in parts)
-    mean = sum(part.n * part.mean for part in parts) / n
-    squares = sum(part.squares + part.n * (part.mean - mean) ** 2 for part in parts)
+    mean = np.sum([part.n * part.mean for part in parts], axis=0) / n
+    squares = np.sum([part.squares + part.n * (part.mean - mean) ** 2 for part in parts], axis=0)
     return mean, squares / max(1, n - 1)
 
 
 def summarised(chains: Sequence[ChainMoments]) -> dict[str, np.ndarray]:
     """Return mean, sd, Monte Carlo error of the mean, effective draws and R-hat of all chains together."""
     mean, variance = _mean_and_variance([half for chain in chains for half in chain.halves])
-    sd, effective = np.sqrt(variance), sum(chain.effective() for chain in chains)
+    sd, effective = np.sqrt(variance), np.sum([chain.effective() for chain in chains], axis=0)
     halves = [half for chain in chains for half in chain.halves if half.n > 1] or [chains[0].halves[0]]
     within = sum(half.variance for half in halves) / len(halves)
     length = np.mean([half.n for half in halves])

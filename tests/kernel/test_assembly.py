@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 import pymc_austerity as pma
-from pymc_austerity.kernel import decider, parts
+from pymc_austerity.kernel import assembly, parts
 
 X = np.random.default_rng(1).normal(size=(300, 2))
 LABELS = (np.random.default_rng(2).random(len(X)) < expit(X @ [1.0, -0.5])).astype(int)
@@ -40,13 +40,13 @@ def test_rows_are_compiled_only_where_they_decide(options):
 
 def test_rows_that_depend_on_their_batch_are_refused(monkeypatch):
     monkeypatch.setattr(parts, "interpret_rows", scaled(parts.interpret_rows, True))
-    monkeypatch.setattr(decider, "_learn", None)
+    monkeypatch.setattr(assembly, "_learn", None)
     with pytest.raises(pma.NotRowWiseError):
         built()
 
 
 def test_sums_that_were_compiled_wrongly_are_refused(monkeypatch):
-    monkeypatch.setattr(decider, "interpret_rows", scaled(decider.interpret_rows, False))
+    monkeypatch.setattr(assembly, "interpret_rows", scaled(assembly.interpret_rows, False))
     with pytest.raises(RuntimeError, match="compiles the model wrongly"):
         built()
 

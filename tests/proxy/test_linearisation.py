@@ -10,7 +10,7 @@ from toy import arrow
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.kernel.decider import _learn
+from pymc_austerity.kernel.assembly import _learn
 from pymc_austerity.proxy import log_posterior, preparation
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
