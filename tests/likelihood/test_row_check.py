@@ -8,17 +8,14 @@ from zoo import REAL, N, X, slopes
 
 from pymc_austerity.likelihood import row_check
 from pymc_austerity.likelihood.axis import NotRowWiseError
-from pymc_austerity.likelihood.density import Density, compile_density
+from pymc_austerity.likelihood.density import Density, interpret_rows
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
 
 
 @pytest.fixture(scope="module")
 def parts():
-    with pm.Model() as model:
-        pm.Normal("y", X @ slopes(), 1.0, observed=REAL)
-    data = read_model(model, model.value_vars, None, None)
-    return model, data, compile_density(data.likelihood)
+    return model_of(N, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
 
 
 def check(parts, both_sides=None):
@@ -46,7 +43,7 @@ def model_of(n_rows, build):
     with pm.Model() as model:
         build(X[:n_rows], REAL[:n_rows])
     data = read_model(model, model.value_vars, None, None)
-    return model, data, compile_density(data.likelihood)
+    return model, data, Density(None, interpret_rows(data.likelihood))
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 20, 31, 32])

@@ -10,7 +10,7 @@ from zoo import COUNT, GROUP, GROUPS, POSITIVE, REAL, N, X, slopes
 
 from pymc_austerity.likelihood import row_check
 from pymc_austerity.likelihood.axis import NotRowWiseError
-from pymc_austerity.likelihood.density import Density, compile_density
+from pymc_austerity.likelihood.density import Density, interpret_rows
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
@@ -101,7 +101,7 @@ def test_padding_of_other_sets_keeps_the_density_finite():
 def parts():
     model = built(unequal_groups)
     data = read_model(model, model.value_vars, names_of_outcomes(model), None)
-    return model, data, compile_density(data.likelihood)
+    return model, data, Density(None, interpret_rows(data.likelihood))
 
 
 def first_set_twice(batch):
